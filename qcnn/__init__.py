@@ -1,4 +1,4 @@
-"""Quantum convolutional networks in Python: what the commands do on this machine, as functions.
+"""Quantum convolutional networks in Python: the commands for the local machine as functions.
 
 >>> import qcnn
 >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2)
@@ -6,7 +6,7 @@
 >>> training.model.predict(qubit=[0, 3], angle=[0.1, -2.0]).shape
 (2,)
 
-TensorFlow is loaded where it is first needed, not by this import. docs/python.md tells more.
+This import does not load TensorFlow. Functions load it on first use. See docs/python.md.
 """
 
 import importlib
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
     from qcnn.api.models import Evaluation, Model, evaluate, load
-    from qcnn.api.trainings import Study, Training, study, train
+    from qcnn.api.trainings import Study, Training, TrainingResult, study, train
     from qcnn.data import Dataset, Samples
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.extras import MissingLibraryError
     from qcnn.model.history import EpochMetrics
     from qcnn.targets.base import JobStatus
 
-# Before anything is imported that the folder of python -m could hide.
+# Before all imports that a module in the working folder could shadow with python -m.
 _leave_folder_last()
 
-# TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow provides only if this is set before its import.
+# TensorFlow Quantum 0.7 requires Keras 2, which TensorFlow provides only if this is set before its import.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 __version__ = importlib.metadata.version("qcnn")
 
-# Where each public name is; a process of a training imports this package, too, and needs none of them.
+# Modules of the public names, imported on first use. Training processes import this package, but need none of them.
 _MODULES = {
     "qcnn.extras": ("MissingLibraryError",),
     "qcnn.api.experiments": ("Experiment", "Plan", "generate", "plan"),
@@ -45,9 +45,9 @@ _MODULES = {
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
     "qcnn.model.history": ("EpochMetrics",),
     "qcnn.targets.base": ("JobStatus",),
-    "qcnn.api.trainings": ("Study", "Training", "study", "train"),
+    "qcnn.api.trainings": ("Study", "Training", "TrainingResult", "study", "train"),
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "ArtifactError",
@@ -67,6 +67,7 @@ __all__ = [
     "Study",
     "Training",
     "TrainingError",
+    "TrainingResult",
     "__version__",
     "evaluate",
     "generate",
@@ -82,10 +83,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
-    return found
+    value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -108,7 +108,7 @@ def test_a_run_with_parameters_that_the_pipeline_does_not_take_is_refused(
     place: Place, arguments: dict[str, Any]
 ) -> None:
     assert _status(lambda: place.run("refused", arguments)) == 400
-    with pytest.raises(BackendError, match=r"^run: the backend at .* knows none of this id or name\. Given: refused$"):
+    with pytest.raises(BackendError, match=r"^run: the backend at .* has none of this ID or name\. Given: refused$"):
         find_run(place.client, place.backend, "refused")
 
 

@@ -1,1 +1,1 @@
-"""The Python interface: what `import qcnn` offers."""
+"""The Python interface, exported by the package qcnn."""

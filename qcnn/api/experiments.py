@@ -1,4 +1,4 @@
-"""An experiment in Python, whose fields are arguments, and what it will take."""
+"""Experiments, generated datasets and plans in Python."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from qcnn.model.history import epochs_left
 
 
 class Experiment(Frozen):
-    """An experiment: every field of docs/configuration.md with its value, options at the same level.
+    """An experiment with every field of docs/configuration.md as an attribute, options included.
 
-    What is not given has its default, and what rules choose is chosen: `words` holds them all. Of a model that is a
-    file, `model` is a text that holds its circuit; of data that are a file, it is read. Experiments do not change.
+    Omitted fields have their defaults, and automatic values are resolved. `words` maps all fields to their values. A
+    model file is replaced by a text that contains its circuit, and a data file is read. Experiments are immutable.
 
     Raises:
-        ArtifactError: the file cannot be used; one line with the row that is wrong.
-        ConfigError: one line with the first word that is wrong, its value and what is allowed.
-        MissingLibraryError: what reads such a file is not installed.
+        ArtifactError: If a file is invalid. The message names the row.
+        ConfigError: If a field is invalid. The message names the first one, its value and the allowed values.
+        MissingLibraryError: If the library for a file format is not installed.
 
     >>> import qcnn
     >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, learning_rate_schedule="constant")
@@ -42,12 +42,12 @@ class Experiment(Frozen):
     qcnn.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
 
-    _instead = 'make another by qcnn.Experiment(**{**experiment.words, "WORD": VALUE})'
+    _instead = 'create another with qcnn.Experiment(**{**experiment.words, "FIELD": VALUE})'
     _given: Mapping[str, Any]
     _config: ExperimentConfig
 
-    def __init__(self, **words: Any) -> None:
-        values = {name: to_plain(value) for name, value in words.items()}
+    def __init__(self, **fields: Any) -> None:
+        values = {name: to_plain(value) for name, value in fields.items()}
         with translate_errors("qcnn.Experiment", "run"):
             given = with_circuit(with_options(values))
             config = from_mapping(given)
@@ -55,11 +55,15 @@ class Experiment(Frozen):
         vars(self).update(_given=frozen(given), _config=config)
 
     @classmethod
-    def from_file(cls, path: str | PathLike[str], **words: Any) -> Experiment:
-        r"""Return the experiment of a YAML or JSON file, as --config takes one, with words laid over it.
+    def from_file(cls, path: str | PathLike[str], **fields: Any) -> Experiment:
+        r"""Load an experiment from a YAML or JSON file for --config. Arguments override its fields.
+
+        Args:
+            path: Path to the file.
+            fields: Fields that override those of the file.
 
         Raises:
-            ConfigError: the file cannot be read, or a word is wrong.
+            ConfigError: If the file is unreadable, or a field is invalid.
 
         >>> import pathlib
         >>> import qcnn
@@ -68,31 +72,31 @@ class Experiment(Frozen):
         >>> experiment.model, experiment.seed
         ('deep', 3)
         """
-        found, over = with_options(read_file(Path(path))), with_options(words)
-        if isinstance(found.get("options"), Mapping) and isinstance(over.get("options"), Mapping):
-            over["options"] = {**found["options"], **over["options"]}
-        return cls(**{**found, **over})
+        from_path, overrides = with_options(read_file(Path(path))), with_options(fields)
+        if isinstance(from_path.get("options"), Mapping) and isinstance(overrides.get("options"), Mapping):
+            overrides["options"] = {**from_path["options"], **overrides["options"]}
+        return cls(**{**from_path, **overrides})
 
     @property
     def config(self) -> ExperimentConfig:
-        """The experiment as the rest of the package has it."""
+        """The experiment as an internal configuration object."""
         return self._config
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """What was given, as a file has it; all else may change with it."""
+        """The given fields in file format. Omitted fields are not included."""
         return self._given
 
     @property
     def words(self) -> Mapping[str, Any]:
-        """All words with their values, as arguments that make an equal experiment."""
-        words = dict(self._config)
-        return FrozenDict({**dict(words.pop("options")), **words})
+        """All fields with their values. As arguments, they create an equal experiment."""
+        fields = dict(self._config)
+        return FrozenDict({**dict(fields.pop("options")), **fields})
 
-    def __getattr__(self, word: str) -> Any:
-        if word in ALL_FIELDS:
-            return self.words[word]
-        raise AttributeError(f"an experiment has no word {word}")
+    def __getattr__(self, name: str) -> Any:
+        if name in ALL_FIELDS:
+            return self.words[name]
+        raise AttributeError(f"an experiment has no field {name}")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *ALL_FIELDS]
@@ -104,13 +108,13 @@ class Experiment(Frozen):
         return hash(self.config.to_json())
 
     def __repr__(self) -> str:
-        words = as_shown(self.words)
-        known = {name: value for name, value in words.items() if value != ALL_FIELDS[name].default}
-        return f"Experiment({', '.join(f'{name}={value!r}' for name, value in known.items())})"
+        fields = as_shown(self.words)
+        changed = {name: value for name, value in fields.items() if value != ALL_FIELDS[name].default}
+        return f"Experiment({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
 
 def to_plain(value: Any) -> Any:
-    """Return a word's value, or a mapping of options, as a file has it."""
+    """Convert a field value, or a mapping of options, to built-in types."""
     return {name: _one(each) for name, each in value.items()} if isinstance(value, Mapping) else _one(value)
 
 
@@ -121,10 +125,10 @@ def _one(value: Any) -> Any:
 
 
 def require_experiment(experiment: Experiment) -> Experiment:
-    """Return an experiment; of something else say so, such as of the name of a file.
+    """Return the argument if it is an experiment, and not for example a file name.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: If it is not an experiment.
     """
     if not isinstance(experiment, Experiment):
         raise ConfigError(f"experiment: must be a qcnn.Experiment. Given: {format_value(experiment)}")
@@ -132,17 +136,21 @@ def require_experiment(experiment: Experiment) -> Experiment:
 
 
 def from_config(config: ExperimentConfig) -> Experiment:
-    """Return the experiment of the rest of the package as one of this."""
+    """Return an experiment with an internal configuration object."""
     return Experiment(**config.model_dump())
 
 
 @translate_errors("qcnn.generate", "run")
 def generate(experiment: Experiment, folder: str | PathLike[str] | None = None) -> Dataset:
-    """Make the dataset of an experiment, the same wherever it is made; with a folder, which must be new, write it too.
+    """Generate the dataset of an experiment, deterministically, and optionally write it.
+
+    Args:
+        experiment: The experiment.
+        folder: New or empty folder for the dataset, or None.
 
     Raises:
-        ArtifactError: the folder has content, or cannot be written.
-        ConfigError: it is no experiment.
+        ArtifactError: If the folder has content, or is not writable.
+        ConfigError: If the argument is not an experiment.
 
     >>> import qcnn
     >>> dataset = qcnn.generate(qcnn.Experiment(qubits=4, rounds=10, seed=7))
@@ -159,11 +167,11 @@ def generate(experiment: Experiment, folder: str | PathLike[str] | None = None) 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What an experiment does, and how long that takes once everything is compiled.
+    """Estimated size, memory and runtime of training, without compilation.
 
-    `memory_bytes` is what the chosen simulator holds, `process_bytes` what a process takes. `seconds` are those of all
-    epochs, in so many `processes`, each on a machine like this one; `epoch_seconds_by_workers` of one where so many
-    workers, each on such a machine, share it.
+    `memory_bytes` is the memory of the selected simulator, and `process_bytes` that of a process. `seconds` is the
+    runtime of all epochs with `processes` processes, each on a machine like the local one. `epoch_seconds_by_workers`
+    maps numbers of workers, each on such a machine, to the seconds of an epoch.
     """
 
     samples: int
@@ -180,18 +188,18 @@ class Plan:
 
 @translate_errors("qcnn.plan", "run")
 def plan(experiment: Experiment) -> Plan:
-    """Count what training an experiment takes; the first plan measures this machine, for some seconds.
+    """Estimate the runtime and memory of an experiment. The first call benchmarks the machine for seconds.
 
     Raises:
-        ArtifactError: a file of samples cannot be read.
-        ConfigError: the experiment cannot run.
+        ArtifactError: If the data file is unreadable.
+        ConfigError: If the experiment cannot run.
 
     >>> import qcnn
     >>> plan = qcnn.plan(qcnn.Experiment(qubits=4, rounds=10, epochs=2))
     >>> plan.samples, plan.readouts, plan.simulator
     (40, 2, 'statevector')
     """
-    # These load cirq.
+    # These imports load Cirq.
     from qcnn.planning import machine_cache
     from qcnn.planning.plan import count, predict, process_bytes
 
@@ -199,8 +207,8 @@ def plan(experiment: Experiment) -> Plan:
     if config.needs_row_count:
         config = data.with_file_metadata(config, data.generate(config))
     counts = count(config)
-    kept = machine_cache.load_or_measure()
-    predicted = predict(config, counts, kept.machine)
+    cached = machine_cache.load_or_measure()
+    predicted = predict(config, counts, cached.machine)
     return Plan(
         samples=counts.samples,
         circuits=counts.circuits,

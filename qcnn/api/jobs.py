@@ -1,4 +1,4 @@
-"""Jobs on clusters and clouds: submitted, followed, read and deleted from Python."""
+"""Jobs on clusters and cloud services: submit, follow, inspect and delete them from Python."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from qcnn.targets.settings import connection_of, settings_from
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A job on a target: a TFJob, a run of a pipeline, or a custom job of Vertex AI.
+    """A job on a target: a TFJob, a pipeline run, or a Vertex AI custom job.
 
-    `name` is its name or id there, `outcome` whether it was created, adopted (it ran already) or had succeeded before;
-    empty for a job that was looked up. `outputs` are the addresses that it writes to, as far as they are known.
+    `name` is its name or ID on the target. `outcome` is created, adopted (the job was already active) or succeeded (it
+    had already succeeded), and empty for a job from `get_job`. `outputs` maps known outputs to their URIs.
     """
 
     target: str
@@ -30,57 +30,63 @@ class Job:
     _connection: Any = dataclasses.field(default=None, repr=False)
 
     def status(self) -> JobStatus:
-        """Return the job as it is now, with its processes or steps.
+        """Return the current status of the job, with its processes or steps.
 
         Raises:
-            QcnnError: it is gone, or the target does not answer; one line.
+            QcnnError: If the job no longer exists, or the target is unavailable.
         """
         with translate_errors("qcnn.submit", self._target.extra):
             return self._target.get_job(self.name, self._connection)
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
-        """Yield the lines that its processes or steps have printed, each with a name; with `follow` until it has ended.
+        """Yield the log lines of all processes or steps, with their names.
+
+        Args:
+            follow: Whether to continue until the job ends.
 
         Raises:
-            QcnnError: it is gone, or the target does not answer; one line.
+            QcnnError: If the job no longer exists, or the target is unavailable.
         """
         with translate_errors("qcnn.submit", self._target.extra):
             yield from self._target.logs(self.name, self._connection, follow=follow)
 
     def wait(self, timeout: float | None = None) -> JobStatus:
-        """Wait until the job has succeeded, at most `timeout` seconds, and return it as it is then.
+        """Wait until the job has succeeded, and return its status.
+
+        Args:
+            timeout: Timeout in seconds. None: no limit.
 
         Raises:
-            TrainingError: it has ended in any other way.
-            TimeoutError: it has not ended in time.
-            QcnnError: it is gone, or the target does not answer; one line.
+            TrainingError: If the job failed or was canceled.
+            TimeoutError: If the job has not ended in time.
+            QcnnError: If the job no longer exists, or the target is unavailable.
         """
         with translate_errors("qcnn.submit", self._target.extra):
             return following.wait_quietly(self.status, timeout)
 
     def metrics(self) -> Mapping[str, float]:
-        """Return what was measured: the metrics of a pipeline's evaluation, or those of a training's last epoch.
+        """Return the metrics of the evaluation step or, without a pipeline, of the last epoch.
 
         Raises:
-            QcnnError: nothing was measured yet, or the target does not answer; one line.
+            QcnnError: If there are no metrics yet, or the target is unavailable.
         """
         with translate_errors("qcnn.submit", self._target.extra):
             return dict(self._target.metrics(self.name, self._connection))
 
     def model(self) -> Model:
-        """Return the model that the job has exported.
+        """Return the model that the job exported.
 
         Raises:
-            QcnnError: it has exported none, or the target or the bucket does not answer; one line.
+            QcnnError: If there is no exported model, or the target or the bucket is unavailable.
         """
         with translate_errors("qcnn.submit", self._target.extra):
             return load(self._target.model(self.name, self._connection))
 
     def delete(self) -> None:
-        """Delete the job and what belongs to it, after ending what still runs; what it has written stays.
+        """Terminate and delete the job with its dependents. Outputs are kept.
 
         Raises:
-            QcnnError: it is gone, or the target does not answer; one line.
+            QcnnError: If the job no longer exists, or the target is unavailable.
         """
         with translate_errors("qcnn.submit", self._target.extra):
             self._target.delete(self.name, self._connection)
@@ -91,17 +97,17 @@ class Job:
 
 
 def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
-    """Submit an experiment to a cluster or a cloud, and return the job.
+    """Submit an experiment to a cluster or cloud service, and return the job.
 
     Args:
-        experiment: What is to be run.
+        experiment: Experiment to run.
         target: kubeflow, tfjob, vertex or vertex-job.
-        settings: The settings of the target, as docs/python.md lists them, such as output and image.
+        settings: Settings of the target, such as output and image; see docs/target-settings.md.
 
     Raises:
-        ConfigError: a setting is unknown, missing or wrong, or the experiment cannot run there; one line.
-        MissingLibraryError: the libraries of the target are not installed.
-        QcnnError: the target refuses, or does not answer; one line.
+        ConfigError: If a setting is unknown, missing or invalid, or the target cannot run the experiment.
+        MissingLibraryError: If the libraries of the target are not installed.
+        QcnnError: If the target rejects the request or is unavailable.
 
     >>> job = qcnn.submit(experiment, "tfjob", output="gs://bucket/folder", image="qcnn:1")  # doctest: +SKIP
     >>> job.wait(timeout=3600).state  # doctest: +SKIP
@@ -110,40 +116,59 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     """
     chosen = target_that(Submits, target)
     with translate_errors(f"qcnn.submit to {target}", chosen.extra):
-        made = settings_from(chosen.settings, settings, target)
-        done = chosen.prepare(experiment.config, made).submit()
-        connection = connection_of(chosen.connection, made)
-    return Job(target, done.job, done.outcome, dict(done.outputs), done.page, connection)
+        all_settings = settings_from(chosen.settings, settings, target)
+        submitted = chosen.prepare(experiment.config, all_settings).submit()
+        connection = connection_of(chosen.connection, all_settings)
+    return Job(target, submitted.job, submitted.outcome, dict(submitted.outputs), submitted.page, connection)
 
 
 def requests(experiment: Experiment, /, target: str, **settings: Any) -> Sequence[Mapping[str, Any]]:
-    """Return what `submit` would send, and send nothing; all else as `submit`."""
+    """Return the requests that `submit` would send, without sending them.
+
+    Args:
+        experiment: Experiment to run.
+        target: kubeflow, tfjob, vertex or vertex-job.
+        settings: Settings of the target; see `submit`.
+
+    Raises:
+        ConfigError: If a setting is unknown, missing or invalid, or the target cannot run the experiment.
+        MissingLibraryError: If the libraries of the target are not installed.
+    """
     chosen = target_that(Submits, target)
     with translate_errors(f"qcnn.requests for {target}", chosen.extra):
         return chosen.prepare(experiment.config, settings_from(chosen.settings, settings, target)).requests()
 
 
 def get_job(name: str, target: str, **connection: Any) -> Job:
-    """Return a job that was submitted before, by its name or id on the target.
+    """Return a job that was submitted before.
 
     Args:
-        name: Its name or id there, or the one that it was given.
-        target: kubeflow, tfjob, vertex or vertex-job.
-        connection: The settings by which the target is reached, such as namespace, host, project and location.
+        name: Name or ID on the target, or the run name.
+        target: local, kubeflow, tfjob, vertex or vertex-job.
+        connection: Connection settings of the target, such as namespace, host, project and location.
 
     Raises:
-        ConfigError: a setting is unknown, missing or wrong; one line.
-        QcnnError: there is no such job, or the target does not answer; one line.
+        ConfigError: If a setting is unknown, missing or invalid.
+        QcnnError: If the job does not exist, or the target is unavailable.
     """
     chosen = target_that(ReadsJobs, target)
     with translate_errors(f"qcnn.get_job of {target}", chosen.extra):
-        made = settings_from(chosen.connection, connection, target)
-        found = chosen.get_job(name, made)
-    return Job(target, found.job, "", dict(found.outputs), "", made)
+        settings = settings_from(chosen.connection, connection, target)
+        status = chosen.get_job(name, settings)
+    return Job(target, status.job, "", dict(status.outputs), "", settings)
 
 
 def list_jobs(target: str, **connection: Any) -> Sequence[JobStatus]:
-    """Return the jobs of this package on a target, the newest last; all else as `get_job`."""
+    """Return the jobs of qcnn on a target, newest last.
+
+    Args:
+        target: local, kubeflow, tfjob, vertex or vertex-job.
+        connection: Connection settings of the target, such as namespace, host, project and location.
+
+    Raises:
+        ConfigError: If a setting is unknown, missing or invalid.
+        QcnnError: If the target is unavailable.
+    """
     chosen = target_that(ReadsJobs, target)
     with translate_errors(f"qcnn.list_jobs of {target}", chosen.extra):
         return chosen.list_jobs(settings_from(chosen.connection, connection, target))

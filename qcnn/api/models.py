@@ -1,4 +1,4 @@
-"""Trained networks: loaded from a folder or a bucket, asked for predictions, measured."""
+"""Trained networks: load, predict and evaluate."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ from qcnn.results.model_folder import FILE, SAVED_MODEL, describe
 from qcnn.startup import load_tensorflow
 from qcnn.storage.copies import local_copy
 
-# Samples that are predicted at a time by what was exported for others to serve.
+# Number of samples per call of a SavedModel.
 _BATCH = 2**16
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 class Model(Frozen):
-    """A trained network: `experiment` and `metrics` of its training, and predictions for new samples.
+    """A trained network that predicts new samples.
 
-    `columns` are the names of what it takes of a sample: qubit and angle, or the features of the file that it was
-    trained on.
+    Attributes:
+        address: Path or URI of the model or run.
+        experiment: Experiment of its training run.
+        metrics: Metrics of its training run.
     """
 
-    _instead = "qcnn.load returns another"
+    _instead = "load another with qcnn.load"
     address: str
     experiment: Experiment
     metrics: Mapping[str, float]
@@ -58,28 +60,31 @@ class Model(Frozen):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What a sample has."""
+        """Names of the input columns: qubit and angle, or the features of the data file."""
         return self._layout.columns
 
     @translate_errors("Model.predict", "serve")
     def predict(self, samples: Any = None, **columns: Any) -> npt.NDArray[np.float64]:
-        """Return the prediction for every sample, float64 (samples,): its sign is the class, or it is the value itself.
+        """Return the predictions, float64 (samples,). For a classifier, the sign is the class.
 
-        `columns` are arrays (samples,) by their names. They may stand in a mapping instead, such as a pandas.DataFrame,
-        whose other columns are left alone, or in one array (samples, columns) in the order of `self.columns`. Values
-        are those of the file, which the network scales as it was trained to.
+        Values are those of the data file. The network scales them as in training.
+
+        Args:
+            samples: Mapping of column names to arrays, such as a pandas.DataFrame, whose other columns are ignored; or
+                one array (samples, columns) in the order of `self.columns`.
+            columns: Arrays (samples,) by column name, in addition to `samples`.
 
         Raises:
-            ConfigError: a column is missing, unknown, of another length or no array of numbers.
-            ArtifactError: a sample has a value that is not allowed; one line with its number, from 1.
+            ConfigError: If a column is missing, unknown, not numeric or of another length.
+            ArtifactError: If a sample has an invalid value. The message has its number, counted from 1.
         """
-        found = _numbers(self.columns, samples, columns)
-        # It loads the libraries that read tables.
+        arrays = _numbers(self.columns, samples, columns)
+        # This import loads the table libraries.
         from qcnn.tables.chunks import Chunk
 
-        count = len(next(iter(found.values())))
-        file_data.check(Chunk(1, found, lambda row: f"row {row}"), self._layout, self.experiment.config.qubits)
-        return self._predictions(found) if count else np.zeros(0)
+        count = len(next(iter(arrays.values())))
+        file_data.check(Chunk(1, arrays, lambda row: f"row {row}"), self._layout, self.experiment.config.qubits)
+        return self._predictions(arrays) if count else np.zeros(0)
 
     def __repr__(self) -> str:
         return f"<Model of {self.experiment!r}, {self.address}>"
@@ -87,7 +92,7 @@ class Model(Frozen):
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Held-out samples, their predictions, float64 (samples,), and the metrics of both and of the training."""
+    """Held-out samples, their predictions, float64 (samples,), and metrics of evaluation and training."""
 
     samples: Samples
     predictions: npt.NDArray[np.float64]
@@ -96,10 +101,13 @@ class Evaluation:
 
 @translate_errors("qcnn.load", "serve")
 def load(address: str | PathLike[str]) -> Model:
-    """Load a trained network: the folder of a model or of a run, or an address in a bucket such as gs://BUCKET/model.
+    """Load a trained network from the folder of a model or a run, local or in a bucket.
+
+    Args:
+        address: Path, or URI such as gs://BUCKET/model.
 
     Raises:
-        ArtifactError: it is no model, or a damaged one.
+        ArtifactError: If it is not a model, or is damaged.
 
     After the example of `qcnn.train`:
 
@@ -115,20 +123,22 @@ def load(address: str | PathLike[str]) -> Model:
         description, config = describe(folder)
         with readable("model", folder / FILE):
             layout, _ = data.described(description)
-        load = _rebuilt if importlib.util.find_spec("cirq") else _served
-        predictions = load(folder, layout)
+        create_predictor = _rebuilt if importlib.util.find_spec("cirq") else _served
+        predictions = create_predictor(folder, layout)
     return Model(str(address), from_config(config), description["training"], layout, predictions)
 
 
 @translate_errors("qcnn.evaluate", "run")
 def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None) -> Evaluation:
-    """Predict the held-out samples of a model's dataset, from its exported weights, and measure the error.
+    """Predict the held-out samples with a model's exported weights, and calculate the error.
 
-    Without a dataset it is made again, from the model's experiment.
+    Args:
+        model: Model, or its path or URI.
+        dataset: Dataset with the held-out samples. None: generated from the model's experiment.
 
     Raises:
-        ArtifactError: the model is damaged, or was trained on another dataset.
-        ConfigError: the dataset is none.
+        ArtifactError: If the model is damaged, or was trained on another dataset.
+        ConfigError: If the argument is not a dataset.
 
     After the example of `qcnn.train`:
 
@@ -138,7 +148,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
     (6, 6)
     """
     if not isinstance(dataset, Dataset | None):
-        raise ConfigError(f"dataset: must be what qcnn.generate returns. Given: {format_value(dataset)}")
+        raise ConfigError(f"dataset: must be a qcnn.Dataset. Given: {format_value(dataset)}")
     address = model.address if isinstance(model, Model) else model
     with local_copy(str(address)) as copy:
         folder = model_in(copy, address)
@@ -151,7 +161,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
 
 
 def _rebuilt(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
-    """Return what predicts with a network that is built from its weights: reading them runs no code of theirs."""
+    """Return the predictor of a network that is rebuilt from its weights, without executing file content."""
     load_tensorflow()
     from qcnn.results.export import load_predictor
 
@@ -160,7 +170,7 @@ def _rebuilt(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDAr
 
 
 def _served(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
-    """Return what predicts as any TensorFlow Serving would: by a program of TensorFlow, which needs nothing else."""
+    """Return the predictor of a SavedModel, a TensorFlow program, which needs TensorFlow only."""
     path = folder / SAVED_MODEL
     load_tensorflow()
     import tensorflow as tf
@@ -168,18 +178,18 @@ def _served(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArr
     with readable("model", path):
         if not path.is_dir():
             raise FileNotFoundError(path)
-        # The function alone would lose its weights.
+        # The function does not keep its weights alive, so keep the loaded object.
         loaded = tf.saved_model.load(str(path))
         function = loaded.signatures["serving_default"]
         types = {name: spec.dtype.name for name, spec in function.structured_input_signature[1].items()}
     if layout.features and layout.row_type not in types.values():
-        what = "must take float64, as its features are not told apart in float32; export it again"
+        what = "must take float64, because float32 does not distinguish its feature values; export it again"
         raise ArtifactError(f"model: {SAVED_MODEL} {what}. Given: {', '.join(types.values())} in {path}")
 
     def predictions(columns: Arrays, of_whole: Any = loaded) -> npt.NDArray[np.float64]:
         inputs = layout.inputs(columns)
         if layout.preparation.kind != "excitation":
-            # It scales what a row holds by itself.
+            # The SavedModel scales the features of a row.
             inputs = {name: np.stack([*columns.values()], axis=1).astype(types[name]) for name in inputs}
         parts = [
             function(**{name: tf.constant(array[first : first + _BATCH]) for name, array in inputs.items()})
@@ -191,14 +201,14 @@ def _served(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArr
 
 
 def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the columns of these names, float64 (samples,), of what was given.
+    """Return the given columns with these names, each float64 (samples,).
 
     Raises:
-        ConfigError: one is missing, unknown, of another length or no array of numbers.
+        ConfigError: If a column is missing, unknown, not numeric or of another length.
     """
     given_columns = dict(columns)
     if unknown := [name for name in columns if name not in names]:
-        raise ConfigError(f"{unknown[0]}: a sample of this network has {', '.join(names)}. Given: {unknown[0]}")
+        raise ConfigError(f"{unknown[0]}: must be an input of the network: {', '.join(names)}. Given: {unknown[0]}")
     if isinstance(samples, Sequence) and not isinstance(samples, str):
         try:
             samples = np.asarray(samples)
@@ -212,12 +222,12 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
         given_columns = {**dict(zip(names, samples.T, strict=True)), **given_columns}
     elif samples is not None:
         if not hasattr(samples, "__getitem__") or isinstance(samples, str):
-            what = "must be columns by their names, or an array (samples, columns)"
+            what = "must be a mapping of columns, or an array (samples, columns)"
             raise ConfigError(f"samples: {what}. Given: {format_value(samples)}")
         given_columns = {**{name: samples[name] for name in names if name in samples}, **given_columns}
     if missing := [name for name in names if name not in given_columns]:
         raise ConfigError(
-            f"{missing[0]}: must be given, as all of {', '.join(names)}. Given: {', '.join(given_columns) or 'none'}"
+            f"{missing[0]}: must be given, like all of {', '.join(names)}. Given: {', '.join(given_columns) or 'none'}"
         )
     arrays = {name: _column(name, given_columns[name]) for name in names}
     lengths = {name: len(array) for name, array in arrays.items()}
@@ -229,10 +239,10 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
 def _column(name: str, column: Any) -> npt.NDArray[np.float64]:
     with contextlib.suppress(TypeError, ValueError):
         if np.ma.is_masked(column):  # type: ignore[no-untyped-call]
-            # What is masked is missing.
+            # Masked values are missing values.
             column = column.astype(np.float64).filled(np.nan)
         array = np.asarray(column)
-        # Numbers, and True and False, which are 1 and 0 in tables too.
+        # Numbers and booleans. Tables also read True and False as 1 and 0.
         if array.dtype.kind in "iufb" or array.size == 0:
             numbers = array.astype(np.float64)
             if numbers.ndim != 1:

@@ -1,4 +1,4 @@
-"""What surrounds the steps of Python's calls: errors, and a bar for every training in a notebook and in a terminal."""
+"""Run records and progress bars of training in Python, for notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.local.processes import EventHandler
 from qcnn.results.local_run import FILE, LOG, RunRecorder, read_record
 
-# Seconds between two changes of a notebook's cell: each is a message to the browser.
+# Seconds between updates of a notebook cell. Each update is a message to the browser.
 _INTERVAL = 0.1
 _WIDTH = 110
 
 
 class Bar(Protocol):
-    """Shows the events of a training."""
+    """A progress display for training events."""
 
     def handle(self, event: Mapping[str, Any]) -> None:
-        """Take one event."""
+        """Process one event."""
 
     def close(self) -> None:
-        """Leave the last state as it is."""
+        """Finish with the last state displayed."""
 
 
-def bar(wanted: bool) -> Bar:
-    """Return what shows a training where this process is looked at, or nothing where it is not `wanted`."""
+def create_bar(wanted: bool) -> Bar:
+    """Return the progress display for a notebook or terminal, or an empty one unless `wanted`."""
     if not wanted:
         return _Nothing()
-    # Shows nothing where it is no terminal.
+    # TrainingProgress displays nothing without a terminal.
     return _InNotebook() if Console().is_jupyter else TrainingProgress(sys.stdout)
 
 
 class _Nothing:
-    """Shows nothing."""
+    """A display without output."""
 
     def handle(self, event: Mapping[str, Any]) -> None:
-        """Take one event."""
+        """Ignore one event."""
 
     def close(self) -> None:
-        """Leave everything as it is."""
+        """Do nothing."""
 
 
 class _InNotebook:
-    """Shows a training as text below a cell, as rich would only with the widgets of ipywidgets."""
+    """A text display below a notebook cell. Rich requires ipywidgets for this."""
 
     def __init__(self) -> None:
         self._console = Console(file=io.StringIO(), force_jupyter=False, color_system=None, width=_WIDTH)
@@ -62,13 +62,13 @@ class _InNotebook:
         self._shown_at = 0.0
 
     def handle(self, event: Mapping[str, Any]) -> None:
-        """Take one event."""
+        """Process one event."""
         self._table.take(event)
         if time.monotonic() - self._shown_at >= _INTERVAL:
             self._show()
 
     def close(self) -> None:
-        """Leave the last state below the cell."""
+        """Display the last state below the cell."""
         self._show()
 
     def _show(self) -> None:
@@ -87,11 +87,11 @@ class _InNotebook:
 _TRAIN = "train"
 
 
-def has_ended(folder: Path, config: ExperimentConfig) -> bool:
-    """Whether the run of this experiment is in a folder and has ended well.
+def has_succeeded(folder: Path, config: ExperimentConfig) -> bool:
+    """Return whether a folder contains a succeeded run of this experiment.
 
     Raises:
-        ArtifactError: the folder holds something else.
+        ArtifactError: If the folder contains other files.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
@@ -101,26 +101,35 @@ def has_ended(folder: Path, config: ExperimentConfig) -> bool:
         what = f"must be new or empty, or hold a run of this experiment, with {FILE}"
         raise ArtifactError(f"folder: {what}. Given: {folder}") from None
     if record.words != config.model_dump():
-        raise ArtifactError(f"folder: holds a run of another experiment. Given: {folder}")
+        raise ArtifactError(f"folder: must hold a run of this experiment, not of another. Given: {folder}")
     return record.state == "succeeded"
 
 
 @contextlib.contextmanager
-def surrounded(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterator[tuple[Around, EventHandler]]:
-    """Record the steps that are run in this block; what the processes of a training print goes into the run's log."""
-    shown = bar(progress)
+def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterator[tuple[Around, EventHandler]]:
+    """Context manager that records the steps of a run, and writes process output to the run's log.
+
+    Args:
+        config: Experiment of the run.
+        run: Folder of the run.
+        progress: Whether to display a progress bar.
+
+    Yields:
+        A context manager factory for steps, and a handler for training events.
+    """
+    display = create_bar(progress)
     with RunRecorder(config.model_dump()) as recorder:
 
         @contextlib.contextmanager
         def around(name: str) -> Iterator[None]:
             with recorded(recorder, name, run), contextlib.ExitStack() as stack:
                 if name == _TRAIN:
-                    stack.callback(shown.close)
+                    stack.callback(display.close)
                     log = stack.enter_context((run / LOG).open("a", encoding="utf-8"))
                     stack.enter_context(contextlib.redirect_stdout(log))
                 yield
 
         def on_event(process: str, event: Mapping[str, Any]) -> None:
-            shown.handle({"process": process, **event})
+            display.handle({"process": process, **event})
 
         yield around, on_event

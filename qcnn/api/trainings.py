@@ -1,4 +1,4 @@
-"""Trains an experiment as qcnn run does, and the trials of a study."""
+"""Training runs and hyperparameter studies in Python, equal to those of qcnn run and qcnn study."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from qcnn.startup import errors_raised
 from qcnn.studies.record import table
 from qcnn.studies.trials import plan, search_from_mapping
 
-# The folder in which those are made that are given no folder.
+# Parent of the folders of runs without a given folder.
 RUNS = Path("runs")
 
 
 @dataclasses.dataclass(frozen=True)
-class Training:
-    """What training an experiment has left: the losses of every epoch, the metrics of the held-out samples, folders.
+class TrainingResult:
+    """Result of a training run: losses of every epoch, metrics of the held-out samples, and folders.
 
-    `dataset`, `training` (checkpoints), `logs` (TensorBoard), `exported` (the model) and `report` (a page) lie in
-    `folder`.
+    `folder` contains `dataset`, `training` (checkpoints), `logs` (TensorBoard), `exported` (the model) and `report` (an
+    HTML page).
     """
 
     experiment: Experiment
@@ -58,19 +58,25 @@ class Training:
 
 
 @translate_errors("qcnn.train", "run")
-def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, progress: bool = True) -> Training:
-    """Train an experiment on this machine, export the network and measure its error, all as `qcnn run` does.
+def train(
+    experiment: Experiment, folder: str | PathLike[str] | None = None, *, progress: bool = True
+) -> TrainingResult:
+    """Train an experiment locally, export the network and evaluate it, like `qcnn run`.
 
-    The training runs in `workers` processes of its own: this one may train again, and an interrupt ends them. All is
-    written into `folder`, by default a new one in runs/, whose layout is that of qcnn run: `qcnn compare` and
-    `qcnn tensorboard` know it too. The folder of a training that was interrupted is continued, that of one that has
-    ended is read. `progress` shows a bar in a notebook and in a terminal.
+    Training runs in `workers` separate processes, which an interrupt terminates. The folder has the layout of `qcnn
+    run`, so `qcnn compare` and `qcnn tensorboard` include it. An incomplete run in the folder is resumed. A complete
+    run is read.
+
+    Args:
+        experiment: Experiment to train.
+        folder: Folder of the run. None: a new folder in runs/.
+        progress: Whether to display a progress bar in a notebook or terminal.
 
     Raises:
-        ArtifactError: the folder has other content, or cannot be written.
-        ConfigError: the experiment cannot run here.
-        TrainingError: training cannot go on, as where a loss is no longer finite.
-        RetryableError: processes were lost too often; the folder can be continued.
+        ArtifactError: If the folder has other content, or is not writable.
+        ConfigError: If the experiment cannot run locally.
+        TrainingError: If training fails with a permanent error, such as a loss that is not finite.
+        RetryableError: If restarts exceed the limit. Training can be resumed from the folder.
 
     >>> import qcnn
     >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, workers=1, strategy="none")
@@ -80,19 +86,19 @@ def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, 
     >>> training.model.predict(qubit=[0, 3], angle=[0.1, -2.0]).shape
     (2,)
     """
-    made = Path(folder) if folder is not None else RUNS / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
-    folders, config = of_run(made.absolute()), require_experiment(experiment).config
-    if not steps.has_ended(folders.run, config):
+    root = Path(folder) if folder is not None else RUNS / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
+    folders, config = of_run(root.absolute()), require_experiment(experiment).config
+    if not steps.has_succeeded(folders.run, config):
         check("run")
         check_published(config.simulator)
-        with fork_server(LOADED), errors_raised(), steps.surrounded(config, folders.run, progress=progress) as given:
-            run_experiment(config, folders, *given)
+        with fork_server(LOADED), errors_raised(), steps.recorded_run(config, folders.run, progress=progress) as hooks:
+            run_experiment(config, folders, *hooks)
     return read(experiment, folders)
 
 
-def read(experiment: Experiment, folders: RunFolders) -> Training:
-    """Return a training that has ended."""
-    return Training(
+def read(experiment: Experiment, folders: RunFolders) -> TrainingResult:
+    """Return the result of a complete run."""
+    return TrainingResult(
         experiment=experiment,
         folder=folders.run,
         dataset=folders.dataset,
@@ -105,13 +111,17 @@ def read(experiment: Experiment, folders: RunFolders) -> Training:
     )
 
 
+# Earlier name, which is kept in the public interface.
+Training = TrainingResult
+
+
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """The trials of a study: a row of words and losses for each, and the training of the best by validation loss."""
+    """Result of a study: the fields and losses of each trial, and the trial with the best validation loss."""
 
     folder: Path
     trials: Sequence[Mapping[str, Any]]
-    best: Training
+    best: TrainingResult
 
 
 @translate_errors("qcnn.study", "run")
@@ -124,15 +134,22 @@ def study(
     folder: str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> Study:
-    """Train an experiment with other words, one trial after the other, and evaluate the best by validation loss.
+    """Train trials of an experiment with other fields, and evaluate the one with the best validation loss.
 
-    `grid` has values by word; `ranges` has (low, high) or (low, high, "log") by word, of which `random` trials are
-    drawn. Each trial has a seed of its own, counted up from the experiment's, unless the seed is searched. A trial that
-    fails is a row with its reason. All else as `qcnn.train`.
+    Trials run one at a time. Each trial has a separate seed, counted from the experiment's seed, unless the seed is
+    searched. A failed trial has its reason in its row.
+
+    Args:
+        experiment: Experiment with the fields that all trials share.
+        grid: Values to try, by field.
+        ranges: (low, high) or (low, high, "log"), by field, to sample from.
+        random: Number of random trials.
+        folder: Folder of the study. None: a new folder in runs/.
+        progress: Whether to display a progress bar in a notebook or terminal.
 
     Raises:
-        ConfigError: the search is none, or a trial could not run.
-        TrainingError: all trials have failed.
+        ConfigError: If the search is invalid, or a trial cannot run.
+        TrainingError: If all trials fail.
 
     >>> import qcnn
     >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, workers=1, strategy="none")
@@ -141,27 +158,29 @@ def study(
     ([0.01, 0.1], 4)
     """
     search: dict[str, Any] = {
-        name: {word: _listed(of_word) for word, of_word in found.items()} if isinstance(found, Mapping) else found
-        for name, found in (("grid", grid), ("range", ranges))
+        name: {field: _listed(values) for field, values in by_field.items()}
+        if isinstance(by_field, Mapping)
+        else by_field
+        for name, by_field in (("grid", grid), ("range", ranges))
     }
     search["grid"] = with_circuits(search["grid"])
     configs = plan(require_experiment(experiment).given, search_from_mapping({**search, "random": random}))
     root = Path(folder) if folder is not None else RUNS / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     root = root.absolute()
-    places = [_of_trial(root, number) for number in range(len(configs))]
+    trial_folders = [_of_trial(root, number) for number in range(len(configs))]
     check("run")
     for config in configs:
         check_published(config.simulator)
     with fork_server(LOADED), errors_raised():
-        _train_all(configs, places, progress=progress)
-        selected = select(root, places)
-    header, rows = table([read_trial(place.training) for place in places])
+        _train_all(configs, trial_folders, progress=progress)
+        selected = select(root, trial_folders)
+    header, rows = table([read_trial(each.training) for each in trial_folders])
     trials = frozen([dict(zip(header, row, strict=True)) for row in rows])
     return Study(root, trials, read(from_config(configs[selected.best]), selected.folders))
 
 
 def _listed(values: Any) -> Any:
-    """Return values as a file has them; what is no list stays as it is, to be refused."""
+    """Return values in file format. A value that is not a list is returned unchanged and rejected later."""
     if isinstance(values, Iterable) and not isinstance(values, str | Mapping):
         return [to_plain(value) for value in values]
     return values
@@ -171,11 +190,11 @@ def _of_trial(study: Path, number: int) -> RunFolders:
     return of_trial(study / f"trial-{number}")
 
 
-def _train_all(configs: Sequence[ExperimentConfig], places: Sequence[RunFolders], *, progress: bool) -> None:
-    """Train the trials that have not been trained; their processes live on from one to the next."""
-    with contextlib.closing(ProcessPool(lives_on=True)) as crew:
-        for config, folders in zip(configs, places, strict=True):
-            if steps.has_ended(folders.run, config):
+def _train_all(configs: Sequence[ExperimentConfig], trials: Sequence[RunFolders], *, progress: bool) -> None:
+    """Train the trials that are not complete. All trials share the same processes."""
+    with contextlib.closing(ProcessPool(lives_on=True)) as pool:
+        for config, folders in zip(configs, trials, strict=True):
+            if steps.has_succeeded(folders.run, config):
                 continue
-            with steps.surrounded(config, folders.run, progress=progress) as given:
-                run_trial(config, folders, crew.run, *given)
+            with steps.recorded_run(config, folders.run, progress=progress) as hooks:
+                run_trial(config, folders, pool.run, *hooks)

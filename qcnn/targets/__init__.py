@@ -1,4 +1,4 @@
-"""Where experiments are sent, and how they are followed there: one folder a target, and a line here."""
+"""Targets that experiments are submitted to: one package per target, registered in `TARGETS`."""
 
 import functools
 import importlib
@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 from qcnn.errors import ConfigError, format_value
 from qcnn.targets.base import Target
 
-# Each is loaded when it is first asked for.
+# Imported on first use: each target imports its own client libraries.
 TARGETS = {
     "local": "qcnn.targets.local.target:LocalTarget",
     "kubeflow": "qcnn.targets.kubeflow.target:KubeflowTarget",
@@ -26,18 +26,18 @@ def _loaded(line: str) -> Target:
 
 
 def targets_that(capability: type[Capability]) -> dict[str, Capability]:
-    """Return the targets that have the methods of a protocol, by their names."""
+    """Return the targets that implement a protocol, by name."""
     found = {name: _loaded(line) for name, line in TARGETS.items()}
     return {name: target for name, target in found.items() if isinstance(target, capability)}
 
 
 def target_that(capability: type[Capability], name: str) -> Capability:
-    """Return a target by its name.
+    """Return a target by name.
 
     Raises:
-        ConfigError: there is none of this name with the methods of this protocol.
+        ConfigError: If no target of this name implements the protocol.
     """
-    known = targets_that(capability)
-    if name not in known:
-        raise ConfigError(f"target: must be one of {', '.join(known)}. Given: {format_value(name)}")
-    return known[name]
+    targets = targets_that(capability)
+    if name not in targets:
+        raise ConfigError(f"target: must be one of {', '.join(targets)}. Given: {format_value(name)}")
+    return targets[name]

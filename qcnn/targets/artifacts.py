@@ -1,4 +1,4 @@
-"""What the artifacts of a run tell of it: metrics, models, the experiment that was run, and where its logs are."""
+"""Metrics, models, experiment fields and logs of a run, read from its artifacts."""
 
 import collections
 import dataclasses
@@ -19,10 +19,10 @@ _EVENTS = "*tfevents*"
 
 @dataclasses.dataclass(frozen=True)
 class LogSource:
-    """Logs that are shown under a name.
+    """Logs with a display name.
 
-    `address` is their folder, here or in a bucket; or, where `of_run`, that of a run in a bucket, which has a folder
-    "logs" for each of its trainings.
+    `address` is a local folder or a bucket URI. With `of_run`, it is the folder of a pipeline run in a bucket, which
+    has a folder "logs" for each training step.
     """
 
     name: str
@@ -31,22 +31,24 @@ class LogSource:
 
 
 def local_run_logs(runs: Path) -> list[LogSource]:
-    """Return the logs of all runs of a folder.
+    """Return the logs of all runs in a folder.
 
     Raises:
-        ArtifactError: there are none.
+        ArtifactError: If no run has logs.
     """
     found = [LogSource(path.name, str(path / _LOGS)) for path in sorted(runs.glob("*")) if (path / _LOGS).is_dir()]
     if not found:
-        raise ArtifactError(f"runs: the folder holds no run with logs; `qcnn run` makes one. Given: {runs}")
+        raise ArtifactError(f"runs: the folder has no run with logs; `qcnn run` creates one. Given: {runs}")
     return found
 
 
 def resolve_logs(chosen: str, runs: Path) -> LogSource | None:
-    """Return the logs at an address in a bucket, or in the folder of a run or of logs, or of that name in `runs`.
+    """Return the logs at a bucket URI, in a run folder or log folder, or of a run in `runs`.
+
+    Returns None if nothing of this name has logs.
 
     Raises:
-        ConfigError: it is an address of no known kind.
+        ConfigError: If the text is a URI of an unknown scheme.
     """
     if place := parse_bucket_uri(chosen):
         return LogSource(_name(PurePosixPath(place.bucket, place.folder)), chosen)
@@ -59,7 +61,7 @@ def resolve_logs(chosen: str, runs: Path) -> LogSource | None:
 
 
 def _name(folder: PurePath) -> str:
-    """Return the name of logs: that of the folder without the ending that all logs of runs or TFJobs share."""
+    """Return the display name of logs: the folder name without the suffix that all log folders share."""
     parts = list(folder.parts)
     for part in reversed(_LOGS.parts):
         if len(parts) > 1 and parts[-1] == part:
@@ -71,7 +73,7 @@ def deduplicate(found: Iterable[LogSource]) -> list[LogSource]:
     """Return logs without duplicates.
 
     Raises:
-        ArtifactError: two different ones have one name.
+        ArtifactError: If different logs have the same name.
     """
     unique = {
         str(Path(logs.address).resolve()) if not parse_bucket_uri(logs.address) else logs.address: logs
@@ -79,20 +81,20 @@ def deduplicate(found: Iterable[LogSource]) -> list[LogSource]:
     }
     names = collections.Counter(logs.name for logs in unique.values())
     if twice := [name for name, count in names.items() if count > 1]:
-        raise ArtifactError(f"run: two different runs have the same name. Given: {twice[0]}")
+        raise ArtifactError(f"run: names must be unique among different runs. Given: {twice[0]}")
     return list(unique.values())
 
 
 _METRICS, _MODEL = "system.Metrics", "system.Model"
 _LOGS_OF_ARTIFACTS = "logs"
 _FIRST = ("mse", "accuracy")
-# The parameters of a study's pipeline with what its trials share, and with what they differ in.
+# Pipeline parameters of a study: the fields that all trials share, and the fields that differ.
 _SHARED, _SEARCHED = "experiment", ("grid", "ranges")
 
 
 @dataclasses.dataclass(frozen=True)
 class Artifact:
-    """One artifact; `metadata` is what its step has written beside it."""
+    """An output artifact; `metadata` is what its step recorded."""
 
     type: str
     uri: str
@@ -100,38 +102,39 @@ class Artifact:
 
 
 def run_metrics(artifacts: Sequence[Artifact]) -> dict[str, float]:
-    """Return the metrics of a run, first those that are looked at first: stores keep them in no order."""
+    """Return the metrics of a run in display order. Metadata stores return them unordered."""
     return {
         name: float(value)
         for artifact in artifacts
         if artifact.type == _METRICS
-        for name, value in sorted(artifact.metadata.items(), key=_place)
+        for name, value in sorted(artifact.metadata.items(), key=_display_order)
         if name not in BACKENDS_OWN and isinstance(value, int | float)
     }
 
 
 def run_models(artifacts: Sequence[Artifact]) -> list[str]:
-    """Return the addresses of the models that a run has exported."""
+    """Return the URIs of the models that a run exported."""
     return list(dict.fromkeys(artifact.uri for artifact in artifacts if artifact.type == _MODEL))
 
 
-def only_model(addresses: Sequence[str], job: str) -> str:
-    """Return the address of the one model of a run.
+def only_model(uris: Sequence[str], job: str) -> str:
+    """Return the URI of a run's only model.
 
     Raises:
-        ArtifactError: there is none, or there are several.
+        ArtifactError: If the run has no model or several.
     """
-    if len(addresses) != 1:
-        raise ArtifactError(f"model: the run has exported {', '.join(addresses) or 'none'}. Given: {job}")
-    return addresses[0]
+    if len(uris) != 1:
+        raise ArtifactError(
+            f"model: the run must have one exported model, not {', '.join(uris) or 'none'}. Given: {job}"
+        )
+    return uris[0]
 
 
 def run_fields(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the words of the experiment that was run, which may differ from those that were submitted.
+    """Return the experiment fields that a run used, which may differ from the submitted ones.
 
-    A schedule gives each run a seed of its own, a study each trial its words; the artifacts record them. Of a study
-    that has made none, these are the words that its trials share. Parameters that are no words, as those of another
-    pipeline, are left out.
+    Schedules replace the seed of each run, and studies set the fields of each trial. Artifacts record the result. For a
+    study without artifacts, the fields that all trials share are returned. Parameters of other pipelines are omitted.
     """
     tagged = [
         (artifact.type, artifact.metadata["experiment"]) for artifact in artifacts if "experiment" in artifact.metadata
@@ -140,40 +143,43 @@ def run_fields(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> d
     known = of_models or {experiment for _, experiment in tagged}
     recorded = json.loads(known.pop()) if len(known) == 1 else None
     shared = submitted.get(_SHARED)
-    words = recorded or dict(shared if isinstance(shared, Mapping) else submitted)
-    # It stands beside the words of every run.
-    words.pop("data_sha256", None)
+    fields = recorded or dict(shared if isinstance(shared, Mapping) else submitted)
+    # A separate pipeline parameter, not a field.
+    fields.pop("data_sha256", None)
     try:
-        words = (from_saved(words) if recorded else from_mapping(with_current_names(words))).model_dump()
+        fields = (from_saved(fields) if recorded else from_mapping(with_current_names(fields))).model_dump()
     except ConfigError:
-        # The run's first step refuses it too; what was submitted is still worth a row.
-        words = dict(words)
-    options = words.pop("options", {})
-    words = {**words, **(options if isinstance(options, dict) else {})}
+        # The run fails in its first step for the same reason. The submitted fields can still be compared.
+        fields = dict(fields)
+    options = fields.pop("options", {})
+    fields = {**fields, **(options if isinstance(options, dict) else {})}
     if recorded:
-        return words
+        return fields
     searched = {current_name(name, lambda line: None) for kind in _SEARCHED for name in submitted.get(kind) or ()}
-    return {name: value for name, value in words.items() if name in ALL_FIELDS and name not in searched}
+    return {name: value for name, value in fields.items() if name in ALL_FIELDS and name not in searched}
 
 
 def run_logs(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool) -> list[LogSource]:
-    """Return the logs of a run, called `name`: those that are its artifacts; while it runs, all that lie in its folder.
+    """Return the logs of a run: its log artifacts, or its output folder while the run is active.
 
-    A backend knows an artifact once the step that makes it has ended. It knows the folder from the first step on: the
-    one of the run's id, in Kubeflow (GenerateOutputURI in the backend's driver: root, pipeline, run, task, attempt,
-    artifact) and on Vertex AI (root, project, run, task, artifact).
+    A step's artifacts are registered when the step ends, but the folder exists from the first step on. Its name is the
+    run ID, in KFP (GenerateOutputURI in the driver: root, pipeline, run, task, attempt, artifact) and on Vertex AI
+    (root, project, run, task, artifact).
+
+    Args:
+        name: Display name of the logs.
+        run: ID of the run.
+        artifacts: Artifacts that the run has created so far.
+        ended: Whether the run has ended.
     """
-    homes = {f"{before}/{run}" for before, found, _ in (each.uri.partition(f"/{run}/") for each in artifacts) if found}
-    if not ended and homes:
-        return [LogSource(name, min(homes), of_run=True)]
-    addresses = sorted({each.uri for each in artifacts if each.metadata.get("display_name") == _LOGS_OF_ARTIFACTS})
-    return [
-        LogSource(name if number == 1 else f"{name}-{number}", address)
-        for number, address in enumerate(addresses, start=1)
-    ]
+    folders = {f"{root}/{run}" for root, found, _ in (each.uri.partition(f"/{run}/") for each in artifacts) if found}
+    if not ended and folders:
+        return [LogSource(name, min(folders), of_run=True)]
+    uris = sorted({each.uri for each in artifacts if each.metadata.get("display_name") == _LOGS_OF_ARTIFACTS})
+    return [LogSource(name if number == 1 else f"{name}-{number}", uri) for number, uri in enumerate(uris, start=1)]
 
 
-def _place(item: tuple[str, Any]) -> tuple[int, str]:
-    """Return what metrics are sorted by."""
+def _display_order(item: tuple[str, Any]) -> tuple[int, str]:
+    """Return the sort key of a metric."""
     name, _ = item
     return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)

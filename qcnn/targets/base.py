@@ -1,7 +1,7 @@
-"""What a target is: where experiments are sent, as one object that the Python interface and the command ask.
+"""Interfaces of targets, used by the Python interface and the command line.
 
-`Target` is what all of them say of themselves. What a target can do is a protocol each: a command, or a function of
-`qcnn`, is there for the targets that have its methods. All data classes here are what these methods take and return.
+`Target` is the interface that all targets share. Each capability is a separate protocol. A command or a function of
+`qcnn` is available for the targets that implement its protocol. The data classes are parameters and results.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ if TYPE_CHECKING:
     from qcnn.studies.trials import StudyPlan
     from qcnn.targets.artifacts import LogSource
 
-# Is told a line for people.
-Say = Callable[[str], None]
+# Callback that receives one line of text for the user.
+ReportLine = Callable[[str], None]
 
 
 @runtime_checkable
 class Target(Protocol):
-    """Where experiments are sent, or run.
+    """A place to run experiments.
 
-    `title` is what sentences call it, `job_kind` what its jobs are. `extra` is the extra of this package that brings
-    its libraries, empty for none. `connection` is the class of the settings by which it is reached, a frozen dataclass
-    whose fields are made by `qcnn.targets.settings.setting`; so are all other classes of settings, which begin with
-    these fields.
+    Attributes:
+        name: Value of `--target` and of the argument `target`.
+        title: Name of the target in sentences.
+        job_kind: Name of its job type in sentences.
+        extra: Package extra that installs its libraries, or empty.
+        connection: Class of its connection settings: a frozen dataclass with fields from
+            `qcnn.targets.settings.setting`. All other settings classes of the target inherit from it.
     """
 
     name: ClassVar[str]
@@ -41,15 +44,16 @@ class Target(Protocol):
     connection: ClassVar[type[Any]]
 
     def place(self, connection: Any) -> str:
-        """Return where its jobs are, in words that follow "in"."""
+        """Return the location of its jobs as a phrase that follows "in"."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Submitted:
-    """A job that was submitted: its name on the target, how it came to be there, where its outputs go, and its page.
+    """A submitted job.
 
-    `pages` are others, by what they show.
+    `job` is its name on the target. `outputs` maps output names to URIs. `page` is the URL of its web page, and `pages`
+    maps the subjects of further pages to their URLs.
     """
 
     job: str
@@ -61,7 +65,10 @@ class Submitted:
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A job that is ready to be submitted: what would be sent, what sends it, and its pods, None where nobody knows."""
+    """A job that is ready for submission.
+
+    `requests` returns the requests that `submit` sends. `pod` holds the settings of its pods, or None if unknown.
+    """
 
     requests: Callable[[], Sequence[Mapping[str, Any]]]
     submit: Callable[[], Submitted]
@@ -72,8 +79,8 @@ class Prepared:
 class Submits(Target, Protocol):
     """A target that experiments are submitted to.
 
-    `requests_are` is the form in which people take what is sent: objects of Kubernetes as YAML. `notes` is what has to
-    be known of jobs there.
+    `settings` is the class of the job settings. `notes` describes its jobs in the command's help. `requests_are` is the
+    format of its requests: YAML for Kubernetes manifests.
     """
 
     settings: ClassVar[type[Any]]
@@ -81,30 +88,35 @@ class Submits(Target, Protocol):
     requests_are: ClassVar[Literal["json", "yaml"]]
 
     def prepare(self, experiment: ExperimentConfig, settings: Any) -> Prepared:
-        """Return the job that runs an experiment; nothing is sent, and nothing is asked of a network.
+        """Return the job that runs an experiment, without network requests.
 
-        Where jobs have names, the same experiment under the same name is found again and never trained twice.
+        On targets with job names, resubmitting an experiment under the same name does not retrain it.
 
         Raises:
-            ConfigError: the experiment cannot run there, or a setting is wrong.
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
         ...
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        """Return what pods with these settings run on, for an estimate; of a machine type where one is named.
+        """Return the machines that pods run on, for a cost estimate.
+
+        Args:
+            pod: Settings of the pods.
+            prices: Price list.
+            machine_type: Machine type to price. Empty: selected by the target.
 
         Raises:
-            ConfigError: no machine has what they ask for.
+            ConfigError: If no machine type has the requested resources.
         """
         ...
 
 
 @runtime_checkable
 class Compiles(Target, Protocol):
-    """A target that runs pipelines, which compile.py compiles for it."""
+    """A target that runs pipelines compiled by compile.py."""
 
     def pipeline_target(self) -> PipelineTarget:
-        """Return what is its own of a compiled pipeline; it loads Kubeflow's SDK."""
+        """Return the target-specific settings of the pipeline compiler. Imports the KFP SDK."""
         ...
 
 
@@ -115,15 +127,20 @@ class RunsStudies(Submits, Protocol):
     study_settings: ClassVar[type[Any]]
 
     def prepare_study(self, study: StudyPlan, settings: Any) -> Prepared:
-        """Return the job that runs a study; all else as `Submits.prepare`."""
+        """Return the job that runs a study.
+
+        Raises:
+            ConfigError: If the target cannot run the study, or a setting is invalid.
+        """
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class PartStatus:
-    """A process of a job, or a step of a run; `reason` is why it does not start, or why it ended.
+    """Status of one process of a job, or of one step of a run.
 
-    `resource` is the pod or the job of the cloud that it runs as; `duration` is in seconds.
+    `reason` explains why it does not start, or why it ended. `resource` is its pod or cloud job. `duration` is in
+    seconds.
     """
 
     name: str
@@ -136,10 +153,10 @@ class PartStatus:
 
 @dataclasses.dataclass(frozen=True)
 class JobStatus:
-    """A job of a target; ages and durations are in seconds, None where they are not known.
+    """Status of a job.
 
-    `parts` are its processes or steps, which a list of jobs leaves out. Of its `processes`, so many are `running`;
-    `restarts` is how often one was started again.
+    `age` and `duration` are in seconds, or None if unknown. `processes` and `running` are numbers of processes.
+    `restarts` is the number of process restarts. `parts` are processes or steps, and empty in lists of jobs.
     """
 
     job: str
@@ -161,7 +178,7 @@ class JobStatus:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """What is to be deleted: jobs by their names, or all of a run or an experiment, orphans, or everything."""
+    """Selection of jobs to delete: by name, run, kind or experiment, all orphans, or everything."""
 
     names: Sequence[str] = ()
     run: str | None = None
@@ -173,7 +190,7 @@ class Selection:
 
 @dataclasses.dataclass(frozen=True)
 class Deletable:
-    """An object of a target that can be deleted, as people see it, and as the target has it."""
+    """A deletable object of a target, with the fields to display and the client's `object`."""
 
     kind: str
     job: str
@@ -185,10 +202,11 @@ class Deletable:
 
 @runtime_checkable
 class ReadsJobs(Target, Protocol):
-    """A target whose jobs can be listed, read, followed and deleted.
+    """A target whose jobs can be listed, inspected, followed and deleted.
 
-    `selections` are the fields of `Selection` that it knows beside names, `kinds` the values of `kind`; a list is that
-    of an `experiment` where `has_experiments`. `delete_notes` is what becomes of what a deleted job has written.
+    `selections` are the supported fields of `Selection` besides `names`. `kinds` are the allowed values of `kind`. With
+    `has_experiments`, jobs can be listed by experiment. `delete_notes` states what happens to the outputs of deleted
+    jobs.
     """
 
     selections: ClassVar[Sequence[str]]
@@ -197,82 +215,106 @@ class ReadsJobs(Target, Protocol):
     delete_notes: ClassVar[str]
 
     def list_jobs(self, connection: Any, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the jobs that this package has submitted there, the newest last."""
+        """Return the jobs that this package submitted to the target, newest last."""
         ...
 
     def get_job(self, job: str, connection: Any) -> JobStatus:
-        """Return a job with its parts, by its name on the target or the one that it was given."""
+        """Return a job with its parts, by its name on the target or its run name."""
         ...
 
     def logs(self, job: str, connection: Any, *, follow: bool) -> Iterator[str]:
-        """Yield the lines that its processes have printed, each once; with `follow` until it has ended."""
-        ...
+        """Yield the log lines of all processes, each line once.
 
-    def follow(self, job: str, connection: Any, say: Say, restarts: int | None = None) -> None:
-        """Print or say what its processes print until it has ended; with `restarts`, it is given up after so many.
-
-        Raises:
-            StepError: it failed.
+        Args:
+            job: Name of the job.
+            connection: Connection settings.
+            follow: Whether to continue until the job ends.
         """
         ...
 
-    def wait(self, job: str, connection: Any, say: Say) -> None:
-        """Say how its state and those of its parts change until it has ended.
+    def follow(self, job: str, connection: Any, report: ReportLine, restarts: int | None = None) -> None:
+        """Print or report the log lines of a job until the job ends.
+
+        Args:
+            job: Name of the job.
+            connection: Connection settings.
+            report: Callback for log lines.
+            restarts: Maximum number of restarts, after which the job is canceled. None: no limit.
 
         Raises:
-            StepError: it failed.
+            StepError: If the job failed.
+        """
+        ...
+
+    def wait(self, job: str, connection: Any, report: ReportLine) -> None:
+        """Report state changes of a job and its parts until the job ends.
+
+        Args:
+            job: Name of the job.
+            connection: Connection settings.
+            report: Callback for status lines.
+
+        Raises:
+            StepError: If the job failed.
         """
         ...
 
     def metrics(self, job: str, connection: Any) -> Mapping[str, float]:
-        """Return what was measured of a job that has ended."""
+        """Return the metrics of a finished job."""
         ...
 
     def model(self, job: str, connection: Any) -> str:
-        """Return the address of the model that a job has exported."""
+        """Return the URI of the model that a job exported."""
         ...
 
     def delete(self, job: str, connection: Any) -> None:
-        """Delete a job and what belongs to it, after ending what still runs; what it has written stays."""
+        """Delete a job and its dependent objects, and stop running processes first. Outputs are kept."""
         ...
 
     def find(self, selection: Selection, connection: Any) -> Sequence[Deletable]:
-        """Return what a selection comes to, with all that belongs to it.
+        """Return the selected objects with their dependents.
 
         Raises:
-            ConfigError: a run of it has not ended, which has to be terminated first.
+            ConfigError: If a selected run is still active and must be terminated first.
         """
         ...
 
     def delete_found(self, found: Sequence[Deletable], connection: Any) -> None:
-        """Delete what `find` returned, and wait until it is gone."""
+        """Delete the objects that `find` returned, and wait until they no longer exist."""
         ...
 
 
 @runtime_checkable
 class Terminates(Target, Protocol):
-    """A target whose runs can be ended; one that takes longer than `patience` seconds is stuck."""
+    """A target whose runs can be terminated, by default within `patience` seconds."""
 
     patience: ClassVar[float]
 
-    def terminate(self, run: str, connection: Any, say: Say, seconds: float) -> None:
-        """End a run and its trainings, and wait for that at most so many seconds.
+    def terminate(self, run: str, connection: Any, report: ReportLine, seconds: float) -> None:
+        """Terminate a run and its training jobs.
+
+        Args:
+            run: ID or name of the run.
+            connection: Connection settings.
+            report: Callback for status lines.
+            seconds: Timeout for the run to stop, in seconds.
 
         Raises:
-            StepError: it has not ended.
+            StepError: If the run did not stop in time.
         """
         ...
 
     def would_terminate(self, run: str, connection: Any) -> str:
-        """Return a line with what `terminate` would end."""
+        """Return a line that lists what `terminate` would stop."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class ScheduleStatus:
-    """A schedule: its name, its id on the target, when it runs, whether it does, and what of missed or late runs.
+    """A schedule of recurring runs.
 
-    `catch_up`: missed runs are made up for; `queue`: late ones wait for others. None where a target has none.
+    `schedule` is its ID on the target. `catch_up`: whether missed runs are started later. `queue`: whether late runs
+    wait for active runs. Both are None if the target has no such setting.
     """
 
     name: str
@@ -286,12 +328,16 @@ class ScheduleStatus:
 
 @runtime_checkable
 class Schedules(Submits, Protocol):
-    """A target that runs an experiment again and again, each time with a seed of its own."""
+    """A target that runs an experiment on a recurring schedule, with a new seed for each run."""
 
     schedule_settings: ClassVar[type[Any]]
 
     def prepare_schedule(self, experiment: ExperimentConfig, settings: Any) -> Prepared:
-        """Return the schedule of an experiment; all else as `Submits.prepare`."""
+        """Return the schedule of an experiment, ready for submission.
+
+        Raises:
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
+        """
         ...
 
     def list_schedules(self, connection: Any) -> Sequence[ScheduleStatus]:
@@ -299,24 +345,39 @@ class Schedules(Submits, Protocol):
         ...
 
     def switch_schedule(self, name: str, connection: Any, *, enabled: bool, dry_run: bool) -> str:
-        """Enable or disable a schedule, by its id or name, and return its name; runs that have begun go on."""
+        """Enable or disable a schedule and return its name. Active runs continue.
+
+        Args:
+            name: ID or name of the schedule.
+            connection: Connection settings.
+            enabled: Whether to enable it.
+            dry_run: Whether to leave the schedule unchanged.
+        """
         ...
 
-    def delete_schedule(self, name: str, connection: Any, say: Say, warn: Say) -> str:
-        """Delete a schedule, by its id or name, after its runs have been terminated, and return its name."""
+    def delete_schedule(self, name: str, connection: Any, report: ReportLine, warn: ReportLine) -> str:
+        """Delete a schedule and return its name. Its active runs are terminated first.
+
+        Args:
+            name: ID or name of the schedule.
+            connection: Connection settings.
+            report: Callback for status lines.
+            warn: Callback for runs that could not be terminated.
+        """
         ...
 
     def would_delete_schedule(self, name: str, connection: Any) -> tuple[str, Sequence[str]]:
-        """Return the name of a schedule, and those of the runs that `delete_schedule` would terminate."""
+        """Return the name of a schedule and the runs that `delete_schedule` would terminate."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class ComparedRun:
-    """One run: `state` is running, succeeded, failed, interrupted or another of its backend's, damaged or unknown.
+    """One run of a comparison.
 
-    `parameters` are the experiment's words, options among them; `duration` is in seconds, None where it is not known or
-    the run has not ended. What cannot be read is empty.
+    `state` is running, succeeded, failed, interrupted, another state of the target, damaged or unknown. `parameters`
+    are the experiment's fields, options included. `duration` is in seconds, or None if it is unknown or the run is
+    active. Unreadable parts are empty.
     """
 
     name: str
@@ -329,90 +390,118 @@ class ComparedRun:
 
 @runtime_checkable
 class ComparesRuns(Target, Protocol):
-    """A target whose runs belong to experiments, and can be compared."""
+    """A target whose runs belong to experiments and can be compared."""
 
-    def experiment_runs(self, experiment: str, connection: Any, warn: Say) -> Sequence[ComparedRun]:
-        """Return the runs of an experiment, the newest last.
+    def experiment_runs(self, experiment: str, connection: Any, warn: ReportLine) -> Sequence[ComparedRun]:
+        """Return the runs of an experiment, newest last.
+
+        Args:
+            experiment: Name of the experiment.
+            connection: Connection settings.
+            warn: Callback for warnings.
 
         Raises:
-            BackendError: there is no such experiment.
+            BackendError: If the experiment does not exist.
         """
         ...
 
 
 @runtime_checkable
 class FindsLogs(Target, Protocol):
-    """A target whose jobs have logs for TensorBoard."""
+    """A target whose jobs have TensorBoard logs."""
 
     logs_settings: ClassVar[type[Any]]
 
     def is_job_id(self, text: str) -> bool:
-        """Whether a text can be the id of a job there."""
+        """Return whether a text is a valid job ID of the target."""
         ...
 
     def find_logs(
         self, ids: Sequence[str], experiment: str | None, names: Sequence[str], settings: Any, *, in_a_pod: bool
     ) -> list[LogSource]:
-        """Return the logs of the jobs with these ids, and of the runs of an experiment with these names (none: all).
+        """Return the logs of jobs, and of runs of an experiment.
 
-        They are to be looked at here or `in_a_pod`, which may have volumes.
+        Args:
+            ids: Job IDs.
+            experiment: Experiment whose runs are added, or None.
+            names: IDs or names of runs of the experiment. Empty: all runs.
+            settings: Settings of class `logs_settings`.
+            in_a_pod: Whether TensorBoard runs in a pod, where volumes are readable.
 
         Raises:
-            ArtifactError: nothing of what was asked for has logs.
+            ArtifactError: If none of the requested jobs has logs.
         """
         ...
 
 
 @runtime_checkable
 class HostsTensorBoard(FindsLogs, Protocol):
-    """A target on whose cluster a TensorBoard can run."""
+    """A target that can run TensorBoard on its cluster."""
 
     def board_requests(self, name: str, logs: Sequence[str], settings: Any, *, public: bool) -> Sequence[Any]:
-        """Return what `deploy_board` would create.
+        """Return the manifests that `deploy_board` would create.
+
+        Args:
+            name: Name of the Deployment.
+            logs: Log folders as NAME=FOLDER or FOLDER.
+            settings: Settings of class `logs_settings`.
+            public: Whether to expose TensorBoard with a LoadBalancer.
 
         Raises:
-            ConfigError: logs are where its pod does not reach them, or a setting is wrong.
+            ConfigError: If the pod cannot read the logs, or a setting is invalid.
         """
         ...
 
     def deploy_board(self, name: str, logs: Sequence[str], settings: Any, *, public: bool) -> Mapping[str, str]:
-        """Let a TensorBoard run there; return how it is reached, and where it is as "namespace"."""
+        """Deploy TensorBoard and return its access information, including "namespace".
+
+        Args:
+            name: Name of the Deployment.
+            logs: Log folders as NAME=FOLDER or FOLDER.
+            settings: Settings of class `logs_settings`.
+            public: Whether to expose TensorBoard with a LoadBalancer.
+        """
         ...
 
     def delete_board(self, name: str, settings: Any) -> str:
-        """Delete a TensorBoard, and return the namespace that it was in."""
+        """Delete a TensorBoard and return its namespace."""
         ...
 
 
 @runtime_checkable
 class Predicts(Target, Protocol):
-    """A target that predicts with what was trained."""
+    """A target that predicts with trained models."""
 
     predict_settings: ClassVar[type[Any]]
     predict_help: ClassVar[str]
 
-    def predict(self, settings: Any, say: Say, warn: Say, progress: Any) -> Mapping[str, Any]:
-        """Predict, and return what is known of it: rows, and the error where there are labels.
+    def predict(self, settings: Any, report: ReportLine, warn: ReportLine, progress: Any) -> Mapping[str, Any]:
+        """Predict and return a summary: the number of rows and, with labels, the error metrics.
 
-        `progress` is a context manager that is given a number of rows, or None, and yields what is told of more.
+        Args:
+            settings: Settings of class `predict_settings`.
+            report: Callback for status lines.
+            warn: Callback for warnings.
+            progress: Context manager factory. It receives the number of rows, or None, and yields a callback that
+                receives the number of rows added.
         """
         ...
 
 
 @runtime_checkable
 class SendsPredictions(Predicts, Protocol):
-    """A target that predicts elsewhere, so that what is sent can be looked at before."""
+    """A target that predicts remotely, so that the requests can be shown before they are sent."""
 
     requests_are: ClassVar[Literal["json", "yaml"]]
 
     def predict_requests(self, settings: Any) -> Sequence[Mapping[str, Any]]:
-        """Return what `predict` would send."""
+        """Return the requests that `predict` would send."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Deployed:
-    """A version of a model that answers at an endpoint, with its percent of the requests."""
+    """A model version deployed to an endpoint, with its traffic percentage."""
 
     id: str
     version: str
@@ -421,22 +510,28 @@ class Deployed:
 
 @runtime_checkable
 class Deploys(Target, Protocol):
-    """A target at whose endpoints models answer requests."""
+    """A target with endpoints that serve models."""
 
     deploy_settings: ClassVar[type[Any]]
 
     def deploy_requests(self, settings: Any) -> Mapping[str, Any]:
-        """Return what `deploy` would send for a new endpoint, by kind."""
+        """Return the requests that `deploy` would send for a new endpoint, by type."""
         ...
 
-    def deploy(self, settings: Any, say: Say, warn: Say) -> tuple[Sequence[Deployed], str]:
-        """Have a model answer at an endpoint; return what is deployed there, and the endpoint's page."""
+    def deploy(self, settings: Any, report: ReportLine, warn: ReportLine) -> tuple[Sequence[Deployed], str]:
+        """Deploy a model to an endpoint and return the deployed versions and the endpoint's page.
+
+        Args:
+            settings: Settings of class `deploy_settings`.
+            report: Callback for status lines.
+            warn: Callback for warnings.
+        """
         ...
 
     def deployed(self, endpoint: str, connection: Any) -> Sequence[Deployed]:
-        """Return what is deployed at an endpoint."""
+        """Return the versions deployed to an endpoint."""
         ...
 
     def undeploy(self, endpoint: str, connection: Any) -> None:
-        """Take everything from an endpoint, and delete that."""
+        """Undeploy all versions and delete the endpoint. Models are kept."""
         ...

@@ -1,4 +1,4 @@
-"""Compiled pipelines that are submitted: compiled now, or a file that was compiled before."""
+"""Compiled pipelines to submit: compiled on demand, or read from a file."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ from qcnn.targets.base import Compiles
 from qcnn.targets.errors import suppress_output
 from qcnn.targets.settings import setting
 
-# Writes a pipeline to a path, every step in an image, with settings of the training's pods.
+# Compiles a pipeline. Parameters: path of the output file, image of all steps, and settings of the training pods.
 Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PipelineSource:
-    """Where a compiled pipeline comes from: a file; or the compiler, given an image and the settings of pods."""
+    """Source of a compiled pipeline: a file, or an image and pod settings for the compiler."""
 
-    package: Path | None = setting(
-        "Compiled pipeline, as compile.py writes it.", None, shown="compiled now", metavar="FILE"
-    )
+    package: Path | None = setting("Path to a compiled pipeline.", None, shown="compiled now", metavar="FILE")
     image: str | None = setting(
-        "Image of every step, if the pipeline is compiled now; pin a pushed image by its digest.",
+        "Container image of all steps. Not with --package. Pin a pushed image by its digest.",
         None,
-        shown="that of --pod; in Kubeflow qcnn:latest",
+        shown="the image of --pod, or qcnn:latest on Kubeflow",
         metavar="IMAGE",
     )
     pod: Mapping[str, Any] = setting(
-        "Settings of the training's pods, if the pipeline is compiled now; for the command a YAML file.",
-        {},
-        metavar="FILE",
+        "Settings of the training pods (a YAML file on the command line). Not with --package.", {}, metavar="FILE"
     )
 
 
 def compile_main(target: Compiles, *, seeded_by_run: bool = False, board: str = "") -> Compile:
-    """Return what compiles the main pipeline for a target; `board` is the address of a TensorBoard to be linked."""
+    """Return the compiler of the main pipeline.
+
+    Args:
+        target: Target that runs the pipeline.
+        seeded_by_run: Whether each run gets a new seed.
+        board: URL of a TensorBoard to link to, or empty.
+    """
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_qcnn
@@ -59,7 +61,7 @@ def compile_main(target: Compiles, *, seeded_by_run: bool = False, board: str = 
 
 
 def study_pipeline(target: Compiles, parallelism: int) -> Compile:
-    """Return what compiles the study for a target."""
+    """Return the compiler of the study pipeline."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_study
@@ -70,7 +72,13 @@ def study_pipeline(target: Compiles, parallelism: int) -> Compile:
 
 
 def tuning_pipeline(target: Compiles, parallelism: int, stopping: str) -> Compile:
-    """Return what compiles the study of a target's own tuner."""
+    """Return the compiler of the pipeline with the target's hyperparameter tuner.
+
+    Args:
+        target: Target that runs the pipeline.
+        parallelism: Maximum number of parallel trials.
+        stopping: Early-stopping rule of the tuner.
+    """
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_tuning
@@ -81,44 +89,44 @@ def tuning_pipeline(target: Compiles, parallelism: int, stopping: str) -> Compil
 
 
 def main_arguments(experiment: ExperimentConfig, *, seeded_by_run: bool = False) -> dict[str, Any]:
-    """Return what the main pipeline is given: every word, so that the runs of an experiment can be compared.
+    """Return the arguments of the main pipeline: all fields, so that runs can be compared.
 
-    Beside them stands the SHA-256 of the file that `data` names, which is read for it; not where runs have seeds of
-    their own: nothing is cached there, and each reads the file as it is then.
+    They include the SHA-256 of the data file, which is the cache key of the file's content. With `seeded_by_run`,
+    nothing is cached and each run reads the current file, so that the digest is omitted.
 
     Raises:
-        ConfigError: the steps could not read the file, or it cannot be read here.
+        ConfigError: If the file is unreadable for the steps, or locally.
     """
     is_read = check_data(experiment.data) and not seeded_by_run
     return {**experiment.model_dump(), "data_sha256": file_sha256(experiment.data) if is_read else ""}
 
 
 def study_arguments(arguments: Mapping[str, Any], trials: Sequence[ExperimentConfig]) -> dict[str, Any]:
-    """Return what a study is given: its arguments, and the SHA-256 of each file that trials read, by its address.
+    """Return the arguments of a study pipeline, including the SHA-256 of each data file by URI.
 
     Raises:
-        ConfigError: as `main_arguments`.
+        ConfigError: If a file is unreadable for the steps, or locally.
     """
     files = sorted({trial.data for trial in trials if check_data(trial.data)})
     return {**arguments, "data_sha256": {file: file_sha256(file) for file in files}}
 
 
-def file_sha256(address: str) -> str:
-    """Return the SHA-256 of a file, after reading it once.
+def file_sha256(uri: str) -> str:
+    """Read a file and return its SHA-256.
 
     Raises:
-        ConfigError: the bucket refuses, or the address names no file.
+        ConfigError: If the file does not exist, or the bucket denies access.
     """
-    with local_file(address) as path:
+    with local_file(uri) as path:
         return sha256_of(path)
 
 
 @contextlib.contextmanager
 def compiled(source: PipelineSource, compile_now: Compile) -> Iterator[Path]:
-    """Yield a compiled pipeline: the file that is given, or one made now.
+    """Context manager that yields the path of a compiled pipeline, compiled on demand.
 
     Raises:
-        ConfigError: a setting of the pods is wrong.
+        ConfigError: If a pod setting is invalid.
     """
     if source.package:
         yield source.package
@@ -132,10 +140,10 @@ def compiled(source: PipelineSource, compile_now: Compile) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def compile_for_schedule(source: PipelineSource, target: Compiles) -> Iterator[Path]:
-    """Yield a compiled main pipeline, each of whose runs has a seed of its own.
+    """Context manager that yields a compiled main pipeline with a new seed for each run.
 
     Raises:
-        ConfigError: the given file does not hold the main pipeline, or a setting of the pods is wrong.
+        ConfigError: If the given file is not the main pipeline, or a pod setting is invalid.
     """
     with compiled(source, compile_main(target, seeded_by_run=True)) as package:
         if not source.package:
@@ -151,7 +159,7 @@ def compile_for_schedule(source: PipelineSource, target: Compiles) -> Iterator[P
             documents = [per_run_seed(pipeline), *platform]
         except LookupError:
             raise ConfigError(
-                f"package: must be the main pipeline, as compile.py writes it. Given: {package}"
+                f"package: must be the main pipeline, as compiled by compile.py. Given: {package}"
             ) from None
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "scheduled.yaml")
@@ -160,10 +168,10 @@ def compile_for_schedule(source: PipelineSource, target: Compiles) -> Iterator[P
 
 
 def read_package(package: Path, target: Compiles) -> list[dict[str, Any]]:
-    """Return the documents of a pipeline compiled for a target, first the pipeline, then what a platform adds.
+    """Return the documents of a compiled pipeline: the pipeline, then platform settings.
 
     Raises:
-        ConfigError: the file holds no pipeline, or one that was compiled for another target.
+        ConfigError: If the file is not a pipeline, or is compiled for another target.
     """
     import yaml
 
@@ -172,34 +180,36 @@ def read_package(package: Path, target: Compiles) -> list[dict[str, Any]]:
         if documents and "tasks" in documents[0]["root"]["dag"]:
             _check_target(package, documents, target)
             return documents
-        reason = "no pipeline in it"
+        reason = "it contains no pipeline"
     except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         reason = single_line(error)
-    raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")
+    raise ConfigError(f"package: must be a pipeline compiled by compile.py ({reason}). Given: {package}")
 
 
 def _check_target(package: Path, documents: Sequence[Mapping[str, Any]], target: Compiles) -> None:
-    """Refuse a pipeline that was compiled for a target with another kind of platform document."""
+    """Raise ConfigError if the number of platform documents shows that the target is another one."""
     if (len(documents) > 1) != (target.pipeline_target().platform is not None):
         raise ConfigError(
-            f"package: must be compiled for {target.name}; compile.py calls such files NAME-{target.name}.yaml. "
+            f"package: must be compiled for {target.name}, like compile.py's files NAME-{target.name}.yaml. "
             f"Given: {package}"
         )
 
 
 def check_arguments(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse a compiled pipeline that has no parameter for an argument.
+    """Raise ConfigError if a compiled pipeline has no parameter for an argument.
 
     Raises:
-        ConfigError: it is another pipeline, or one that an earlier version compiled.
+        ConfigError: If it is another pipeline, or was compiled by an earlier version.
     """
     known = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     if unknown := sorted(arguments.keys() - known.keys()):
-        raise ConfigError(f"package: the pipeline takes no {', '.join(unknown)}. Given: {format_value(sorted(known))}")
+        raise ConfigError(
+            f"package: the pipeline has no parameter {', '.join(unknown)}. Given: {format_value(sorted(known))}"
+        )
 
 
 def pod_settings_in(spec: Mapping[str, Any]) -> PodSettings | None:
-    """Return the settings of the training's pods that a compiled pipeline holds; None if it holds none."""
+    """Return the settings of the training pods in a compiled pipeline, or None if it has none."""
     for component in (spec["root"], *spec["components"].values()):
         for task in component.get("dag", {}).get("tasks", {}).values():
             value = task.get("inputs", {}).get("parameters", {}).get("pod", {}).get("runtimeValue", {}).get("constant")
@@ -209,7 +219,7 @@ def pod_settings_in(spec: Mapping[str, Any]) -> PodSettings | None:
 
 
 def step_names(spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of all steps of a compiled pipeline, those inside loops among them, but not the loops."""
+    """Return the names of all steps of a compiled pipeline, including steps in loops."""
     components = spec["components"]
     return frozenset(
         name

@@ -1,4 +1,4 @@
-"""Errors of what is sent elsewhere and followed there, one line each, and output of clients: hidden, or shown."""
+"""Errors of submitted jobs and target services, and the output of client libraries."""
 
 import contextlib
 import io
@@ -10,7 +10,10 @@ from qcnn.errors import QcnnError, truncate_message
 
 
 class StepError(Exception):
-    """A step of a pipeline, or a job, failed; the message is one line that names it, `code` the exit code of qcnn."""
+    """A failed pipeline step or job.
+
+    `message` is one line that names the step or job. `code` is the exit code of the command.
+    """
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(truncate_message(message))
@@ -18,20 +21,23 @@ class StepError(Exception):
 
 
 class BackendError(QcnnError):
-    """The pipelines backend refuses, or cannot be asked; the message is one line that says why."""
+    """An error response or no response from a service of a target, with a single-line message."""
 
 
 class CredentialsError(BackendError):
-    """The backend does not accept the credentials; they may have expired."""
+    """Credentials that the service rejected, for example because they expired."""
 
 
 class UnavailableError(BackendError):
-    """The backend does not answer or fails; it may come back."""
+    """A service that is unreachable or fails, possibly only for a while."""
 
 
 @contextlib.contextmanager
 def suppress_output() -> Iterator[None]:
-    """Hide what a client prints and warns of: it speaks of its own code."""
+    """Context manager that hides the warnings and standard output of a client library.
+
+    They refer to the client's code, which is of no use to users of qcnn.
+    """
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -40,7 +46,7 @@ def suppress_output() -> Iterator[None]:
 
 @contextlib.contextmanager
 def logs_to_stderr() -> Iterator[None]:
-    """Show the messages of a launcher on stderr."""
+    """Context manager that prints the log messages of a launcher to stderr."""
     logger = logging.getLogger("qcnn")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))

@@ -1,4 +1,4 @@
-"""Follows a run of a service to its end, and shows the states of its steps as they change."""
+"""Waiting for runs and jobs, with reports of their state changes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from qcnn.errors import TrainingError
 from qcnn.targets.base import JobStatus
 from qcnn.targets.errors import StepError, UnavailableError
 
-# Seconds between two looks at a run, and for how long its service may be unreachable meanwhile.
+# Seconds between status requests, and seconds for which the service may be unreachable.
 INTERVAL = 2.0
 _PATIENCE = 600.0
-# A service may store the last states of steps a little after that of the run: how often it is asked once more.
+# A service may store the last states of steps after the state of the run: number of further requests.
 _LATE = 5
 UNFINISHED = frozenset({"PENDING", "RUNNING"})
 
@@ -23,9 +23,9 @@ R = TypeVar("R")
 
 @dataclasses.dataclass(frozen=True)
 class RunSnapshot(Generic[R]):
-    """A run as it was seen once: its state, whether it has ended, and the states of its steps by their names.
+    """State of a run and its steps at one time.
 
-    `is_late`: whether the service has yet to store the last state of something else that belongs to the run.
+    `is_late`: whether the service has not yet stored the last state of another part of the run.
     """
 
     run: R
@@ -36,14 +36,17 @@ class RunSnapshot(Generic[R]):
 
 
 def wait_for_run(
-    look: Callable[[], RunSnapshot[R] | None], say: Callable[[str], None], seconds: float = float("inf")
+    look: Callable[[], RunSnapshot[R] | None], report: Callable[[str], None], seconds: float = float("inf")
 ) -> RunSnapshot[R]:
-    """Wait until a run has ended, at most `seconds`, and return it as it is then; `look` gives None for no answer.
+    """Wait until a run has ended, and return its last state. Unavailable services are retried.
 
-    Each change of its state, and of its steps, is reported through `say`. A service that does not answer is waited for.
+    Args:
+        look: Function that requests the current state. It returns None if there was no answer.
+        report: Callback for changes in the states of the run and its steps.
+        seconds: Timeout, after which the current state is returned.
 
     Raises:
-        UnavailableError: it has not answered for ten minutes.
+        UnavailableError: If the service has not responded for ten minutes.
     """
     shown: dict[str, str] = {}
     late = 0
@@ -51,29 +54,29 @@ def wait_for_run(
     end = answered + seconds
     while True:
         try:
-            seen = look()
+            current_run = look()
         except UnavailableError:
             if time.monotonic() - answered > _PATIENCE:
                 raise
-            seen = None
-        if seen:
+            current_run = None
+        if current_run:
             answered = time.monotonic()
-            current = {**seen.steps, "run": seen.state}
+            current = {**current_run.steps, "run": current_run.state}
             for name, state in current.items():
                 if shown.get(name) != state:
-                    say(f"{name}: {state.lower()}")
+                    report(f"{name}: {state.lower()}")
             shown = current
-            if seen.has_ended:
+            if current_run.has_ended:
                 late += 1
-                if late > _LATE or not (seen.is_late or UNFINISHED.intersection(current.values())):
-                    return seen
+                if late > _LATE or not (current_run.is_late or UNFINISHED.intersection(current.values())):
+                    return current_run
             elif time.monotonic() >= end:
-                return seen
+                return current_run
         time.sleep(INTERVAL)
 
 
 def number_repeated(steps: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return steps by their names; where a loop runs a step several times, a number stands behind its name."""
+    """Return steps by name. Repeated steps of a loop get a number after their name."""
     counts: dict[str, int] = {}
     found: dict[str, Any] = {}
     for name, value in steps:
@@ -82,39 +85,48 @@ def number_repeated(steps: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def wait(look: Callable[[], JobStatus], say: Callable[[str], None], kind: str) -> JobStatus:
-    """Wait until a job has succeeded, and return it as it is then; each change of a state is said.
+def wait(look: Callable[[], JobStatus], report: Callable[[str], None], kind: str) -> JobStatus:
+    """Wait until a job has succeeded, and return its last state.
+
+    Args:
+        look: Function that requests the current state.
+        report: Callback for state changes of the job and its parts.
+        kind: Type of the job, for messages.
 
     Raises:
-        StepError: it has ended in any other way.
-        UnavailableError: its target has not answered for ten minutes.
+        StepError: If the job failed.
+        UnavailableError: If the target has not responded for ten minutes.
     """
 
-    def seen() -> RunSnapshot[JobStatus]:
+    def snapshot() -> RunSnapshot[JobStatus]:
         status = look()
         return RunSnapshot(status, status.state, status.has_ended, {part.name: part.state for part in status.parts})
 
-    ended = wait_for_run(seen, say).run
+    ended = wait_for_run(snapshot, report).run
     check_succeeded(ended, kind)
     return ended
 
 
 def check_succeeded(ended: JobStatus, kind: str) -> None:
-    """Check that a job that has ended has succeeded.
+    """Raise StepError if a finished job has not succeeded.
 
     Raises:
-        StepError: it has ended in any other way.
+        StepError: If the job failed or was canceled.
     """
     if not ended.has_succeeded:
         raise StepError(f"{kind}: it ended {ended.state}{because(ended)}. Given: {ended.job}")
 
 
 def wait_quietly(look: Callable[[], JobStatus], timeout: float | None) -> JobStatus:
-    """Wait until a job has succeeded, at most so many seconds, and return it as it is then.
+    """Wait until a job has succeeded, and return its last state.
+
+    Args:
+        look: Function that requests the current state.
+        timeout: Timeout in seconds. None: no limit.
 
     Raises:
-        TrainingError: it has ended in any other way.
-        TimeoutError: it has not ended in time.
+        TrainingError: If the job failed or was canceled.
+        TimeoutError: If the job has not ended in time.
     """
     end = None if timeout is None else time.monotonic() + timeout
     while not (status := look()).has_ended:
@@ -123,11 +135,11 @@ def wait_quietly(look: Callable[[], JobStatus], timeout: float | None) -> JobSta
             raise TimeoutError(f"{status.job} has not ended within {timeout:g} s: it is {status.state}")
         time.sleep(left)
     if not status.has_succeeded:
-        raise TrainingError(f"job: it has ended {status.state}{because(status)}. Given: {status.job}")
+        raise TrainingError(f"job: it ended {status.state}{because(status)}. Given: {status.job}")
     return status
 
 
 def because(status: JobStatus) -> str:
-    """Return why a job ended, in brackets, empty where nothing says so."""
+    """Return the reason why a job ended, in parentheses, or empty if it is unknown."""
     reasons = [status.message, *(f"{part.name}: {part.reason}" for part in status.parts if part.reason)]
     return next((f" ({reason})" for reason in reasons if reason), "")

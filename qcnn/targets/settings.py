@@ -1,4 +1,4 @@
-"""Settings of targets: each is described once, for flags of the command, arguments of Python and the reference page."""
+"""Settings of targets: a single definition for flags, Python arguments and the reference page."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ logger = logging.getLogger("qcnn")
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is said of a setting beside its name, type and default.
+    """Description of a setting, in addition to its name, type and default.
 
-    `variables`: environment variables that it is taken from where it is not given, the first that is set. `flag` and
-    `short`: what the command calls it, where that is not its name. `is_argument`: the command takes it without a flag.
-    `default`: what stands in for no value, in words.
+    `variables` are environment variables for an omitted value; the first that is set is used. `flag` and `short` are
+    the flag's name, if it differs from the setting's. `default` is a description of the default. `minimum` and
+    `maximum` are bounds of integers. With `is_argument`, the command takes the value without a flag.
     """
 
     help: str
@@ -35,22 +35,22 @@ class Setting:
     short: str = ""
     default: str = ""
     choices: Sequence[str] = ()
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
     is_argument: bool = False
 
 
 def setting(
     help_text: str, default: Any = dataclasses.MISSING, *, shown: str = "", is_secret: bool = False, **described: Any
 ) -> Any:
-    """Return a field of a target's settings; without a default it must be given.
+    """Return a dataclass field for a setting. Without `default`, the setting is required.
 
     Args:
-        help_text: What it is, one sentence.
-        default: Its value where it is not given.
-        shown: That value in words, where it is none.
-        is_secret: Whether it is kept out of messages.
-        described: What else `Setting` says.
+        help_text: Description, one sentence.
+        default: Value of an omitted setting.
+        shown: Description of the default, if `default` does not show it.
+        is_secret: Whether to hide the value in messages.
+        described: Other fields of `Setting`.
     """
     metadata = {"setting": Setting(help_text, default=shown, **described)}
     if isinstance(default, dict):
@@ -60,7 +60,7 @@ def setting(
 
 @dataclasses.dataclass(frozen=True)
 class Described:
-    """A field of settings: its name, type, default (None where it has none), and what is said of it."""
+    """A field of a settings class. `default` is None if the field is required."""
 
     name: str
     kind: Any
@@ -71,18 +71,18 @@ class Described:
 
     @property
     def plain_kind(self) -> Any:
-        """Its type without None."""
+        """The type without None."""
         kinds = typing.get_args(self.kind)
         return next(each for each in kinds if each is not type(None)) if type(None) in kinds else self.kind
 
     @property
     def shown_default(self) -> str:
-        """What stands in where it is not given, in words; empty where nothing does."""
+        """Text of the default value, or empty if there is none."""
         return self.setting.default or ("" if self.default in (None, "", (), False) else str(self.default))
 
 
 def described(kind: type[Any]) -> list[Described]:
-    """Return the fields of a class of settings, in their order."""
+    """Return the fields of a settings class in order of definition."""
     types = typing.get_type_hints(kind)
     return [
         Described(
@@ -97,7 +97,7 @@ def described(kind: type[Any]) -> list[Described]:
     ]
 
 
-# Earlier names, which are accepted with a warning until 0.2.
+# Earlier names. They are accepted with a warning until version 0.2.
 RENAMED_SETTINGS: Mapping[str, str] = {
     "active_seconds": "active_deadline_seconds",
     "keep_seconds": "ttl_seconds_after_finished",
@@ -107,30 +107,35 @@ RENAMED_SETTINGS: Mapping[str, str] = {
 
 
 def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
-    """Return settings of a target, from arguments and from the environment variables of those that are not given.
+    """Return the settings of a target from arguments and environment variables.
+
+    Args:
+        kind: Settings class.
+        values: Values by setting name.
+        target: Name of the target, for messages.
 
     Raises:
-        ConfigError: a setting is unknown, missing or wrong; one line.
+        ConfigError: If a setting is unknown, missing or invalid.
     """
     fields = {each.name: each for each in described(kind)}
     values = {_current_name(name): value for name, value in values.items()}
     for name, value in values.items():
         if name not in fields:
             raise ConfigError(
-                f"{name}: unknown setting of target {target}; the settings are {', '.join(fields)}. "
+                f"{name}: unknown setting of target {target}; valid settings: {', '.join(fields)}. "
                 f"Given: {format_value(value)}"
             )
-    found = dict(values)
+    resolved = dict(values)
     for name, each in fields.items():
         variables = each.setting.variables
-        if name not in found and (value := next(filter(None, map(os.environ.get, variables)), None)):
-            found[name] = value
-        if name in found:
-            found[name] = _checked(each, found[name])
+        if name not in resolved and (value := next(filter(None, map(os.environ.get, variables)), None)):
+            resolved[name] = value
+        if name in resolved:
+            resolved[name] = _validated(each, resolved[name])
         elif each.is_required:
             variable = f", or environment variable {variables[0]}" if variables else ""
             raise ConfigError(f"{name}: must be given to target {target}{variable}. Given: none")
-    return kind(**found)
+    return kind(**resolved)
 
 
 def _current_name(name: str) -> str:
@@ -141,11 +146,11 @@ def _current_name(name: str) -> str:
 
 
 def connection_of(kind: type[T], settings: Any) -> T:
-    """Return the part of a target's settings by which it is reached."""
+    """Return the connection settings that are part of a target's settings."""
     return kind(**{each.name: getattr(settings, each.name) for each in described(kind)})
 
 
-# What a setting of a type may be given as, and how messages call it.
+# Accepted Python types of each setting type, and their description in messages.
 _ALLOWED: Mapping[Any, tuple[tuple[type, ...], str]] = {
     str: ((str, int, float), "text"),
     int: ((int,), "an integer"),
@@ -153,37 +158,38 @@ _ALLOWED: Mapping[Any, tuple[tuple[type, ...], str]] = {
     Path: ((str, Path), "a path"),
     Mapping[str, Any]: ((Mapping,), "a mapping"),
     Mapping[str, str]: ((Mapping,), "a mapping of names to text"),
-    Sequence[str]: ((list, tuple), "a list of texts"),
+    Sequence[str]: ((list, tuple), "a list of text"),
 }
 
 
-def _checked(field: Described, value: Any) -> Any:
-    """Return the value of a setting in its type; a number is its text where that is asked for.
+def _validated(field: Described, value: Any) -> Any:
+    """Return the value of a setting, converted to its type. Text settings accept numbers.
 
     Raises:
-        ConfigError: it has another type, or is out of its bounds.
+        ConfigError: If the value has a wrong type or is out of bounds.
     """
     if value is None and field.kind is not field.plain_kind:
         return None
-    said, kind = field.setting, field.plain_kind
-    kinds, allowed = _ALLOWED[kind]
-    if said.choices:
-        allowed = f"one of {', '.join(said.choices)}"
-    bounds = [f"at least {said.least}"] * (said.least is not None) + [f"at most {said.most}"] * (said.most is not None)
+    setting, kind = field.setting, field.plain_kind
+    types, allowed = _ALLOWED[kind]
+    low, high = setting.minimum, setting.maximum
+    if setting.choices:
+        allowed = f"one of {', '.join(setting.choices)}"
+    bounds = [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
     if bounds:
         allowed = f"{allowed}, {' and '.join(bounds)}"
-    if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
+    if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f"{field.name}: must be {allowed}. Given: {format_value(value)}")
     if kind is str or kind is Path:
         value = kind(str(value))
-    is_below = said.least is not None and value < said.least
-    if is_below or (said.most is not None and value > said.most) or (said.choices and value not in said.choices):
+    is_outside = (low is not None and value < low) or (high is not None and value > high)
+    if is_outside or (setting.choices and value not in setting.choices):
         raise ConfigError(f"{field.name}: must be {allowed}. Given: {format_value(value)}")
     return value
 
 
-# Settings of pods that often differ between jobs; the rest belongs in `pod`.
-_OF_PODS = (
+# Pod settings that often differ between jobs. The others are set in `pod` only.
+_POD_OVERRIDES = (
     *("image", "cpu", "memory", "gpus", "service_account", "queue", "priority_class", "topology_spread"),
     *("metrics_port", "log_format"),
 )
@@ -191,42 +197,40 @@ _OF_PODS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PodFields:
-    """What each pod of a job is given; a setting of its own counts over the same one in `pod`."""
+    """Settings of the pods of a job. Separate fields override the same fields in `pod`."""
 
     image: str | None = setting("Image of the pods.", None, metavar="IMAGE")
     pod: Mapping[str, Any] = setting(
-        f"Settings of the pods, any of {', '.join(PodSettings.model_fields)}; for the command a YAML file.",
-        {},
-        metavar="FILE",
+        "Pod settings (a YAML file on the command line). Other settings override its values.", {}, metavar="FILE"
     )
-    cpu: str | None = setting("CPUs of each pod, as 2 or 500m.", None)
-    memory: str | None = setting("Memory of each pod, as 4Gi.", None)
+    cpu: str | None = setting("CPUs of each pod, such as 2 or 500m.", None)
+    memory: str | None = setting("Memory of each pod, such as 4Gi.", None)
     gpus: int | None = setting("GPUs of each pod (nvidia.com/gpu).", None)
     service_account: str | None = setting("Service account of the pods.", None)
-    queue: str | None = setting("LocalQueue of Kueue in which the job waits for room.", None)
+    queue: str | None = setting("Kueue LocalQueue for the job.", None)
     priority_class: str | None = setting("Priority class of the pods.", None)
     topology_spread: str | None = setting(
-        "Key of a label of nodes over whose values the pods are spread, as topology.kubernetes.io/zone.", None
+        "Node topology key to spread pods over, such as topology.kubernetes.io/zone.", None
     )
-    metrics_port: int | None = setting("Port on which every process serves metrics for Prometheus.", None)
-    log_format: str | None = setting("Format of the pods' logs, text or json.", None)
-    environment: Mapping[str, str] = setting("Environment of the pods.", {}, flag="env", metavar="NAME=VALUE")
+    metrics_port: int | None = setting("Port on which every process serves Prometheus metrics.", None)
+    log_format: str | None = setting("Format of the pod logs, text or json.", None)
+    environment: Mapping[str, str] = setting("Environment variable for the pods.", {}, flag="env", metavar="NAME=VALUE")
 
     @property
     def has_pod_settings(self) -> bool:
-        """Whether any of these is given."""
-        return bool(self.pod or self.environment) or any(getattr(self, name) is not None for name in _OF_PODS)
+        """Whether any pod setting is given."""
+        return bool(self.pod or self.environment) or any(getattr(self, name) is not None for name in _POD_OVERRIDES)
 
     def pod_with(self, **defaults: str) -> PodSettings:
-        """Return the settings of the pods; `defaults` count where nothing is given.
+        """Return the pod settings, with `defaults` for omitted values.
 
         Raises:
-            ConfigError: one line with the first that is wrong.
+            ConfigError: If a setting is invalid.
         """
         values = dict(self.pod)
-        # One file serves trainings and pipelines; only these have steps.
+        # The same file is used for training jobs and pipelines, but only pipelines have steps.
         step_resources(values.pop(KEY, None))
-        values |= {name: value for name in _OF_PODS if (value := getattr(self, name)) is not None}
+        values |= {name: value for name in _POD_OVERRIDES if (value := getattr(self, name)) is not None}
         if self.environment:
             known = values.get("environment", {})
             values["environment"] = {**known, **self.environment} if isinstance(known, dict) else known

@@ -213,7 +213,7 @@ def test_orphans_are_jobs_whose_launcher_is_gone(launchers: Launchers, qcnn: Qcn
 
 
 def test_jobs_of_others_are_not_touched(launchers: Launchers, qcnn: Qcnn) -> None:
-    error = f"error: TFJob: qcnn made none of this name in namespace {launchers.namespace}. Given: none\n"
+    error = f"error: TFJob: qcnn created none of this name in namespace {launchers.namespace}. Given: none\n"
     assert qcnn("logs", "none", code=INVALID) == error
     assert qcnn("status", "none", code=INVALID) == error
     assert qcnn("delete", "none", "--yes", code=INVALID) == error.replace("TFJob:", "job:")

@@ -64,8 +64,8 @@ def test_a_run_terminated_in_mid_training_leaves_nothing_that_runs(kubeflow: Kub
     assert done.returncode == 0, done.stderr
     assert f"run {run} is terminated\n" in done.stdout
     if "KUBECONFIG" in os.environ:
-        assert "nothing of its trainings is left" in done.stdout
+        assert "no TFJobs of the run are left" in done.stdout
     assert kubeflow.rows()["endless"]["state"] in ("failed", "canceled")
     again = kubeflow.type("terminate", run)
     assert again.returncode == 0
-    assert "had ended before" in again.stdout
+    assert "has already ended" in again.stdout

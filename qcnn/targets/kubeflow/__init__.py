@@ -1,1 +1,1 @@
-"""A backend of Kubeflow Pipelines."""
+"""The target kubeflow: Kubeflow Pipelines (KFP)."""

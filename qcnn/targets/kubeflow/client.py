@@ -1,4 +1,4 @@
-"""The client of a pipelines backend, and what its answers mean to a user: one line each."""
+"""KFP connection settings, the KFP client, and its errors as single-line messages."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _CAUSE = re.compile(r"\[(?:Errno -?\d+|SSL: \w+)\] ([^'\"()]+)")
 
 @contextlib.contextmanager
 def translate_errors(address: str) -> Iterator[None]:
-    """Turn whatever asking the backend at `address` raises into an error of one line.
+    """Context manager that translates exceptions of KFP requests to single-line errors.
 
     Raises:
-        BackendError: it refuses, or does not answer.
+        BackendError: If the backend rejects the request or is unavailable.
     """
     import google.auth.exceptions
     import kfp_server_api
@@ -39,41 +39,41 @@ def translate_errors(address: str) -> Iterator[None]:
     try:
         yield
     except kfp_server_api.ApiException as error:
-        raise _refused(error, address) from None
+        raise _api_error(error, address) from None
     except google.auth.exceptions.GoogleAuthError as error:
-        raise CredentialsError(f"credentials: Google gives none ({single_line(error)}). Given: {address}") from None
+        raise CredentialsError(f"credentials: Google issued none ({single_line(error)}). Given: {address}") from None
     except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise UnavailableError(f"host: does not answer ({_cause(error)}). Given: {address}") from None
+        raise UnavailableError(f"host: no response ({_cause(error)}). Given: {address}") from None
 
 
 def check_is_api(answer: bytes, address: str) -> None:
-    """Refuse an answer that is not the pipelines API's, which may well be 200 OK.
+    """Raise BackendError if a response, possibly with status 200, is not from the KFP API.
 
     Raises:
-        BackendError: it is a web page, or no JSON.
+        BackendError: If the response is a web page or not JSON.
     """
     if not _is_json(answer):
         raise BackendError(_not_the_api(answer, address))
 
 
-def _refused(error: kfp_server_api.ApiException, address: str) -> BackendError:
+def _api_error(error: kfp_server_api.ApiException, address: str) -> BackendError:
     body = error.body if isinstance(error.body, bytes) else (error.body or "").encode()
     reason = _reason(body) or single_line(error.reason or "")
     match error.status:
         case 401:
-            return CredentialsError(f"credentials: not accepted, {_LOGIN}. Given: {address}")
+            return CredentialsError(f"credentials: rejected; {_LOGIN}. Given: {address}")
         case 403:
-            return BackendError(f"permission: refused; is the namespace yours? ({reason}). Given: {address}")
+            return BackendError(f"permission: denied ({reason}); check the namespace. Given: {address}")
         case 400 | 404 if _is_json(body):
-            return BackendError(f"the backend at {address} refuses. Given: {reason}")
+            return BackendError(f"request: rejected by the backend at {address}. Given: {reason}")
         case status if status < 500:
             return BackendError(_not_the_api(body, address))
-    return UnavailableError(f"host: the backend fails ({error.status}, {reason}). Given: {address}")
+    return UnavailableError(f"host: the backend failed ({error.status}, {reason}). Given: {address}")
 
 
 def _not_the_api(answer: bytes, address: str) -> str:
-    what = f"a web page; if it is a login, {_LOGIN}" if _WEB_PAGE.match(answer) else "something else"
-    return f"host: not the pipelines API answers there, but {what}. Given: {address}"
+    hint = f"returned a web page; for a login page, {_LOGIN}" if _WEB_PAGE.match(answer) else "returned other content"
+    return f"host: must be the URL of the KFP API server, but {hint}. Given: {address}"
 
 
 def _is_json(body: bytes) -> bool:
@@ -84,7 +84,7 @@ def _is_json(body: bytes) -> bool:
 
 
 def _reason(body: bytes) -> str:
-    """Return the message of an error of the API."""
+    """Return the message of an error response of the API."""
     try:
         content = json.loads(body)
     except ValueError:
@@ -93,7 +93,7 @@ def _reason(body: bytes) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return what broke a connection, without the libraries' names for it."""
+    """Return the cause of a connection error, without the class names of the libraries."""
     while isinstance(reason := getattr(error, "reason", None), BaseException):
         error = reason
     text = single_line(error)
@@ -101,64 +101,62 @@ def _cause(error: BaseException) -> str:
     return found[1].strip() if found else text
 
 
-# The namespace of a backend with one user; Kubeflow's client takes any other for a user's own.
+# Namespace of a single-user backend. The KFP client handles any other namespace as a user's.
 SINGLE_USER = "kubeflow"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KfpConnection:
-    """Address and credentials of a pipelines backend; what is None is left to Kubeflow's client.
+    """Address and credentials of a KFP backend. The KFP client resolves values of None.
 
     Raises:
-        ConfigError: the namespace is none that Kubernetes takes.
+        ConfigError: If the namespace is not a valid Kubernetes name.
     """
 
     host: str | None = setting(
-        "Where the backend is.",
+        "URL of the KFP API server.",
         None,
-        shown="by KUBECONFIG; in a pod, its cluster",
+        shown="the cluster of KUBECONFIG, or in a pod its cluster",
         variables=("KF_PIPELINES_ENDPOINT",),
         metavar="URL",
     )
     namespace: str | None = setting(
-        "Yours, where the backend has several users.",
+        "Your namespace. Required for multi-user KFP.",
         None,
         variables=("KFP_NAMESPACE",),
         metavar="NAME",
         short="n",
     )
     ui_host: str | None = setting(
-        "Where its web interface is.", None, shown="host", variables=("KF_PIPELINES_UI_ENDPOINT",), metavar="URL"
+        "URL of the KFP UI.", None, shown="the host", variables=("KF_PIPELINES_UI_ENDPOINT",), metavar="URL"
     )
     token: str | None = setting(
         "Bearer token.", None, variables=("KFP_EXISTING_TOKEN",), metavar="TEXT", is_secret=True
     )
     cookies: str | None = setting(
-        "Cookies of a login, as NAME=VALUE.", None, variables=("KFP_COOKIES",), metavar="TEXT", is_secret=True
+        "Login cookies, as NAME=VALUE.", None, variables=("KFP_COOKIES",), metavar="TEXT", is_secret=True
     )
     iap_client_id: str | None = setting(
-        "Client of Google's Identity-Aware Proxy.",
+        "Client ID of Identity-Aware Proxy.",
         None,
         variables=("KF_PIPELINES_IAP_OAUTH2_CLIENT_ID",),
         metavar="ID",
     )
     oauth_client_id: str | None = setting(
-        "Client by which a person logs in to that proxy.",
+        "OAuth client ID for user logins to Identity-Aware Proxy.",
         None,
         variables=("KF_PIPELINES_APP_OAUTH2_CLIENT_ID",),
         metavar="ID",
     )
     oauth_client_secret: str | None = setting(
-        "Its secret.",
+        "OAuth client secret for Identity-Aware Proxy.",
         None,
         variables=("KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET",),
         metavar="TEXT",
         is_secret=True,
     )
-    ca_cert: str | None = setting("Certificates that sign the host's.", None, metavar="FILE")
-    metadata_host: str | None = setting(
-        "Where the backend's metadata store is.", None, shown="its web interface", metavar="URL"
-    )
+    ca_cert: str | None = setting("CA bundle to verify the host.", None, metavar="FILE")
+    metadata_host: str | None = setting("URL of the ML Metadata service.", None, shown="the UI host", metavar="URL")
 
     def __post_init__(self) -> None:
         if self.namespace is not None:
@@ -166,27 +164,27 @@ class KfpConnection:
 
     @property
     def address(self) -> str:
-        """Its address, for messages."""
+        """The address of the backend, for messages."""
         return self.host or "the cluster of KUBECONFIG"
 
     def page(self, path: str) -> str:
-        """Return the address of a page of the web interface."""
+        """Return the URL of a page of the KFP UI."""
         host = self.ui_host or self.host or ""
         return f"{host if '://' in host else f'https://{host}'}".rstrip("/") + f"/#/{path}"
 
 
 def connect(backend: KfpConnection) -> kfp.Client:
-    """Return Kubeflow's client of a backend that has answered.
+    """Return a KFP client after a successful health check.
 
     Raises:
-        BackendError: nothing answers there, something else does, or the credentials are refused.
+        BackendError: If the host is unavailable, is not the KFP API, or rejects the credentials.
     """
     with suppress_output():
         import kfp
 
         class Client(kfp.Client):
             def get_kfp_healthz(self, sleep_duration: int = 0) -> kfp_server_api.V2beta1GetHealthzResponse:
-                """Ask once: Kubeflow's own goes on for 25 seconds, with a traceback every five."""
+                """Request the health status once. The original retries for 25 seconds and logs tracebacks."""
                 answer = self._healthz_api.healthz_service_get_healthz(_preload_content=False)
                 check_is_api(answer.data, backend.address)
                 return self._healthz_api.api_client.deserialize(answer, "V2beta1GetHealthzResponse")

@@ -1,4 +1,4 @@
-"""Runs of an experiment of a backend: listed, compared, and their logs."""
+"""Runs of a KFP experiment: lists, comparisons and logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ArtifactError
 from qcnn.targets.artifacts import Artifact, LogSource, run_fields, run_logs, run_metrics
-from qcnn.targets.base import ComparedRun, Say
+from qcnn.targets.base import ComparedRun, ReportLine
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
@@ -29,10 +29,15 @@ if TYPE_CHECKING:
 
 
 def runs_of(client: kfp.Client, backend: KfpConnection, experiment: str) -> list[kfp_server_api.V2beta1Run]:
-    """Return the runs of an experiment but for archived ones, the newest last.
+    """Return the runs of an experiment, newest last, except archived runs.
+
+    Args:
+        client: KFP client.
+        backend: Connection settings.
+        experiment: Name of the experiment.
 
     Raises:
-        BackendError: there is no such experiment; or the backend refuses, or does not answer.
+        BackendError: If the experiment does not exist, or the backend rejects the request or is unavailable.
     """
     owner = find_experiment(client, backend, experiment)
     with translate_errors(backend.address):
@@ -41,10 +46,10 @@ def runs_of(client: kfp.Client, backend: KfpConnection, experiment: str) -> list
 
 
 def own_runs(client: kfp.Client, backend: KfpConnection) -> list[kfp_server_api.V2beta1Run]:
-    """Return the runs of all experiments whose pipeline is one of this package, but for archived ones, the newest last.
+    """Return the runs of qcnn pipelines in all experiments, newest last, except archived runs.
 
     Raises:
-        BackendError: the backend refuses, or does not answer.
+        BackendError: If the backend rejects the request or is unavailable.
     """
     with translate_errors(backend.address):
         found = list(pages(client.list_runs, "runs", namespace=backend.namespace))
@@ -60,11 +65,16 @@ def _is_own(specification: Mapping[str, Any]) -> bool:
     return name == EXPERIMENT or name.startswith(f"{EXPERIMENT}-")
 
 
-def compared_runs(experiment: str, backend: KfpConnection, warn: Say) -> list[ComparedRun]:
-    """Return the runs of an experiment; without a metadata store they have no metrics, which `warn` is told.
+def compared_runs(experiment: str, backend: KfpConnection, warn: ReportLine) -> list[ComparedRun]:
+    """Return the runs of an experiment. Without a metadata store, they have no metrics.
+
+    Args:
+        experiment: Name of the experiment.
+        backend: Connection settings.
+        warn: Callback for a warning about missing metrics.
 
     Raises:
-        BackendError: there is no such experiment; or the backend refuses, or does not answer.
+        BackendError: If the experiment does not exist, or the backend rejects the request or is unavailable.
     """
     client = connect(backend)
     found = runs_of(client, backend, experiment)
@@ -78,7 +88,7 @@ def compared_runs(experiment: str, backend: KfpConnection, warn: Say) -> list[Co
 
 
 def _compared(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> ComparedRun:
-    """Return a run of the API with the artifacts that it has made so far."""
+    """Return a run with the metrics and fields in its artifacts."""
     return ComparedRun(
         name=run.display_name,
         state=str(run.state).lower(),
@@ -92,11 +102,17 @@ def _compared(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> 
 def logs_of_runs(
     ids: Sequence[str], experiment: str | None, names: Sequence[str], backend: KfpConnection
 ) -> list[LogSource]:
-    """Return the logs of the runs with these ids, and of the runs of an experiment with these ids or names (none: all).
+    """Return the logs of runs by ID, and of runs of an experiment.
+
+    Args:
+        ids: Run IDs.
+        experiment: Experiment whose runs are added, or None.
+        names: IDs or names of runs of the experiment. Empty: all runs.
+        backend: Connection settings.
 
     Raises:
-        BackendError: there is no such run or experiment; or the backend refuses, or does not answer.
-        ArtifactError: nothing of what was asked for has logs.
+        BackendError: If a run or the experiment does not exist, or the backend rejects the request or is unavailable.
+        ArtifactError: If none of the requested runs has logs.
     """
     if not ids and not experiment:
         return []

@@ -1,7 +1,7 @@
-"""What ML Metadata keeps of a run's artifacts, asked as the web interface asks: gRPC-web, at the same address.
+"""Artifacts of a run from ML Metadata, by gRPC-web at the address of the KFP UI.
 
-The pipelines API does not serve it (2.17: "parse input and output artifacts" is still to be done there). The numbers of
-fields are those of ml_metadata/proto/metadata_store.proto and metadata_store_service.proto, 1.17.
+The KFP API does not serve artifacts (2.17: "parse input and output artifacts" is a TODO there). The field numbers are
+those of ml_metadata/proto/metadata_store.proto and metadata_store_service.proto, 1.17.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _RUN_TYPE = "system.PipelineRun"
 _GRPC_WEB = "application/grpc-web+proto"
 _HEADER = struct.Struct(">BI")
 _TRAILER = 0x80
-# Message, its fields as (name, number, kind), where a kind that is no scalar is a message, and [] means many. A map
-# travels as many pairs.
+# Fields of each message as (name, number, type). A type is a scalar or a message; [] marks repeated fields. A map is
+# encoded as repeated pairs.
 _MESSAGES = {
     "Value": [("int_value", 1, "int64"), ("double_value", 2, "double"), ("string_value", 3, "string")],
     "Pair": [("key", 1, "string"), ("value", 2, "Value")],
@@ -38,17 +38,17 @@ _MESSAGES = {
 
 
 class MetadataStore:
-    """The metadata store of a backend, behind the backend's own address where it names no other."""
+    """The metadata store of a backend, by default at the address of the backend."""
 
     def __init__(self, client: kfp.Client, backend: KfpConnection) -> None:
         self._api = client._run_api.api_client
         self._address = (backend.metadata_host or backend.ui_host or self._api.configuration.host).rstrip("/")
 
     def artifacts(self, run: str) -> list[Artifact]:
-        """Return all artifacts of a run, none where it has not made any.
+        """Return the artifacts that a run has created so far.
 
         Raises:
-            BackendError: no metadata store answers there; one line.
+            BackendError: If the metadata store is unavailable.
         """
         found = self._call("GetContextByTypeAndName", type_name=_RUN_TYPE, context_name=run)
         if not found.HasField("context"):
@@ -87,22 +87,22 @@ class MetadataStore:
             if isinstance(failure, CredentialsError):
                 raise failure
         raise BackendError(
-            f"metadata store: none answers there; --metadata-host must be where the web interface is, or its proxy. "
+            f"metadata store: no response; --metadata-host must be the URL of the KFP UI or its proxy. "
             f"Given: {self._address}"
         )
 
 
 def _possible_addresses(address: str) -> list[str]:
-    """Return where the store may answer: beneath the address, and beside it, as in a Kubeflow of several parts."""
+    """Return the candidate URLs of the store: the address itself and, as in full Kubeflow, its host."""
     parts = urllib.parse.urlsplit(address if "://" in address else f"https://{address}")
     return list(dict.fromkeys((parts.geturl(), f"{parts.scheme}://{parts.netloc}")))
 
 
 def _unpacked(body: bytes, headers: Any) -> bytes:
-    """Return the message of an answer.
+    """Return the message in a response.
 
     Raises:
-        BackendError: it holds none.
+        BackendError: If the response has no message.
     """
     message, rest = None, body
     while len(rest) >= _HEADER.size:

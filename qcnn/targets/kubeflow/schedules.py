@@ -1,4 +1,4 @@
-"""Schedules of a backend: found, switched on and off, and deleted."""
+"""Schedules of a KFP backend: list, enable, disable and delete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ConfigError
-from qcnn.targets.base import Say, ScheduleStatus
+from qcnn.targets.base import ReportLine, ScheduleStatus
 from qcnn.targets.cron import cron_expression, interval_seconds
 from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
 from qcnn.targets.kubeflow.runs import ENDED, find_schedule, namespace_of, pages, terminate_run
@@ -21,35 +21,37 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScheduleSettings(RunSettings):
-    """When a pipeline is run in a backend, and how.
+    """Settings of a schedule and its runs.
 
     Raises:
-        ConfigError: neither or both kinds of times are given, or they are malformed.
+        ConfigError: If there is not exactly one of `cron` and `interval`, or it is malformed.
     """
 
-    cron: str | None = setting('When, by the backend\'s clock, such as "0 9 * * MON-FRI".', None, metavar="FIELDS")
-    interval: str | None = setting("How often, such as 90s, 10m, 2h or 1d.", None, metavar="TIME")
-    max_concurrency: int = setting("Runs at the same time.", 1, least=1, most=10)
-    catch_up: bool = setting("Make up for missed times.", False)
-    disabled: bool = setting("Create it disabled, until `qcnn schedule enable`.", False)
+    cron: str | None = setting(
+        'Cron expression in the time zone of the backend, such as "0 9 * * MON-FRI".', None, metavar="FIELDS"
+    )
+    interval: str | None = setting("Interval between runs, such as 90s, 10m, 2h or 1d.", None, metavar="TIME")
+    max_concurrency: int = setting("Maximum number of concurrent runs.", 1, minimum=1, maximum=10)
+    catch_up: bool = setting("Start missed runs later.", False)
+    disabled: bool = setting("Create the schedule disabled, until `qcnn schedule enable`.", False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.cron) == bool(self.interval):
             given = "both" if self.cron else "none"
-            raise ConfigError(f"schedule: needs either --cron or --interval. Given: {given}")
+            raise ConfigError(f"schedule: must have either --cron or --interval. Given: {given}")
         _ = self.trigger
 
     @property
     def trigger(self) -> Mapping[str, str]:
-        """The times in the words of the API, integers as text, as it has those of 64 bits."""
+        """The trigger as API fields. The API encodes 64-bit integers as text."""
         if self.interval:
             return {"interval_second": str(interval_seconds(self.interval))}
         return {"cron_expression": cron_expression(self.cron or "")}
 
     @property
-    def how(self) -> Mapping[str, Any]:
-        """What is said of its runs."""
+    def mode(self) -> Mapping[str, Any]:
+        """The concurrency, catch-up and state of the schedule, as API fields."""
         return {
             "max_concurrency": self.max_concurrency,
             "no_catchup": not self.catch_up,
@@ -61,7 +63,7 @@ def list_schedules(backend: KfpConnection) -> Sequence[ScheduleStatus]:
     """Return all schedules of a backend.
 
     Raises:
-        BackendError: the backend refuses, or does not answer.
+        BackendError: If the backend rejects the request or is unavailable.
     """
     client = connect(backend)
     with translate_errors(backend.address):
@@ -80,10 +82,16 @@ def list_schedules(backend: KfpConnection) -> Sequence[ScheduleStatus]:
 
 
 def switch_schedule(name: str, backend: KfpConnection, *, enabled: bool, dry_run: bool) -> str:
-    """Enable or disable a schedule, by its id or name, and return its name.
+    """Enable or disable a schedule and return its name.
+
+    Args:
+        name: ID or name of the schedule.
+        backend: Connection settings.
+        enabled: Whether to enable it.
+        dry_run: Whether to leave the schedule unchanged.
 
     Raises:
-        BackendError: there is no such schedule; or the backend refuses, or does not answer.
+        BackendError: If the schedule does not exist, or the backend rejects the request or is unavailable.
     """
     client = connect(backend)
     found = find_schedule(client, backend, name)
@@ -95,31 +103,37 @@ def switch_schedule(name: str, backend: KfpConnection, *, enabled: bool, dry_run
 
 
 def would_delete_schedule(name: str, backend: KfpConnection) -> tuple[str, Sequence[str]]:
-    """Return the name of a schedule, by its id or name, and those of its runs that have not ended.
+    """Return the name of a schedule, by its ID or name, and its active runs.
 
     Raises:
-        BackendError: there is no such schedule; or the backend refuses, or does not answer.
+        BackendError: If the schedule does not exist, or the backend rejects the request or is unavailable.
     """
     client = connect(backend)
     found = find_schedule(client, backend, name)
     return str(found.display_name), [run.display_name for run in _alive(client, backend, found)]
 
 
-def delete_schedule(name: str, backend: KfpConnection, say: Say, warn: Say) -> str:
-    """Delete a schedule, by its id or name, after its runs have been terminated, and return its name.
+def delete_schedule(name: str, backend: KfpConnection, report: ReportLine, warn: ReportLine) -> str:
+    """Terminate the runs of a schedule, delete it, and return its name.
+
+    Args:
+        name: ID or name of the schedule.
+        backend: Connection settings.
+        report: Callback for status lines.
+        warn: Callback for runs that could not be terminated.
 
     Raises:
-        BackendError: there is no such schedule; or the backend refuses, or does not answer.
+        BackendError: If the schedule does not exist, or the backend rejects the request or is unavailable.
     """
     client = connect(backend)
     found = find_schedule(client, backend, name)
     with translate_errors(backend.address):
-        # A backend that has deleted a schedule no longer notices how its runs end.
+        # KFP does not update the runs of a deleted schedule, so they must end before it is deleted.
         client.disable_recurring_run(found.recurring_run_id)
     namespace = namespace_of(client, backend, found.experiment_id)
     for run in _alive(client, backend, found):
-        say(f"terminating {run.display_name}")
-        if reason := terminate_run(client, backend, run, namespace, say):
+        report(f"terminating {run.display_name}")
+        if reason := terminate_run(client, backend, run, namespace, report):
             warn(reason)
     with translate_errors(backend.address):
         client.delete_recurring_run(found.recurring_run_id)
@@ -129,7 +143,7 @@ def delete_schedule(name: str, backend: KfpConnection, say: Say, warn: Say) -> s
 def _alive(
     client: kfp.Client, backend: KfpConnection, schedule: kfp_server_api.V2beta1RecurringRun
 ) -> list[kfp_server_api.V2beta1Run]:
-    """Return the runs of a schedule that have not ended."""
+    """Return the active runs of a schedule."""
     with translate_errors(backend.address):
         runs = list(pages(client.list_runs, "runs", experiment_id=schedule.experiment_id))
     return [run for run in runs if run.recurring_run_id == schedule.recurring_run_id and run.state not in ENDED]

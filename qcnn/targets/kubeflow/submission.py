@@ -1,4 +1,4 @@
-"""How a pipeline is run in a backend: settings, and the requests that run and schedule it."""
+"""Settings of KFP runs, and the requests that create runs and schedules."""
 
 from __future__ import annotations
 
@@ -22,26 +22,36 @@ EXPERIMENT = "qcnn"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings(PipelineSource, KfpConnection):
-    """How a pipeline is run in a backend; what is None is left to the backend."""
+    """Settings of a KFP run. The backend resolves values of None."""
 
     experiment: str = setting(
-        "Experiment of the backend that the run belongs to; created if there is none.",
+        "KFP experiment of the run. Created if it does not exist.",
         EXPERIMENT,
         variables=("KF_PIPELINES_DEFAULT_EXPERIMENT_NAME",),
         metavar="NAME",
     )
-    run_name: str | None = setting("Name of the run.", None, shown="the pipeline and the time", metavar="NAME")
-    pipeline_root: str | None = setting("Where artifacts go, such as gs://BUCKET/FOLDER.", None, metavar="URL")
-    service_account: str | None = setting("Kubernetes account that the steps run as.", None, metavar="NAME")
-    caching: bool | None = setting("Caching of all steps.", None, shown="as compiled, on but for training")
+    run_name: str | None = setting("Name of the run.", None, shown="pipeline name and time", metavar="NAME")
+    pipeline_root: str | None = setting(
+        "Root folder of the artifacts, such as gs://BUCKET/FOLDER.", None, metavar="URI"
+    )
+    service_account: str | None = setting("Kubernetes service account of the steps.", None, metavar="NAME")
+    caching: bool | None = setting(
+        "Override step caching for all steps.", None, shown="as compiled: on, except for training"
+    )
 
 
 def request(
     documents: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], name: str, settings: RunSettings
 ) -> dict[str, Any]:
-    """Return what runs a compiled pipeline, in the words of the API (backend/api/v2beta1/run.proto, Run).
+    """Return the request that runs a compiled pipeline, as API fields.
 
-    `experiment` is the name of the experiment, whose id only the backend knows.
+    Source: Run in backend/api/v2beta1/run.proto. `experiment` is a name, because only the backend can resolve its ID.
+
+    Args:
+        documents: Documents of the compiled pipeline.
+        arguments: Pipeline arguments.
+        name: Name of the run.
+        settings: Settings of the run.
     """
     pipeline, *platform = documents
     root = {"pipeline_root": settings.pipeline_root} if settings.pipeline_root else {}
@@ -64,10 +74,17 @@ def create_run(
     name: str,
     settings: RunSettings,
 ) -> str:
-    """Run a compiled pipeline, and return the id of the run.
+    """Run a compiled pipeline and return the ID of the run.
+
+    Args:
+        client: KFP client.
+        documents: Documents of the compiled pipeline.
+        arguments: Pipeline arguments.
+        name: Name of the run.
+        settings: Settings of the run.
 
     Raises:
-        BackendError: the backend refuses, or does not answer.
+        BackendError: If the backend rejects the request or is unavailable.
     """
     with tempfile.TemporaryDirectory() as folder, translate_errors(settings.address), suppress_output():
         run = client.create_run_from_pipeline_package(
@@ -91,14 +108,22 @@ def create_schedule(
     settings: RunSettings,
     times: Mapping[str, Any],
 ) -> str:
-    """Schedule a compiled pipeline, and return the id of the schedule; `times` is when it runs, as the client has it.
+    """Schedule a compiled pipeline and return the ID of the schedule.
+
+    Args:
+        client: KFP client.
+        documents: Documents of the compiled pipeline.
+        arguments: Pipeline arguments.
+        name: Name of the schedule.
+        settings: Settings of its runs.
+        times: Trigger and mode, as arguments of the KFP client.
 
     Raises:
-        BackendError: the backend refuses, or does not answer.
+        BackendError: If the backend rejects the request or is unavailable.
     """
     with tempfile.TemporaryDirectory() as folder, translate_errors(settings.address), suppress_output():
         owner = client.create_experiment(settings.experiment, namespace=settings.namespace)
-        made = client.create_recurring_run(
+        created = client.create_recurring_run(
             experiment_id=owner.experiment_id,
             job_name=name,
             pipeline_package_path=_package(documents, folder),
@@ -108,11 +133,11 @@ def create_schedule(
             service_account=settings.service_account,
             **times,
         )
-    return str(made.recurring_run_id)
+    return str(created.recurring_run_id)
 
 
 def _package(documents: Sequence[Mapping[str, Any]], folder: str) -> str:
-    """Write a compiled pipeline to a folder, and return its path; what is JSON is YAML."""
+    """Write a compiled pipeline to a folder and return its path. JSON is valid YAML."""
     path = Path(folder, "pipeline.yaml")
     path.write_text("\n---\n".join(map(json.dumps, documents)), encoding="utf-8")
     return str(path)

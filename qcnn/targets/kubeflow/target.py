@@ -1,4 +1,4 @@
-"""The target kubeflow: the pipeline in a backend of Kubeflow Pipelines."""
+"""The target kubeflow: pipeline runs in Kubeflow Pipelines (KFP)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from qcnn.targets.base import (
     JobStatus,
     PartStatus,
     Prepared,
-    Say,
+    ReportLine,
     ScheduleStatus,
     Selection,
     Submitted,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from qcnn.jobs.pricing import Prices
     from qcnn.pipelines.compiler import PipelineTarget
 
-# Labels and names of the pods in which a run's steps work (Argo and Kubeflow's driver, seen with 2.17).
+# Labels and names of the pods of a run's steps (Argo and the KFP driver, tested with 2.17).
 _RUN_LABEL, _STEP_CONTAINER, _STEP_MARK = "pipeline/runid", "main", "-impl-"
 _NODE_NAME = "workflows.argoproj.io/node-name"
 _ATTEMPT = re.compile(r"\(\d+\)$")
@@ -80,48 +80,46 @@ _ATTEMPT = re.compile(r"\(\d+\)$")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(RunSettings):
-    """How the main pipeline is run there.
+    """Settings of a run of the main pipeline.
 
     Raises:
-        ConfigError: a TensorBoard is to be linked in a pipeline that is compiled already.
+        ConfigError: If `tensorboard` is given with a compiled pipeline.
     """
 
-    tensorboard: str = setting(
-        "TensorBoard that shows all logs, to be linked, if the pipeline is compiled now.", "", metavar="URL"
-    )
+    tensorboard: str = setting("URL of a TensorBoard with all logs, to link to. Not with --package.", "", metavar="URL")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.tensorboard and self.package:
             raise ConfigError(
-                f"tensorboard: is linked where the pipeline is compiled, not with --package. Given: {self.tensorboard}"
+                f"tensorboard: must be without --package, as the compiler adds the link. Given: {self.tensorboard}"
             )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StudySettings(RunSettings):
-    """How a study is run there."""
+    """Settings of a study run."""
 
-    parallelism: int = setting("Trials at the same time.", PARALLELISM, least=1)
+    parallelism: int = setting("Maximum number of parallel trials.", PARALLELISM, minimum=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LogsSettings(PodFields, KfpConnection):
-    """Whose logs are looked at beside those of runs, and the pod of a TensorBoard on the cluster."""
+    """TFJobs whose logs are added to those of runs, and pod settings of a TensorBoard on the cluster."""
 
-    jobs: Sequence[str] = setting("TFJob of the cluster.", (), flag="job", metavar="NAME")
+    jobs: Sequence[str] = setting("TFJob whose logs are added.", (), flag="job", metavar="NAME")
 
 
 class KubeflowTarget:
-    """The pipeline in a backend of Kubeflow Pipelines."""
+    """The target for pipeline runs in Kubeflow Pipelines."""
 
     name: ClassVar[str] = "kubeflow"
-    title: ClassVar[str] = "a Kubeflow backend"
+    title: ClassVar[str] = "Kubeflow Pipelines"
     job_kind: ClassVar[str] = "run"
     extra: ClassVar[str] = "kubeflow"
     connection: ClassVar[type[KfpConnection]] = KfpConnection
     settings: ClassVar[type[Settings]] = Settings
-    notes: ClassVar[str] = "It is run as a pipeline, every word of it in its type; each time it is another run."
+    notes: ClassVar[str] = "Each submission creates a new pipeline run. The experiment's fields are its parameters."
     requests_are: ClassVar[Literal["json", "yaml"]] = "json"
     study_settings: ClassVar[type[StudySettings]] = StudySettings
     schedule_settings: ClassVar[type[schedules.ScheduleSettings]] = schedules.ScheduleSettings
@@ -129,7 +127,7 @@ class KubeflowTarget:
     selections: ClassVar[Sequence[str]] = ("experiment",)
     kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = True
-    delete_notes: ClassVar[str] = "What they have written stays."
+    delete_notes: ClassVar[str] = "Outputs are kept."
     patience: ClassVar[float] = PATIENCE
 
     def place(self, connection: KfpConnection) -> str:
@@ -137,25 +135,27 @@ class KubeflowTarget:
         return connection.address
 
     def pipeline_target(self) -> PipelineTarget:
-        """Return what is its own of a compiled pipeline."""
+        """Return the target-specific settings of the pipeline compiler."""
         from qcnn.pipelines.kubeflow import KUBEFLOW
 
         return KUBEFLOW
 
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
-        """Compile the pipeline, to be run with an experiment; each time it is another run.
+        """Compile the pipeline, and return a run of it with an experiment.
+
+        Each submission creates a new run.
 
         Raises:
-            ConfigError: the experiment cannot run there, or a setting is wrong.
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
         compile_now = compile_main(self, board=settings.tensorboard)
         return self._prepared(compile_now, main_arguments(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
-        """Compile the pipeline of a study, to be run with its trials.
+        """Compile the study pipeline, and return a run of it with the trials of a study.
 
         Raises:
-            ConfigError: as `prepare`.
+            ConfigError: If the target cannot run the trials, or a setting is invalid.
         """
         compile_now = study_pipeline(self, settings.parallelism)
         arguments = study_arguments(study.arguments, study.trials)
@@ -178,60 +178,76 @@ class KubeflowTarget:
         )
 
     def prepare_schedule(self, experiment: ExperimentConfig, settings: schedules.ScheduleSettings) -> Prepared:
-        """Compile the pipeline, to be run again and again; the name of the run is that of the schedule.
+        """Compile the pipeline, and return a recurring run of it.
+
+        The run name is also the name of the schedule.
 
         Raises:
-            ConfigError: as `prepare`.
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
         with compile_for_schedule(settings, self) as package:
             documents = read_package(package, self)
         arguments = main_arguments(experiment, seeded_by_run=True)
         name = settings.run_name or settings.experiment
         check_arguments(documents[0], arguments)
-        times, how = settings.trigger, settings.how
+        times, mode = settings.trigger, settings.mode
 
         def create() -> Submitted:
             as_text = {"max_concurrency": str(settings.max_concurrency)}
-            made = create_schedule(connect(settings), documents, arguments, name, settings, {**times, **how, **as_text})
-            return Submitted(made, page=settings.page(f"recurringrun/details/{made}"))
+            schedule = create_schedule(
+                connect(settings), documents, arguments, name, settings, {**times, **mode, **as_text}
+            )
+            return Submitted(schedule, page=settings.page(f"recurringrun/details/{schedule}"))
 
         return Prepared(
-            lambda: [{**request(documents, arguments, name, settings), **times, **how}],
+            lambda: [{**request(documents, arguments, name, settings), **times, **mode}],
             create,
             pod_settings_in(documents[0]),
         )
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        """Return the nodes of a cluster that the pods of a training run on."""
+        """Return the cluster nodes that training pods run on, for a cost estimate.
+
+        Args:
+            pod: Settings of the pods.
+            prices: Price list.
+            machine_type: Machine type to price. Empty: selected from the price list.
+        """
         from qcnn.components.cost_estimate import on_kubernetes
 
         return on_kubernetes(pod, prices, machine_type)
 
     def list_jobs(self, connection: KfpConnection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the runs of an experiment, all of this package where none is named, but for archived ones."""
+        """Return the runs of an experiment, or all runs of qcnn, except archived runs."""
         client = connect(connection)
         found = runs_of(client, connection, experiment) if experiment else own_runs(client, connection)
         return [_status(run, experiment=experiment or "") for run in found]
 
     def get_job(self, job: str, connection: KfpConnection) -> JobStatus:
-        """Return a run, by its id or name, with the states of its steps.
+        """Return a run with the states of its steps, by its ID or name.
 
         Raises:
-            BackendError: there is none, or there are several; or the backend refuses, or does not answer.
+            BackendError: If the run does not exist, its name is ambiguous, or the backend rejects the request or is
+                unavailable.
         """
         run = find_run(connect(connection), connection, job)
         page = connection.page(f"runs/details/{run.run_id}")
         return dataclasses.replace(_status(run, with_steps=True), page=page)
 
     def logs(self, job: str, connection: KfpConnection, *, follow: bool) -> Iterator[str]:
-        """Yield what the steps have printed, read from their pods: KUBECONFIG must give access to the cluster.
+        """Yield the log lines of all steps, read from their pods on the cluster of KUBECONFIG.
 
-        Lines of the workers stand among those of the step that trains. A pod's lines are gone with it.
+        Lines of the workers are among those of the training step. Logs of deleted pods are not available.
+
+        Args:
+            job: ID or name of the run.
+            connection: Connection settings.
+            follow: Whether to continue until the run ends.
 
         Raises:
-            BackendError: there is no such run; or the backend refuses, or does not answer.
+            BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
         """
-        # The client of Kubernetes takes longer to load than everything else here.
+        # Importing the Kubernetes client takes longer than all other imports here.
         from qcnn.jobs.kubernetes.api import PODS
         from qcnn.jobs.kubernetes.job_watcher import LogCursor
         from qcnn.targets.tfjob.client import cluster
@@ -252,35 +268,46 @@ class KubeflowTarget:
                     return
                 time.sleep(following.INTERVAL)
 
-    def follow(self, job: str, connection: KfpConnection, say: Say, restarts: int | None = None) -> None:
-        """Say what the steps print until the run has ended, read from their pods.
+    def follow(self, job: str, connection: KfpConnection, report: ReportLine, restarts: int | None = None) -> None:
+        """Report the log lines of a run until it ends, read from the pods of its steps.
+
+        Args:
+            job: ID or name of the run.
+            connection: Connection settings.
+            report: Callback for log lines.
+            restarts: Unused.
 
         Raises:
-            BackendError: there is no such run; or the backend refuses, or does not answer.
-            StepError: it failed.
+            BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
+            StepError: If the run failed.
         """
         for line in self.logs(job, connection, follow=True):
-            say(line)
+            report(line)
         run = find_run(connect(connection), connection, job)
         check_succeeded(run, step_names(specification_of(run)))
 
-    def wait(self, job: str, connection: KfpConnection, say: Say) -> None:
-        """Say how the states of a run and its steps change until it has ended.
+    def wait(self, job: str, connection: KfpConnection, report: ReportLine) -> None:
+        """Report the state changes of a run and its steps until it ends.
+
+        Args:
+            job: ID or name of the run.
+            connection: Connection settings.
+            report: Callback for status lines.
 
         Raises:
-            BackendError: there is no such run; or the backend refuses, or has been gone for ten minutes.
-            StepError: it failed.
+            BackendError: If the run does not exist, or the backend rejects a request or is unavailable for ten minutes.
+            StepError: If the run failed.
         """
         client = connect(connection)
         run = find_run(client, connection, job)
         steps = step_names(specification_of(run))
-        check_succeeded(runs.follow(RunPoller(client, connection, run.run_id), steps, say), steps)
+        check_succeeded(runs.follow(RunPoller(client, connection, run.run_id), steps, report), steps)
 
     def delete(self, job: str, connection: KfpConnection) -> None:
-        """Delete a run; one that has not ended is terminated first, with its TFJobs.
+        """Delete a run. An active run and its TFJobs are terminated first.
 
         Raises:
-            BackendError: there is no such run; or the backend refuses, or does not answer.
+            BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
         """
         client = connect(connection)
         run = find_run(client, connection, job)
@@ -293,8 +320,8 @@ class KubeflowTarget:
         """Return runs that have ended.
 
         Raises:
-            BackendError: there is no such run or experiment; or the backend refuses, or does not answer.
-            ConfigError: one has not ended.
+            BackendError: If the run or experiment does not exist, or the backend rejects the request or is unavailable.
+            ConfigError: If a run is active.
         """
         client = connect(connection)
         if selection.experiment is not None:
@@ -302,72 +329,97 @@ class KubeflowTarget:
         else:
             found = [find_run(client, connection, name) for name in selection.names]
         if alive := [run.run_id for run in found if run.state not in ENDED]:
-            raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
+            raise ConfigError(f"delete: the run must have ended; use qcnn terminate. Given: {', '.join(alive)}")
         return [Deletable("run", run.run_id, run.display_name, run.run_id, run.state.lower(), run) for run in found]
 
     def delete_found(self, found: Sequence[Deletable], connection: KfpConnection) -> None:
-        """Delete runs; their TFJobs are deleted by their own commands.
+        """Delete runs, but not their TFJobs.
 
         Raises:
-            BackendError: the backend refuses, or does not answer.
+            BackendError: If the backend rejects the request or is unavailable.
         """
         client = connect(connection)
         for each in found:
             _delete(client, connection, each.object)
 
-    def terminate(self, run: str, connection: KfpConnection, say: Say, seconds: float) -> None:
-        """End a run, and wait for its end; its TFJobs are deleted first, with all that belongs to them.
+    def terminate(self, run: str, connection: KfpConnection, report: ReportLine, seconds: float) -> None:
+        """Delete the TFJobs of a run with their dependents, terminate the run, and wait for it to stop.
+
+        Args:
+            run: ID or name of the run.
+            connection: Connection settings.
+            report: Callback for status lines.
+            seconds: Timeout for the run to stop, in seconds.
 
         Raises:
-            BackendError: there is no such run; or the backend refuses, or does not answer.
-            StepError: it has not ended.
+            BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
+            StepError: If the run did not stop in time.
         """
         client = connect(connection)
         found = find_run(client, connection, run)
         namespace = namespace_of(client, connection, found.experiment_id)
         if found.state in ENDED:
-            say(f"run {found.run_id} had ended before: {found.state.lower()}")
-            say(clean(found.run_id, namespace))
-        elif reason := terminate_run(client, connection, found, namespace, say, seconds):
+            report(f"run {found.run_id} has already ended: {found.state.lower()}")
+            report(clean(found.run_id, namespace))
+        elif reason := terminate_run(client, connection, found, namespace, report, seconds):
             raise StepError(reason)
 
     def would_terminate(self, run: str, connection: KfpConnection) -> str:
-        """Return a line with what `terminate` would end.
+        """Return a line that lists what `terminate` would stop.
 
         Raises:
-            BackendError: there is no such run; or the backend refuses, or does not answer.
+            BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
         """
         client = connect(connection)
         found = find_run(client, connection, run)
         namespace = namespace_of(client, connection, found.experiment_id)
-        return f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be ended"
+        return f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be terminated"
 
     def list_schedules(self, connection: KfpConnection) -> Sequence[ScheduleStatus]:
         """Return all schedules."""
         return schedules.list_schedules(connection)
 
     def switch_schedule(self, name: str, connection: KfpConnection, *, enabled: bool, dry_run: bool) -> str:
-        """Enable or disable a schedule, and return its name."""
+        """Enable or disable a schedule and return its name.
+
+        Args:
+            name: ID or name of the schedule.
+            connection: Connection settings.
+            enabled: Whether to enable it.
+            dry_run: Whether to leave the schedule unchanged.
+        """
         return schedules.switch_schedule(name, connection, enabled=enabled, dry_run=dry_run)
 
-    def delete_schedule(self, name: str, connection: KfpConnection, say: Say, warn: Say) -> str:
-        """Delete a schedule after its runs have been terminated, and return its name."""
-        return schedules.delete_schedule(name, connection, say, warn)
+    def delete_schedule(self, name: str, connection: KfpConnection, report: ReportLine, warn: ReportLine) -> str:
+        """Terminate the runs of a schedule, delete it, and return its name.
+
+        Args:
+            name: ID or name of the schedule.
+            connection: Connection settings.
+            report: Callback for status lines.
+            warn: Callback for runs that could not be terminated.
+        """
+        return schedules.delete_schedule(name, connection, report, warn)
 
     def would_delete_schedule(self, name: str, connection: KfpConnection) -> tuple[str, Sequence[str]]:
-        """Return the name of a schedule, and those of its runs that would be terminated."""
+        """Return the name of a schedule, and its runs that would be terminated."""
         return schedules.would_delete_schedule(name, connection)
 
-    def experiment_runs(self, experiment: str, connection: KfpConnection, warn: Say) -> Sequence[ComparedRun]:
-        """Return the runs of an experiment; without a metadata store they have no metrics, which `warn` is told.
+    def experiment_runs(self, experiment: str, connection: KfpConnection, warn: ReportLine) -> Sequence[ComparedRun]:
+        """Return the runs of an experiment. Without a metadata store, they have no metrics.
+
+        Args:
+            experiment: Name of the experiment.
+            connection: Connection settings.
+            warn: Callback for a warning about missing metrics.
 
         Raises:
-            BackendError: there is no such experiment; or the backend refuses, or does not answer.
+            BackendError: If the experiment does not exist, or the backend rejects the request or is unavailable.
         """
         return compared_runs(experiment, connection, warn)
 
     def is_job_id(self, text: str) -> bool:
-        """Whether a text can be the id of a run."""
+        """Return whether a text is a valid run ID."""
         return is_id(text)
 
     def find_logs(
@@ -379,43 +431,64 @@ class KubeflowTarget:
         *,
         in_a_pod: bool,
     ) -> list[LogSource]:
-        """Return the logs of runs by their ids, and of runs of an experiment by their names, and of TFJobs.
+        """Return the logs of runs and TFJobs.
+
+        Args:
+            ids: IDs of runs.
+            experiment: Experiment whose runs are added, or None.
+            names: IDs or names of runs of the experiment. Empty: all runs.
+            settings: Settings of class `LogsSettings`.
+            in_a_pod: Whether TensorBoard runs in a pod, where volumes are readable.
 
         Raises:
-            BackendError: there is no such run or experiment; or the backend refuses, or does not answer.
-            ArtifactError: nothing of what was asked for has logs.
+            BackendError: If the run or experiment does not exist, or the backend rejects the request or is unavailable.
+            ArtifactError: If none of the requested jobs has logs.
         """
         of_runs = logs_of_runs(ids, experiment, names, settings)
         return [*of_runs, *logs_of_jobs(settings.jobs, settings.namespace, in_a_pod=in_a_pod)]
 
     def board_requests(self, name: str, logs: Sequence[str], settings: LogsSettings, *, public: bool) -> Sequence[Any]:
-        """Return Deployment and Service of a TensorBoard."""
+        """Return the manifests of a TensorBoard Deployment and its Service.
+
+        Args:
+            name: Name of the Deployment.
+            logs: URIs or volume paths of log folders.
+            settings: Settings of class `LogsSettings`.
+            public: Whether to expose it with a LoadBalancer.
+        """
         return tensorboard_objects(name, logs, settings, public=public)
 
     def deploy_board(
         self, name: str, logs: Sequence[str], settings: LogsSettings, *, public: bool
     ) -> Mapping[str, str]:
-        """Let a TensorBoard run on the cluster of KUBECONFIG; return how it is reached."""
+        """Deploy TensorBoard on the cluster of KUBECONFIG, and return its access commands.
+
+        Args:
+            name: Name of the Deployment.
+            logs: URIs or volume paths of log folders.
+            settings: Settings of class `LogsSettings`.
+            public: Whether to expose it with a LoadBalancer.
+        """
         return deploy_tensorboard(name, logs, settings, settings.namespace, public=public)
 
     def delete_board(self, name: str, settings: LogsSettings) -> str:
-        """Delete a TensorBoard, and return the namespace that it was in."""
+        """Delete a TensorBoard and return its namespace."""
         return delete_tensorboard(name, settings.namespace)
 
     def metrics(self, job: str, connection: KfpConnection) -> Mapping[str, float]:
-        """Return the metrics of the evaluation, which the backend keeps with six decimals.
+        """Return the evaluation metrics, which the backend rounds to six decimals.
 
         Raises:
-            BackendError: there is no such run; or no metadata store answers.
+            BackendError: If the run does not exist, or the metadata store is unavailable.
         """
         return run_metrics(self._artifacts(job, connection))
 
     def model(self, job: str, connection: KfpConnection) -> str:
-        """Return the address of the model that a run has exported.
+        """Return the URI of the model that a run exported.
 
         Raises:
-            ArtifactError: it has exported none, or several.
-            BackendError: there is no such run; or no metadata store answers.
+            ArtifactError: If the run has no exported model or several.
+            BackendError: If the run does not exist, or the metadata store is unavailable.
         """
         return only_model(run_models(self._artifacts(job, connection)), job)
 
@@ -432,7 +505,7 @@ def _delete(client: kfp.Client, backend: KfpConnection, run: kfp_server_api.V2be
 
 def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False, experiment: str = "") -> JobStatus:
     now = datetime.datetime.now(datetime.timezone.utc)
-    # The backend has steps of its own, whose names are no task's of the pipeline.
+    # KFP adds internal tasks, which are not steps of the pipeline.
     steps = step_names(specification_of(run)) if with_steps else ()
     error = run.error.message if run.error else ""
     return JobStatus(
@@ -454,7 +527,7 @@ def _started(pod: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _step(pod: Mapping[str, Any]) -> str:
-    """Return the name of the step that a pod works on: its node is RUN(0).root(0).STEP(0).executor(0) or so."""
+    """Return the step name of a pod, whose node is for example RUN(0).root(0).STEP(0).executor(0)."""
     node = str(pod["metadata"].get("annotations", {}).get(_NODE_NAME, ""))
     parts = [_ATTEMPT.sub("", part) for part in node.split(".")[1:]]
     named = [part for part in parts if not part.startswith(("root", "executor", "iteration"))]

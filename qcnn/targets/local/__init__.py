@@ -1,1 +1,1 @@
-"""The target local: runs of this machine."""
+"""The target local: runs on the local machine."""

@@ -1,4 +1,7 @@
-"""The target local: this machine, whose runs are folders, read without TensorFlow and in whatever state they are."""
+"""The target local: runs on the local machine, stored as folders.
+
+Reading runs needs no TensorFlow. Incomplete and damaged runs are reported as such.
+"""
 
 from __future__ import annotations
 
@@ -21,48 +24,46 @@ from qcnn.results.local_run import FILE, LOG, RunRecord, model_in, of_run, read_
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.storage.copies import local_copy
 from qcnn.targets import following
-from qcnn.targets.base import ComparedRun, Deletable, JobStatus, PartStatus, Say, Selection
+from qcnn.targets.base import ComparedRun, Deletable, JobStatus, PartStatus, ReportLine, Selection
 from qcnn.targets.settings import setting
 
 _ENDED = ("succeeded", "failed", "interrupted")
-# Of releases that kept no record: what makes a folder a run's.
+# Files that identify a run of earlier releases, which stored no record.
 _OLD_MARKS = ("log.txt", "generate-data")
 _BEGINNING = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
 
 PREDICT_HELP = """
-Predict the rows of a file; without --data the test split of the model.
+Predict the rows of a file. Without --data, predict the test split.
 
-MODEL is the folder of a model or of a run, or a model in a bucket such as gs://BUCKET/model; FILE may be in a bucket
-too. A column label is compared with the predictions.
+MODEL is the folder of a model or of a run, or a model in a bucket such as gs://BUCKET/model. FILE can be in a bucket,
+too. With a column label, the error of the predictions is printed.
 """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Where runs are."""
+    """Location of local runs."""
 
-    runs: Path = setting("Folder of runs.", Path("runs"), metavar="PATH")
+    runs: Path = setting("Folder of runs.", Path("runs"), metavar="FOLDER")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictSettings:
-    """What is predicted, with what, and where it goes."""
+    """Settings of a local prediction."""
 
     model: str = setting("Folder of a model or of a run.", metavar="MODEL", is_argument=True)
     data: str | None = setting(
-        "CSV, Parquet, npz or JSONL with the columns that the model takes.", None, metavar="FILE"
+        "CSV, Parquet, npz or JSONL file with the columns of the model's inputs.", None, metavar="FILE"
     )
-    output: str | None = setting("Where predictions go, in one of these formats.", None, metavar="FILE")
-    report: str | None = setting(
-        "Where a page about their error goes; for data with labels.", None, metavar="FILE.html"
-    )
+    output: str | None = setting("File for the predictions, in one of these formats.", None, metavar="FILE")
+    report: str | None = setting("HTML file for a report about the error. Requires labels.", None, metavar="FILE.html")
 
 
 class LocalTarget:
-    """Runs of this machine, which are folders."""
+    """The target for local runs."""
 
     name: ClassVar[str] = "local"
-    title: ClassVar[str] = "this machine"
+    title: ClassVar[str] = "the local machine"
     job_kind: ClassVar[str] = "run"
     extra: ClassVar[str] = "run"
     connection: ClassVar[type[Connection]] = Connection
@@ -71,29 +72,34 @@ class LocalTarget:
     selections: ClassVar[Sequence[str]] = ("everything",)
     kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = False
-    delete_notes: ClassVar[str] = "A run is its folder, which is deleted with all that it holds."
+    delete_notes: ClassVar[str] = "The folder of a run is deleted with all outputs."
 
     def place(self, connection: Connection) -> str:
-        """Return the folder of runs."""
+        """Return the folder of runs as a phrase."""
         return f"folder {connection.runs}"
 
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the runs of the folder, the newest last."""
+        """Return the runs in the folder, newest last."""
         return [_status(folder) for folder in find_runs((), connection.runs)]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
-        """Return a run, by its folder or its name in the folder of runs, with its steps.
+        """Return a run with its steps, by its folder or its name in the folder of runs.
 
         Raises:
-            ArtifactError: there is no such run.
+            ArtifactError: If the run does not exist.
         """
         return _status(_folder(job, connection), with_steps=True)
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
-        """Yield the lines of a run's log.
+        """Yield the log lines of a run.
+
+        Args:
+            job: Folder of the run, or its name in the folder of runs.
+            connection: Connection settings.
+            follow: Whether to continue until the run ends.
 
         Raises:
-            ArtifactError: there is no such run, or it has no log.
+            ArtifactError: If the run does not exist, or has no log.
         """
         folder = _folder(job, connection)
         try:
@@ -102,46 +108,57 @@ class LocalTarget:
             raise ArtifactError(f"log: cannot be read ({error.strerror}). Given: {folder / LOG}") from None
         with log:
             while True:
-                # Before the lines are read: none comes later.
+                # Checked before the lines are read, so that no line of an ended run is missed.
                 has_ended = _status(folder).has_ended
                 yield from (line.rstrip("\n") for line in log)
                 if not follow or has_ended:
                     return
                 time.sleep(following.INTERVAL)
 
-    def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
-        """Say the lines of a run's log until it has ended.
+    def follow(self, job: str, connection: Connection, report: ReportLine, restarts: int | None = None) -> None:
+        """Report the log lines of a run until it ends.
+
+        Args:
+            job: Folder of the run, or its name in the folder of runs.
+            connection: Connection settings.
+            report: Callback for log lines.
+            restarts: Unused.
 
         Raises:
-            ArtifactError: there is no such run, or it has no log.
-            StepError: it failed.
+            ArtifactError: If the run does not exist, or has no log.
+            StepError: If the run failed.
         """
         for line in self.logs(job, connection, follow=True):
-            say(line)
+            report(line)
         following.check_succeeded(self.get_job(job, connection), self.job_kind)
 
-    def wait(self, job: str, connection: Connection, say: Say) -> None:
-        """Say how the states of a run and its steps change until it has ended.
+    def wait(self, job: str, connection: Connection, report: ReportLine) -> None:
+        """Report the state changes of a run and its steps until it ends.
+
+        Args:
+            job: Folder of the run, or its name in the folder of runs.
+            connection: Connection settings.
+            report: Callback for status lines.
 
         Raises:
-            ArtifactError: there is no such run.
-            StepError: it failed.
+            ArtifactError: If the run does not exist.
+            StepError: If the run failed.
         """
-        following.wait(lambda: self.get_job(job, connection), say, self.job_kind)
+        following.wait(lambda: self.get_job(job, connection), report, self.job_kind)
 
     def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
-        """Return what was measured of a run.
+        """Return the metrics of a run.
 
         Raises:
-            ArtifactError: there is no such run, or nothing was measured yet.
+            ArtifactError: If the run does not exist, or has no metrics yet.
         """
         return read_metrics(of_run(_folder(job, connection)))
 
     def model(self, job: str, connection: Connection) -> str:
-        """Return the folder of the model that a run has exported.
+        """Return the folder of the model that a run exported.
 
         Raises:
-            ArtifactError: there is no such run, or it has exported none.
+            ArtifactError: If the run does not exist, or has no exported model.
         """
         folder = _folder(job, connection)
         return str(model_in(folder, folder))
@@ -150,8 +167,8 @@ class LocalTarget:
         """Delete the folder of a run.
 
         Raises:
-            ArtifactError: there is no such run.
-            ConfigError: it has not ended.
+            ArtifactError: If the run does not exist.
+            ConfigError: If the run is active.
         """
         self.delete_found(self.find(Selection(names=(job,)), connection), connection)
 
@@ -159,13 +176,13 @@ class LocalTarget:
         """Return runs that have ended.
 
         Raises:
-            ArtifactError: there is no such run.
-            ConfigError: one has not ended.
+            ArtifactError: If a run does not exist.
+            ConfigError: If a run is active.
         """
         folders = find_runs(selection.names, connection.runs)
         found = [(folder, _status(folder)) for folder in folders]
         if alive := [status.job for _, status in found if not status.has_ended]:
-            raise ConfigError(f"delete: the run has not ended; its own process ends it. Given: {', '.join(alive)}")
+            raise ConfigError(f"delete: the run must have ended; stop its process. Given: {', '.join(alive)}")
         return [
             Deletable("run", status.job, status.name, status.name, status.state, folder) for folder, status in found
         ]
@@ -174,7 +191,7 @@ class LocalTarget:
         """Delete the folders of runs.
 
         Raises:
-            ArtifactError: one cannot be deleted.
+            ArtifactError: If a folder cannot be deleted.
         """
         for each in found:
             try:
@@ -182,13 +199,21 @@ class LocalTarget:
             except OSError as error:
                 raise ArtifactError(f"run: cannot be deleted ({error.strerror}). Given: {each.object}") from None
 
-    def predict(self, settings: PredictSettings, say: Say, warn: Say, progress: Any) -> Mapping[str, Any]:
-        """Predict the rows of a file, or a model's test split, and print them.
+    def predict(
+        self, settings: PredictSettings, report: ReportLine, warn: ReportLine, progress: Any
+    ) -> Mapping[str, Any]:
+        """Predict the rows of a file or a model's test split, and print the predictions.
+
+        Args:
+            settings: Settings of class `PredictSettings`.
+            report: Unused.
+            warn: Unused.
+            progress: Context manager factory; see `qcnn.targets.base.Predicts.predict`.
 
         Raises:
-            ArtifactError: a file cannot be read or written, or is no model.
+            ArtifactError: If a file is unreadable, unwritable or not a model.
         """
-        # NumPy and pyarrow take longer to load than everything else here.
+        # Importing NumPy and pyarrow takes longer than all other imports here.
         from qcnn.results.predictions import files_of
         from qcnn.trainer.predict import predict_held_out, predict_new
 
@@ -209,13 +234,13 @@ def _folder(job: str, connection: Connection) -> Path:
 
 
 def _status(folder: Path, *, with_steps: bool = False) -> JobStatus:
-    """Return the state of a run; damaged or unknown, where its record does not tell."""
+    """Return the status of a run. Without a readable record, the state is damaged or unknown."""
     record: RunRecord | None = None
     try:
         record = read_record(folder)
         state: str = record.state
     except FileNotFoundError:
-        # A release that kept no record.
+        # A run of an earlier release, which stored no record.
         state = "unknown"
     except (OSError, ValueError):
         state = "damaged"
@@ -237,10 +262,10 @@ def _status(folder: Path, *, with_steps: bool = False) -> JobStatus:
 
 
 def find_runs(names: Sequence[str], root: Path) -> list[Path]:
-    """Return the folders of the runs named, by their path or their name under `root`; of all under it, newest last.
+    """Return the folders of named runs, or of all runs in `root`, newest last.
 
     Raises:
-        ArtifactError: a name is no folder of a run.
+        ArtifactError: If a name is not the path of a run, or its name in `root`.
     """
     if not names:
         folders = [folder for folder in root.iterdir() if _is_run(folder)] if root.is_dir() else []
@@ -249,14 +274,15 @@ def find_runs(names: Sequence[str], root: Path) -> list[Path]:
     for name, folder in zip(names, found, strict=True):
         if not _is_run(folder):
             marks = ", ".join((FILE, *_OLD_MARKS))
-            raise ArtifactError(f"run: must be a run's folder, with one of {marks} in it. Given: {name}")
+            raise ArtifactError(f"run: must be the folder of a run, with one of {marks}. Given: {name}")
     return found
 
 
 def read_run(folder: Path) -> ComparedRun:
-    """Read a run; a file that is not there yet leaves blanks, one that cannot be read makes it damaged.
+    """Read a run for a comparison.
 
-    The state of a run of a release that kept no record is not known.
+    Values of missing files are empty. An unreadable file makes the state damaged. Without a record, as in runs of
+    earlier releases, the state is unknown.
     """
     damaged = False
 
@@ -266,7 +292,7 @@ def read_run(folder: Path) -> ComparedRun:
             return read(folder)
         except FileNotFoundError:
             pass
-        except Exception:  # Whatever a damaged file has its reader raise.
+        except Exception:  # The reader of a damaged file can raise any exception.
             damaged = True
         return blank
 
@@ -282,7 +308,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _started(folder: Path) -> datetime.datetime:
-    """Return when a run began; those of which that cannot be read come first, by their names."""
+    """Return the start time of a run. Runs without a readable time are sorted first, by name."""
     try:
         return read_record(folder).started
     except (OSError, ValueError):
@@ -294,10 +320,10 @@ def _parameters(folder: Path) -> dict[str, Any]:
     return _flat(json.loads(output["parameterValues"]["experiment"]))
 
 
-def _flat(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an experiment's words with its options among them."""
-    options = words.get("options", {})
-    return {name: value for name, value in words.items() if name != "options"} | dict(options)
+def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an experiment's fields, with its options at the same level."""
+    options = fields.get("options", {})
+    return {name: value for name, value in fields.items() if name != "options"} | dict(options)
 
 
 def _metrics(folder: Path) -> dict[str, float]:
@@ -311,10 +337,15 @@ def _history(folder: Path) -> tuple[EpochMetrics, ...]:
 
 
 def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:
-    """Return the metadata of an artifact, as Kubeflow's executor wrote it.
+    """Return the metadata of an artifact, as written by the KFP executor.
+
+    Args:
+        run: Folder of the run.
+        step: Name of the step.
+        artifact: Output of the step.
 
     Raises:
-        ArtifactError: the run has no such artifact.
+        ArtifactError: If the run has no such artifact.
     """
     path = run / step / "executor_output.json"
     try:
@@ -322,17 +353,22 @@ def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:
             metadata = json.loads(text_of(path))["artifacts"][artifact]["artifacts"][0]["metadata"]
             return dict(metadata)
     except ArtifactError:
-        raise ArtifactError(f"run: has no finished step {step} with artifact {artifact}. Given: {run}") from None
+        raise ArtifactError(f"run: must have a finished step {step} with artifact {artifact}. Given: {run}") from None
 
 
 def read_experiment(run: Path, step: str = "generate-data", artifact: str = "dataset") -> ExperimentConfig:
-    """Return the experiment in an artifact's metadata; by default of a run whose first step finished.
+    """Return the experiment in an artifact's metadata, by default in that of the first step.
+
+    Args:
+        run: Folder of the run.
+        step: Name of the step.
+        artifact: Output of the step.
 
     Raises:
-        ArtifactError: the folder is not such a run.
+        ArtifactError: If the folder is not a run with this artifact.
     """
     metadata = read_metadata(run, step, artifact)
     try:
         return from_saved(json.loads(str(metadata.get("experiment"))))
     except (ConfigError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ArtifactError(f"run: its experiment cannot be read ({single_line(error)}). Given: {run}") from None
+        raise ArtifactError(f"run: its experiment is unreadable ({single_line(error)}). Given: {run}") from None

@@ -1,4 +1,4 @@
-"""Access to a namespace, a TFJob by its name, its logs, and following it; a TensorBoard on the cluster."""
+"""Access to the cluster: TFJobs by name, their logs, and TensorBoard deployments."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from qcnn.targets.artifacts import LogSource, deduplicate, resolve_logs
 from qcnn.targets.errors import StepError, logs_to_stderr
 from qcnn.targets.settings import PodFields, setting
 
-# For how long a failed job's namespace is asked for, which only makes the message more precise.
+# Timeout of a request that only makes an error message more precise.
 _SECONDS = 10.0
-# What an object of Kubernetes can be called; a run may have any name.
+# Allowed names of Kubernetes objects. Run names are arbitrary.
 _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Which namespace of the cluster of KUBECONFIG.
+    """Namespace on the cluster of KUBECONFIG.
 
     Raises:
-        ConfigError: the namespace is none that Kubernetes takes.
+        ConfigError: If the namespace is not a valid Kubernetes name.
     """
 
     namespace: str | None = setting(
-        "Namespace of the cluster.", None, shown="that of the kubeconfig's context", metavar="NAME", short="n"
+        "Namespace of the cluster.", None, shown="namespace of the kubeconfig context", metavar="NAME", short="n"
     )
 
     def __post_init__(self) -> None:
@@ -48,31 +48,31 @@ class Connection:
 
 
 def place_of(namespace: str | None) -> str:
-    """Return how sentences call a namespace; None is that of the kubeconfig's context.
+    """Return a namespace as a phrase for messages. None: the namespace of the kubeconfig context.
 
     Raises:
-        ConfigError: there is no cluster.
+        ConfigError: If no cluster is configured.
     """
     return f"namespace {namespace or own_namespace()}"
 
 
 def can_be_name(text: str) -> bool:
-    """Whether an object of Kubernetes can have this name."""
+    """Return whether a text is a valid name of a Kubernetes object."""
     return _IS_NAME.fullmatch(text) is not None
 
 
 @contextlib.contextmanager
 def cluster(namespace: str | None) -> Iterator[NamespaceClient]:
-    """Give access to a namespace; messages go to stderr."""
+    """Context manager that yields a client for a namespace and logs to stderr."""
     with logs_to_stderr(), contextlib.closing(NamespaceClient(namespace or own_namespace())) as api:
         yield api
 
 
 def find_job(api: NamespaceClient, name: str) -> dict[str, Any]:
-    """Return a TFJob of ours, by its own name or that of its run, of whose TFJobs it is the last.
+    """Return a TFJob of qcnn by its name, or the newest TFJob of a run by the run name.
 
     Raises:
-        ArtifactError: there is none of this name.
+        ArtifactError: If no TFJob has this name.
     """
     found = api.get(TFJOBS, name) if can_be_name(name) else None
     if found is not None and found["metadata"].get("labels", {}).items() >= OWN.items():
@@ -80,12 +80,12 @@ def find_job(api: NamespaceClient, name: str) -> dict[str, Any]:
     selector = ",".join(f"{key}={value}" for key, value in {**OWN, RUN_LABEL: run_label(name)}.items())
     of_run = [job for job in api.find(TFJOBS, labelSelector=selector) if run_of(job["metadata"]) == name]
     if not of_run:
-        raise ArtifactError(f"TFJob: qcnn made none of this name in namespace {api.namespace}. Given: {name}")
+        raise ArtifactError(f"TFJob: qcnn created none of this name in namespace {api.namespace}. Given: {name}")
     return max(of_run, key=lambda job: str(job["metadata"]["creationTimestamp"]))
 
 
 def _is_ending(api: NamespaceClient) -> bool:
-    """Return whether the namespace is being deleted, False where that cannot be found out soon."""
+    """Return whether the namespace is being deleted, or False if there is no quick response."""
     try:
         return api.limited_to(_SECONDS).namespace_is_ending()
     except QcnnError:
@@ -93,18 +93,21 @@ def _is_ending(api: NamespaceClient) -> bool:
 
 
 def follow(api: NamespaceClient, job: dict[str, Any], restarts: int | None) -> None:
-    """Show what the processes of a TFJob print until it has ended.
+    """Print the process logs of a TFJob until it ends.
 
-    With `restarts`, a job is given up whose processes are lost more often.
+    Args:
+        api: Client for the namespace.
+        job: The TFJob.
+        restarts: Maximum number of process restarts, after which the TFJob is deleted. None: no limit.
 
     Raises:
-        StepError: it failed.
+        StepError: If the TFJob failed.
     """
     following = JobWatcher(api, TFJOB, job, replicas(job), restarts, pending_seconds=float("inf"))
     try:
         following.run()
     except (TrainingError, RetryableError) as error:
-        # The pods of a namespace that is being deleted may go before the TFJob does, which then looks lost.
+        # In a namespace that is being deleted, pods may disappear before the TFJob, which then looks failed.
         if _is_ending(api):
             raise StepError(f"namespace: is being deleted, with the TFJob. Given: {api.namespace}") from None
         if isinstance(error, LostError):
@@ -116,14 +119,19 @@ def follow(api: NamespaceClient, job: dict[str, Any], restarts: int | None) -> N
 
 
 def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool = False) -> list[LogSource]:
-    """Return the logs of TFJobs, which are to be looked at here or `in_a_pod`, which may have the same volumes.
+    """Return the logs of TFJobs.
+
+    Args:
+        names: Names of TFJobs or runs.
+        namespace: Namespace, or None for the namespace of the kubeconfig context.
+        in_a_pod: Whether TensorBoard runs in a pod, which may have the same volumes.
 
     Raises:
-        ArtifactError: there is none of a name, or its pods alone reach its logs.
+        ArtifactError: If a TFJob does not exist, or only its pods can read its logs.
     """
     if not names:
         return []
-    # The cluster's client takes longer to load than everything else here.
+    # Importing the Kubernetes client takes longer than all other imports here.
     from qcnn.jobs.tfjob.status import outputs
 
     with cluster(namespace) as api:
@@ -131,36 +139,49 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool 
     for name, address in addresses.items():
         if not parse_bucket_uri(address) and not (in_a_pod and address):
             raise ArtifactError(
-                f"TFJob: its logs are on a volume of its pods, at {address or 'no place'}. Given: {name}"
+                f"TFJob: its logs are on a volume of its pods, at {address or 'an unknown path'}. Given: {name}"
             )
     return [LogSource(name, address) for name, address in addresses.items()]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoardSettings(PodFields, Connection):
-    """The pod of a TensorBoard, and in which namespace it is."""
+    """Pod settings and namespace of a TensorBoard."""
 
 
 def board_of(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> TensorBoardSpec:
-    """Return a TensorBoard on logs at these addresses, in a pod with these settings.
+    """Return the specification of a TensorBoard.
+
+    Args:
+        name: Name of the Deployment.
+        logs: URIs or volume paths of log folders.
+        settings: Settings of the pod.
+        public: Whether to expose it with a LoadBalancer.
 
     Raises:
-        ConfigError: logs are where the pod does not reach them, or a setting is wrong.
-        ArtifactError: two of them would have one name.
+        ConfigError: If the pod cannot read the logs, or a setting is invalid.
+        ArtifactError: If different logs have the same display name.
     """
-    # A file is that of the trainings, whose account writes.
+    # The account in the pod settings file is for training and may write. TensorBoard only reads.
     pod = settings.pod_with().model_copy(update={"service_account": settings.service_account or ACCOUNT})
     for address in logs:
         if not parse_bucket_uri(address) and not pod.keeps(address):
             known = ", ".join(f"{scheme}://BUCKET/FOLDER" for scheme in SCHEMES)
             raise ConfigError(f"tensorboard: the logs must be at {known}, or on a volume of the pod. Given: {address}")
-    # The pod names them by their addresses.
+    # The pod derives display names from URIs, so check that they are unique.
     deduplicate(named for address in logs if (named := resolve_logs(address, Path())))
     return TensorBoardSpec(name, list(logs), pod, public)
 
 
 def tensorboard_objects(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> Sequence[Any]:
-    """Return what `deploy_tensorboard` would create."""
+    """Return the manifests that `deploy_tensorboard` would create.
+
+    Args:
+        name: Name of the Deployment.
+        logs: URIs or volume paths of log folders.
+        settings: Settings of the pod.
+        public: Whether to expose it with a LoadBalancer.
+    """
     board = board_of(name, logs, settings, public=public)
     return [deployment(board), service(board)]
 
@@ -168,10 +189,17 @@ def tensorboard_objects(name: str, logs: Sequence[str], settings: PodFields, *, 
 def deploy_tensorboard(
     name: str, logs: Sequence[str], settings: PodFields, namespace: str | None, *, public: bool
 ) -> Mapping[str, str]:
-    """Let a TensorBoard run, and return how it is reached; "namespace" is the one that it is in.
+    """Deploy TensorBoard and return its access commands and "namespace".
+
+    Args:
+        name: Name of the Deployment.
+        logs: URIs or volume paths of log folders.
+        settings: Settings of the pod.
+        namespace: Namespace, or None for the namespace of the kubeconfig context.
+        public: Whether to expose it with a LoadBalancer.
 
     Raises:
-        ConfigError: as `board_of`, or the cluster refuses it.
+        ConfigError: If the pod cannot read the logs, a setting is invalid, or the API server rejects it.
     """
     board = board_of(name, logs, settings, public=public)
     with cluster(namespace) as api:
@@ -187,10 +215,10 @@ def deploy_tensorboard(
 
 
 def delete_tensorboard(name: str, namespace: str | None) -> str:
-    """Delete a TensorBoard, and return the namespace that it was in.
+    """Delete a TensorBoard and return its namespace.
 
     Raises:
-        ArtifactError: there is none of this name.
+        ArtifactError: If no TensorBoard has this name.
     """
     with cluster(namespace) as api:
         tensorboard.undeploy(api, name)

@@ -1,4 +1,4 @@
-"""Predictions with what was trained on a cluster, made there by a Job."""
+"""Predictions on a cluster, as a Kubernetes Job."""
 
 from __future__ import annotations
 
@@ -17,77 +17,76 @@ from qcnn.jobs.tfjob.launch import PENDING_SECONDS, check_worker_account
 from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
 from qcnn.startup import terminated_as_interrupt
 from qcnn.storage.store import check_reachable, parse_bucket_uri
-from qcnn.targets.base import Say
+from qcnn.targets.base import ReportLine
 from qcnn.targets.errors import StepError
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.tfjob.client import Connection, cluster, find_job
 
 HELP = """
-Predict the rows of a file with what a TFJob trained; without --data its test split.
+Predict on the cluster, as a Kubernetes Job.
 
-It runs as a Job with the image and the settings of the training's pods, which read and write the files: an ADDRESS is
-in a bucket, or an absolute path at which they have a volume. The Job is deleted some minutes later.
+Without --data, the Job predicts the test split of the TFJob. The Job has the image and the settings of the training
+pods. A URI is in a bucket, or an absolute path on a volume of these pods. The finished Job is deleted after some
+minutes.
 """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictSettings(PodFields, Connection):
-    """What is predicted, with what, and where it goes.
+    """Settings of a prediction Job.
 
     Raises:
-        ConfigError: these do not go together, or one is malformed.
+        ConfigError: If settings conflict, or one is malformed.
     """
 
-    job: str | None = setting("TFJob, or run, whose model predicts.", None, metavar="JOB", is_argument=True)
+    job: str | None = setting("TFJob or run whose model predicts.", None, metavar="JOB", is_argument=True)
     model: str | None = setting(
-        "A model folder, where its TFJob is gone; with --image or --pod.", None, metavar="ADDRESS"
+        "Model folder, if its TFJob no longer exists. Requires --image or --pod.", None, metavar="URI"
     )
     data: str | None = setting(
-        "CSV, Parquet, npz or JSONL with the columns that the model takes.", None, metavar="ADDRESS"
+        "CSV, Parquet, npz or JSONL file with the columns of the model's inputs.", None, metavar="URI"
     )
-    output: str | None = setting("Where predictions go, in one of these formats.", None, metavar="ADDRESS")
-    report: str | None = setting(
-        "Where a page about their error goes, .html; for data with labels.", None, metavar="ADDRESS"
-    )
+    output: str | None = setting("File for the predictions, in one of these formats.", None, metavar="URI")
+    report: str | None = setting("HTML file for a report about the error. Requires labels.", None, metavar="URI")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.job) == bool(self.model):
-            raise ConfigError(f"predict: takes either JOB or --model. Given: {'both' if self.job else 'none'}")
+            raise ConfigError(f"predict: must have either JOB or --model. Given: {'both' if self.job else 'none'}")
         if self.job and self.has_pod_settings:
             raise ConfigError(
-                f"predict: the settings of the pod are those of the training. Given: {self.job} and others"
+                f"predict: must have no pod settings with JOB, whose settings are used. Given: {self.job} and others"
             )
         if self.model:
-            # It goes into the manifest, which others may read: what has a password in it is refused here.
+            # The manifest is readable by other users, so reject a URI with a password.
             parse_bucket_uri(self.model)
 
     @functools.cached_property
     def pods(self) -> PodSettings:
-        """The settings of the pod where a model predicts."""
+        """The settings of the prediction pod, for --model."""
         return self.pod_with(service_account=WORKER_ACCOUNT)
 
     @property
     def arguments(self) -> list[str]:
-        """The arguments of qcnn.trainer.predict for files that the pod can reach."""
-        # Pyarrow and NumPy take longer to load than everything else here.
+        """The arguments of qcnn.trainer.predict, with files that the pod can access."""
+        # Importing pyarrow and NumPy takes longer than all other imports here.
         from qcnn.results.predictions import files_of
 
         files = files_of(self.data, self.output, self.report)
-        words = []
-        for name, address in (dataclasses.asdict(files) if files else {}).items():
-            if address:
-                check_reachable(name, address)
-                words += [f"--{name}", address]
-        return words
+        arguments = []
+        for name, uri in (dataclasses.asdict(files) if files else {}).items():
+            if uri:
+                check_reachable(name, uri)
+                arguments += [f"--{name}", uri]
+        return arguments
 
 
 def requests(settings: PredictSettings) -> Sequence[Mapping[str, Any]]:
-    """Return the Job that predicts; that of a TFJob is made of what the cluster has of it.
+    """Return the manifest of the prediction Job. With a TFJob, it is derived from the TFJob on the cluster.
 
     Raises:
-        ArtifactError: there is no such TFJob.
-        ConfigError: the pod does not reach a file.
+        ArtifactError: If the TFJob does not exist.
+        ConfigError: If the pod cannot access a file.
     """
     arguments = settings.arguments
     if settings.model:
@@ -96,13 +95,13 @@ def requests(settings: PredictSettings) -> Sequence[Mapping[str, Any]]:
         return [for_training(find_job(api, settings.job or ""), arguments)]
 
 
-def predict(settings: PredictSettings, warn: Say) -> Mapping[str, Any]:
-    """Run the Job that predicts, and print what it prints.
+def predict(settings: PredictSettings, warn: ReportLine) -> Mapping[str, Any]:
+    """Run the prediction Job and print its logs.
 
     Raises:
-        ArtifactError: there is no such TFJob.
-        ConfigError: the pod does not reach a file, or the cluster refuses it.
-        StepError: it failed.
+        ArtifactError: If the TFJob does not exist.
+        ConfigError: If the pod cannot access a file, or the API server rejects the Job.
+        StepError: If the Job failed.
     """
     arguments = settings.arguments
     manifest = for_model(settings.model, settings.pods, arguments) if settings.model else None
@@ -113,7 +112,7 @@ def predict(settings: PredictSettings, warn: Say) -> Mapping[str, Any]:
     return {}
 
 
-def _run(api: NamespaceClient, manifest: dict[str, Any], warn: Say) -> None:
+def _run(api: NamespaceClient, manifest: dict[str, Any], warn: ReportLine) -> None:
     job, how = create_or_adopt(api, JOB, manifest)
     warn(f"Job {job['metadata']['name']} {how.value}")
     following = JobWatcher(api, JOB, job, [(TASK, 0)], None, PENDING_SECONDS)
@@ -121,7 +120,7 @@ def _run(api: NamespaceClient, manifest: dict[str, Any], warn: Say) -> None:
         with terminated_as_interrupt():
             following.run()
     except (KeyboardInterrupt, ConfigError):
-        # Nobody else reads its output.
+        # No other client reads the output of the Job.
         cancel_unwatched(api, JOB, job)
         raise
     except (TrainingError, RetryableError) as error:

@@ -1,4 +1,4 @@
-"""The target tfjob: training as a TFJob, on a cluster with Kubeflow's training operator, without a pipeline."""
+"""The target tfjob: training as a TFJob on a cluster with the Kubeflow training operator, without a pipeline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from qcnn.model.history import last_metrics
 from qcnn.monitoring import logs
 from qcnn.targets import following
 from qcnn.targets.artifacts import LogSource
-from qcnn.targets.base import Deletable, JobStatus, PartStatus, Prepared, Say, Selection, Submitted
+from qcnn.targets.base import Deletable, JobStatus, PartStatus, Prepared, ReportLine, Selection, Submitted
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.tfjob import predictions
 from qcnn.targets.tfjob.client import (
@@ -58,61 +58,63 @@ _OUTCOMES: Mapping[CreateOutcome, Literal["created", "adopted", "succeeded"]] = 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(PodFields, Connection):
-    """How an experiment is trained there.
+    """Settings of a TFJob.
 
     Raises:
-        ConfigError: one of these is malformed.
+        ConfigError: If a setting is malformed.
     """
 
-    output: str = setting("Where checkpoints, logs and model go, as gs://BUCKET/FOLDER.", metavar="ADDRESS")
-    name: str = setting("Name of the run, which trains the same experiment only once.", "qcnn")
+    output: str = setting("Output folder of checkpoints, logs and model, as gs://BUCKET/FOLDER.", metavar="URI")
+    name: str = setting(
+        "Run name. Resubmitting an experiment under the same name does not retrain it.", "qcnn", metavar="NAME"
+    )
     active_deadline_seconds: int | None = setting(
-        "Time after which the training job is terminated.", None, shown="never", metavar="SECONDS", least=1
+        "Seconds after which the TFJob is terminated.", None, shown="never", metavar="SECONDS", minimum=1
     )
     ttl_seconds_after_finished: int = setting(
-        "Time for which the finished TFJob and its pods are retained.", DAY, metavar="SECONDS", least=0
+        "Seconds for which the finished TFJob and its pods are retained.", DAY, metavar="SECONDS", minimum=0
     )
 
     @functools.cached_property
     def pods(self) -> PodSettings:
-        """The settings of the training's pods."""
+        """The settings of the training pods."""
         return self.pod_with(service_account=WORKER_ACCOUNT)
 
 
 class TFJobTarget:
-    """Training as a TFJob."""
+    """The target for TFJobs."""
 
     name: ClassVar[str] = "tfjob"
-    title: ClassVar[str] = "a cluster with Kubeflow's training operator"
+    title: ClassVar[str] = "a cluster with the Kubeflow training operator"
     job_kind: ClassVar[str] = "TFJob"
-    # The client of Kubernetes is always there.
+    # The Kubernetes client is a base dependency.
     extra: ClassVar[str] = ""
     connection: ClassVar[type[Connection]] = Connection
     settings: ClassVar[type[Settings]] = Settings
     notes: ClassVar[str] = (
-        "An experiment that is submitted again is not trained twice: a TFJob that runs or has succeeded is found "
-        "again, one that failed is replaced and goes on from its last checkpoint."
+        "Resubmitting an experiment does not retrain it: an active or succeeded TFJob is adopted. A failed TFJob is "
+        "replaced by a new one, which resumes from the last checkpoint."
     )
     requests_are: ClassVar[Literal["json", "yaml"]] = "yaml"
     selections: ClassVar[Sequence[str]] = ("run", "kind", "orphans", "everything")
     kinds: ClassVar[Sequence[str]] = ("TFJob", "Job")
     has_experiments: ClassVar[bool] = False
-    delete_notes: ClassVar[str] = "What they have written stays."
+    delete_notes: ClassVar[str] = "Outputs are kept."
     logs_settings: ClassVar[type[BoardSettings]] = BoardSettings
     predict_settings: ClassVar[type[predictions.PredictSettings]] = predictions.PredictSettings
     predict_help: ClassVar[str] = predictions.HELP
 
     def place(self, connection: Connection) -> str:
-        """Return the namespace in which its jobs are."""
+        """Return the namespace of the jobs as a phrase."""
         return place_of(connection.namespace)
 
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
-        """Return the TFJob that trains an experiment.
+        """Return the TFJob of an experiment, ready for submission.
 
         Raises:
-            ConfigError: the experiment cannot run there, or a setting is wrong.
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
-        manifest = described(experiment, settings)
+        manifest = training_manifest(experiment, settings)
 
         def requests() -> Sequence[Mapping[str, Any]]:
             check_no_secrets(settings.pods)
@@ -121,43 +123,54 @@ class TFJobTarget:
         def create() -> Submitted:
             with cluster(settings.namespace) as api:
                 check_worker_account(api, settings.pods)
-                found, how = submit(api, manifest)
-            return Submitted(found["metadata"]["name"], _OUTCOMES[how], status.outputs(found))
+                job, outcome = submit(api, manifest)
+            return Submitted(job["metadata"]["name"], _OUTCOMES[outcome], status.outputs(job))
 
         return Prepared(requests, create, settings.pods)
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        """Return the nodes of a cluster that its pods run on."""
+        """Return the cluster nodes that pods run on, for a cost estimate.
+
+        Args:
+            pod: Settings of the pods.
+            prices: Price list.
+            machine_type: Machine type to price. Empty: selected from the price list.
+        """
         from qcnn.components.cost_estimate import on_kubernetes
 
         return on_kubernetes(pod, prices, machine_type)
 
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the TFJobs of this package in the namespace, the newest last."""
+        """Return the TFJobs of qcnn in the namespace, newest last."""
         with cluster(connection.namespace) as api:
             return [_status(each, ()) for each in status.read_all(api)]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
-        """Return a TFJob, by its own name or that of its run.
+        """Return the status of a TFJob, by its name or its run name.
 
         Raises:
-            ArtifactError: there is none of this name.
+            ArtifactError: If the TFJob does not exist.
         """
         with cluster(connection.namespace) as api:
             return _status(*status.read_one(api, find_job(api, job)))
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
-        """Yield the lines of all processes in the order of time, each with its process' name.
+        """Yield the log lines of all processes in chronological order, with process names.
+
+        Args:
+            job: Name of the TFJob or of its run.
+            connection: Connection settings.
+            follow: Whether to continue until the TFJob ends.
 
         Raises:
-            ArtifactError: there is no TFJob of this name.
+            ArtifactError: If the TFJob does not exist.
         """
         with cluster(connection.namespace) as api:
             name = find_job(api, job)["metadata"]["name"]
             cursors: dict[str, LogCursor] = {}
             while True:
                 found = api.get(TFJOBS, name)
-                # Before the lines are read: none comes later.
+                # Checked before the lines are read, so that no line of an ended job is missed.
                 has_ended = found is None or status.has_ended(found)
                 if found is not None:
                     yield from new_lines(api, found, cursors)
@@ -165,30 +178,41 @@ class TFJobTarget:
                     return
                 time.sleep(following.INTERVAL)
 
-    def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
-        """Print what its processes print until it has ended; all else as `qcnn.targets.tfjob.client.follow`.
+    def follow(self, job: str, connection: Connection, report: ReportLine, restarts: int | None = None) -> None:
+        """Print the logs of a TFJob until it ends.
+
+        Args:
+            job: Name of the TFJob or of its run.
+            connection: Connection settings.
+            report: Unused.
+            restarts: Maximum number of process restarts, after which the TFJob is deleted. None: no limit.
 
         Raises:
-            ArtifactError: there is no TFJob of this name.
-            StepError: it failed.
+            ArtifactError: If the TFJob does not exist.
+            StepError: If the TFJob failed.
         """
         with cluster(connection.namespace) as api:
             follow(api, find_job(api, job), restarts)
 
-    def wait(self, job: str, connection: Connection, say: Say) -> None:
-        """Say how its state and those of its processes change until it has ended.
+    def wait(self, job: str, connection: Connection, report: ReportLine) -> None:
+        """Report the state changes of a TFJob and its processes until it ends.
+
+        Args:
+            job: Name of the TFJob or of its run.
+            connection: Connection settings.
+            report: Callback for status lines.
 
         Raises:
-            ArtifactError: there is no TFJob of this name.
-            StepError: it failed.
+            ArtifactError: If the TFJob does not exist.
+            StepError: If the TFJob failed.
         """
-        following.wait(lambda: self.get_job(job, connection), say, self.job_kind)
+        following.wait(lambda: self.get_job(job, connection), report, self.job_kind)
 
     def delete(self, job: str, connection: Connection) -> None:
-        """Delete a TFJob with all that belongs to it, and wait until it is gone.
+        """Delete a TFJob with its dependents, and wait until they no longer exist.
 
         Raises:
-            ArtifactError: there is none of this name.
+            ArtifactError: If the TFJob does not exist.
         """
         with cluster(connection.namespace) as api:
             name = find_job(api, job)["metadata"]["name"]
@@ -197,26 +221,26 @@ class TFJobTarget:
             cleanup.delete(api, cleanup.with_dependents(chosen, everything))
 
     def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
-        """Return TFJobs, or Jobs that predict, with all that belongs to them.
+        """Return TFJobs or prediction Jobs with their dependents.
 
         Raises:
-            ArtifactError: there is none of a name.
-            ConfigError: a kind is asked for without a run.
+            ArtifactError: If no job has one of the names.
+            ConfigError: If a kind is selected without a run.
         """
         if selection.run is not None:
             check_run(selection.run)
         elif selection.kind is not None:
-            raise ConfigError(f"kind: needs --run. Given: {selection.kind}")
+            raise ConfigError(f"kind: must be given with --run. Given: {selection.kind}")
         with cluster(connection.namespace) as api:
             everything = cleanup.find_all(api)
             if selection.orphans:
                 chosen = cleanup.orphans(everything, api.now())
             else:
-                chosen = _chosen(cleanup.jobs(everything), selection, api.namespace)
-            return [_found(each) for each in cleanup.with_dependents(chosen, everything)]
+                chosen = _select(cleanup.jobs(everything), selection, api.namespace)
+            return [_deletable(each) for each in cleanup.with_dependents(chosen, everything)]
 
     def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
-        """Delete objects, and wait until they are gone."""
+        """Delete objects, and wait until they no longer exist."""
         with cluster(connection.namespace) as api:
             cleanup.delete(api, [each.object for each in found])
 
@@ -224,15 +248,15 @@ class TFJobTarget:
         """Return the losses and accuracies of the last epoch, and the number of epochs.
 
         Raises:
-            ArtifactError: there is no such TFJob, or it has written no history that can be read from here.
+            ArtifactError: If the TFJob does not exist, or its history cannot be read locally.
         """
         return last_metrics(self._output("training", job, connection))
 
     def model(self, job: str, connection: Connection) -> str:
-        """Return the address of the model that a TFJob has exported.
+        """Return the URI of the model that a TFJob exported.
 
         Raises:
-            ArtifactError: there is no such TFJob, or it exports none.
+            ArtifactError: If the TFJob does not exist, or has no exported model.
         """
         return self._output("model", job, connection)
 
@@ -240,11 +264,11 @@ class TFJobTarget:
         with cluster(connection.namespace) as api:
             address = status.outputs(find_job(api, job)).get(output)
         if not address:
-            raise ArtifactError(f"{output}: the TFJob names no folder. Given: {job}")
+            raise ArtifactError(f"{output}: the TFJob has no such output. Given: {job}")
         return address
 
     def is_job_id(self, text: str) -> bool:
-        """Whether a text can be the name of a TFJob."""
+        """Return whether a text is a valid name of a TFJob."""
         return can_be_name(text)
 
     def find_logs(
@@ -258,43 +282,71 @@ class TFJobTarget:
     ) -> list[LogSource]:
         """Return the logs of TFJobs.
 
+        Args:
+            ids: Names of TFJobs or runs.
+            experiment: Unused.
+            names: Unused.
+            settings: Settings of class `BoardSettings`.
+            in_a_pod: Whether TensorBoard runs in a pod, where volumes are readable.
+
         Raises:
-            ArtifactError: there is none of a name, or its pods alone reach its logs.
+            ArtifactError: If a TFJob does not exist, or only its pods can read its logs.
         """
         return logs_of_jobs(ids, settings.namespace, in_a_pod=in_a_pod)
 
     def board_requests(self, name: str, logs: Sequence[str], settings: BoardSettings, *, public: bool) -> Sequence[Any]:
-        """Return Deployment and Service of a TensorBoard."""
+        """Return the manifests of a TensorBoard Deployment and its Service.
+
+        Args:
+            name: Name of the Deployment.
+            logs: URIs or volume paths of log folders.
+            settings: Settings of class `BoardSettings`.
+            public: Whether to expose it with a LoadBalancer.
+        """
         return tensorboard_objects(name, logs, settings, public=public)
 
     def deploy_board(
         self, name: str, logs: Sequence[str], settings: BoardSettings, *, public: bool
     ) -> Mapping[str, str]:
-        """Let a TensorBoard run in the namespace; return how it is reached."""
+        """Deploy TensorBoard in the namespace, and return its access commands.
+
+        Args:
+            name: Name of the Deployment.
+            logs: URIs or volume paths of log folders.
+            settings: Settings of class `BoardSettings`.
+            public: Whether to expose it with a LoadBalancer.
+        """
         return deploy_tensorboard(name, logs, settings, settings.namespace, public=public)
 
     def delete_board(self, name: str, settings: BoardSettings) -> str:
-        """Delete a TensorBoard, and return the namespace that it was in."""
+        """Delete a TensorBoard and return its namespace."""
         return delete_tensorboard(name, settings.namespace)
 
     def predict(
-        self, settings: predictions.PredictSettings, say: Say, warn: Say, progress: object
+        self, settings: predictions.PredictSettings, report: ReportLine, warn: ReportLine, progress: object
     ) -> Mapping[str, Any]:
-        """Predict with what a TFJob trained, as a Job of the cluster."""
+        """Predict with the model of a TFJob, in a Kubernetes Job.
+
+        Args:
+            settings: Settings of class `PredictSettings`.
+            report: Unused.
+            warn: Callback for warnings.
+            progress: Unused.
+        """
         return predictions.predict(settings, warn)
 
     def predict_requests(self, settings: predictions.PredictSettings) -> Sequence[Mapping[str, Any]]:
-        """Return the Job that predicts."""
+        """Return the manifest of the prediction Job."""
         return predictions.requests(settings)
 
 
-def described(experiment: ExperimentConfig, settings: Settings) -> Manifest:
-    """Return the TFJob that trains an experiment, with what its file of samples says of it.
+def training_manifest(experiment: ExperimentConfig, settings: Settings) -> Manifest:
+    """Return the TFJob that trains an experiment, with the metadata of its data file.
 
     Raises:
-        ConfigError: the experiment cannot run there, or a setting is wrong.
+        ConfigError: If the target cannot run the experiment, or a setting is invalid.
     """
-    # NumPy is needed for nothing else here.
+    # This import loads NumPy.
     from qcnn import data
 
     check_data(experiment.data)
@@ -309,15 +361,15 @@ def described(experiment: ExperimentConfig, settings: Settings) -> Manifest:
 
 
 def check_no_secrets(pod: PodSettings) -> None:
-    """Refuse to print what would stand in a repository, for everybody to read.
+    """Raise ConfigError if --dry-run would print a secret, which could then be committed.
 
     Raises:
-        ConfigError: a variable looks like a secret.
+        ConfigError: If an environment variable looks like a secret.
     """
     if found := secrets_in(pod.environment):
         raise ConfigError(
-            f"pod.environment: {found[0]} looks like a secret, which --dry-run does not print; keep it in a Secret, "
-            f"and name that in the pod's settings: secrets: {{{found[0]}: SECRET/KEY}}. Given: {found[0]}"
+            f"pod.environment: {found[0]} looks like a secret, which --dry-run does not print; store it in a Secret "
+            f"and set secrets: {{{found[0]}: SECRET/KEY}} in the pod settings. Given: {found[0]}"
         )
 
 
@@ -341,27 +393,30 @@ def _status(job: status.Status, processes: Sequence[status.ProcessStatus]) -> Jo
     )
 
 
-def _chosen(own: Sequence[cleanup.OwnedObject], selection: Selection, namespace: str) -> list[cleanup.OwnedObject]:
-    """Return the objects with these names, those of a run and of a kind, or all."""
+def _select(own: Sequence[cleanup.OwnedObject], selection: Selection, namespace: str) -> list[cleanup.OwnedObject]:
+    """Return the objects with these names, those of a run and a kind, or all."""
     names, run = selection.names, selection.run
     if missing := sorted(set(names) - {found.name for found in own}):
         is_run = any(found.run == missing[0] for found in own)
-        hint = f"; all that belongs to the run of this name: --run {missing[0]}" if is_run else ""
-        raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}{hint}. Given: {missing[0]}")
+        hint = f"; to select the jobs of this run, use --run {missing[0]}" if is_run else ""
+        raise ArtifactError(f"job: qcnn created none of this name in namespace {namespace}{hint}. Given: {missing[0]}")
     if run is not None:
         return [found for found in cleanup.belonging_to(run, own) if selection.kind in (None, found.kind)]
     return [found for found in own if not names or found.name in names]
 
 
-def _found(found: cleanup.OwnedObject) -> Deletable:
+def _deletable(found: cleanup.OwnedObject) -> Deletable:
     state = status.state(found.object).lower() if found.kind == "TFJob" else ""
     return Deletable(found.kind, found.name, found.name, found.run or "", state, found)
 
 
 def new_lines(api: NamespaceClient, job: Mapping[str, Any], cursors: dict[str, LogCursor]) -> Iterator[str]:
-    """Yield the lines of a job's processes that were not yielded before, by time, each with its process' name.
+    """Yield new log lines of a job's processes in chronological order, with process names.
 
-    `cursors` are those of its pods, by their uids; new ones are added.
+    Args:
+        api: Client for the namespace.
+        job: The TFJob.
+        cursors: Log positions by pod UID. Positions of new pods are added.
     """
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
     started = [process for process in kubernetes_pods.of_job(found, dict(job), TFJOB) if process.started]

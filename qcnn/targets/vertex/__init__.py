@@ -1,1 +1,1 @@
-"""Vertex AI: pipelines, custom jobs, and models that answer requests."""
+"""The targets vertex and vertex-job: pipelines, custom jobs and endpoints on Vertex AI."""

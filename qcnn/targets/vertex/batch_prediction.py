@@ -1,4 +1,4 @@
-"""Predictions for the rows of a table by a batch job, in the form that the exported model takes."""
+"""Batch prediction jobs for the rows of a table, in the input format of the exported model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class EndpointSamples:
-    """What the model takes of samples, by column, each (samples,), and their labels, None where nobody knows them."""
+    """Model inputs by column, each of shape (samples,), and labels, or None if they are unknown."""
 
     columns: Mapping[str, Column]
     label: Column | None = None
@@ -42,7 +42,7 @@ class EndpointSamples:
         return len(next(iter(self.columns.values())))
 
     def instances(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield samples by the names of the model's inputs: excitations, or features in the order of the file."""
+        """Yield samples as model inputs: excitations, or features in the column order of the file."""
         rows = zip(*(values[start:stop].tolist() for values in self.columns.values()), strict=True)
         if tuple(self.columns) == EXCITATIONS.columns:
             yield from ({"qubit": int(qubit), "angle": angle} for qubit, angle in rows)
@@ -51,11 +51,11 @@ class EndpointSamples:
 
 
 def read_samples(data: str) -> EndpointSamples:
-    """Return the samples of a file, a path or an address: of columns qubit and angle, or its features.
+    """Return the samples of a file: columns qubit and angle, or features.
 
     Raises:
-        ArtifactError: it cannot be read, holds none, or a row is wrong; the message names the row.
-        ConfigError: its name ends otherwise, or the bucket refuses.
+        ArtifactError: If the file is unreadable or empty, or a row is invalid. The message names the row.
+        ConfigError: If the file extension is unknown, or the bucket denies access.
     """
     with open_table(data) as table:
         excited = set(EXCITATIONS.columns) <= set(table.names)
@@ -63,19 +63,19 @@ def read_samples(data: str) -> EndpointSamples:
         if unused := table.unused_index((*names, LABEL)):
             warn_once(unused)
         labels = (LABEL,) if LABEL in table.names else ()
-        pieces = [_checked(piece, excited) for piece in table.pieces((*names, *labels))]
-    columns = {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in (*names, *labels)}
+        chunks = [_validated(chunk, excited) for chunk in table.pieces((*names, *labels))]
+    columns = {name: np.concatenate([chunk.columns[name] for chunk in chunks]) for name in (*names, *labels)}
     label: npt.NDArray[np.float64] | None = columns.pop(LABEL, None)
     return EndpointSamples(columns, label)
 
 
-def _checked(piece: Chunk, excited: bool) -> Chunk:
+def _validated(chunk: Chunk, excited: bool) -> Chunk:
     if excited:
-        # How many qubits the model has, its endpoint does not tell.
-        check(piece, EXCITATIONS, MAX_QUBITS)
-    if LABEL in piece.columns:
-        check_real(piece, LABEL)
-    return piece
+        # The API does not report the model's number of qubits.
+        check(chunk, EXCITATIONS, MAX_QUBITS)
+    if LABEL in chunk.columns:
+        check_real(chunk, LABEL)
+    return chunk
 
 
 INSTANCES = "instances.jsonl"
@@ -84,29 +84,42 @@ INSTANCES = "instances.jsonl"
 def begin(
     vertex: VertexClient, model: str, samples: EndpointSamples, output: str, machines: ReplicaSettings
 ) -> BatchPredictionJob:
-    """Write samples to a folder in a bucket as a model takes them, and have them predicted; return the job.
+    """Write samples to a new folder in a bucket, create a batch prediction job, and return it.
 
-    A folder of its own, named by the time, keeps them apart from those of another call.
+    The folder is named by the time, so that calls do not share files.
+
+    Args:
+        vertex: Vertex AI client.
+        model: Name of the model, with an optional version.
+        samples: Samples to predict.
+        output: URI of the parent folder.
+        machines: Machine type and replicas.
 
     Raises:
-        BackendError: there is no such model; or Vertex AI refuses, or does not answer.
-        ConfigError: the bucket refuses.
+        BackendError: If the model does not exist, or Vertex AI rejects the request or is unavailable.
+        ConfigError: If the bucket denies access.
     """
-    folder, job = described(vertex, model, output, machines)
+    folder, job = job_request(vertex, model, output, machines)
     with new_copy(folder, INSTANCES) as copied:
         copied.mkdir()
         (copied / INSTANCES).write_text("".join(f"{json.dumps(each)}\n" for each in samples.instances()))
-    found: BatchPredictionJob = vertex.ask(
-        "JobService.create_batch_prediction_job", again=False, parent=vertex.place.parent, batch_prediction_job=job
+    found: BatchPredictionJob = vertex.call(
+        "JobService.create_batch_prediction_job", retry=False, parent=vertex.place.parent, batch_prediction_job=job
     )
     return found
 
 
-def described(vertex: VertexClient, model: str, output: str, machines: ReplicaSettings) -> tuple[str, dict[str, Any]]:
-    """Return the folder in a bucket for the samples of a job, named by the time, and the job; nothing is sent.
+def job_request(vertex: VertexClient, model: str, output: str, machines: ReplicaSettings) -> tuple[str, dict[str, Any]]:
+    """Return the folder for the samples of a job, named by the time, and the job. No job is created.
+
+    Args:
+        vertex: Vertex AI client.
+        model: Name of the model, with an optional version.
+        output: URI of the parent folder.
+        machines: Machine type and replicas.
 
     Raises:
-        BackendError: there is no such model.
+        BackendError: If the model does not exist.
     """
     version = get_version(vertex, model_name(vertex, model))
     folder = f"{output.rstrip('/')}/{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
@@ -117,29 +130,34 @@ def described(vertex: VertexClient, model: str, output: str, machines: ReplicaSe
         "output_config": {"predictions_format": "jsonl", "gcs_destination": {"output_uri_prefix": folder}},
         "dedicated_resources": {
             "machine_spec": {"machine_type": machines.machine_type},
-            "starting_replica_count": machines.least,
-            "max_replica_count": machines.most,
+            "starting_replica_count": machines.min_replicas,
+            "max_replica_count": machines.max_replicas,
         },
     }
 
 
-def follow(vertex: VertexClient, job: BatchPredictionJob, say: Callable[[str], None]) -> BatchPredictionJob:
-    """Wait for the end of a job, and say how its state changes.
+def follow(vertex: VertexClient, job: BatchPredictionJob, report: Callable[[str], None]) -> BatchPredictionJob:
+    """Wait for a batch prediction job to end.
+
+    Args:
+        vertex: Vertex AI client.
+        job: The job.
+        report: Callback for state changes.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
-        StepError: it failed.
+        BackendError: If Vertex AI rejects a request or is unavailable.
+        StepError: If the job failed.
     """
     known = ""
     while True:
         state = str(job.state.name).removeprefix("JOB_STATE_")
         if state != known:
-            say(f"batch prediction: {state.lower()}")
+            report(f"batch prediction: {state.lower()}")
             known = state
         if state in ENDED:
             break
         time.sleep(INTERVAL)
-        job = vertex.ask("JobService.get_batch_prediction_job", name=job.name)
+        job = vertex.call("JobService.get_batch_prediction_job", name=job.name)
     if state not in ("SUCCEEDED", "PARTIALLY_SUCCEEDED"):
         raise StepError(f"batch prediction: {state.lower()} ({single_line(job.error.message)}). Given: {job.name}")
     return job

@@ -1,4 +1,4 @@
-"""Where on Vertex AI a target asks, its services there, and what their answers mean to a user: one line each."""
+"""Connection settings, API clients of Vertex AI, and their errors as single-line messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from qcnn.targets.settings import setting
 
 
 def as_json(request: Any) -> str:
-    """Return a request as JSON, as Google's own API takes it."""
+    """Return a request as JSON with the field names of the API."""
     from google.protobuf import json_format
 
     text: str = json_format.MessageToJson(type(request).pb(request), indent=2, sort_keys=True)
@@ -32,12 +32,12 @@ def as_json(request: Any) -> str:
 
 
 def id_of(resource: Any) -> str:
-    """Return the id of a run, a job or a schedule: the end of its name."""
+    """Return the ID of a run, a job or a schedule, the last part of its resource name."""
     return str(resource.name.rpartition("/")[2])
 
 
 def age_of(resource: PipelineJob | CustomJob) -> float | None:
-    """Return the seconds since a run or a job was created; None where the service does not give that time."""
+    """Return the seconds since a run or job was created, or None if the creation time is unknown."""
     if not resource.create_time:
         return None
     age = datetime.datetime.now(datetime.timezone.utc) - resource.create_time
@@ -45,72 +45,72 @@ def age_of(resource: PipelineJob | CustomJob) -> float | None:
 
 
 def seconds_of(ended: PipelineJob | PipelineTaskDetail | CustomJob) -> float | None:
-    """Return how long a run, a task or a job took, from its start to its end; None where it has not ended."""
+    """Return the duration of a run, task or job in seconds, or None if it has not ended."""
     if not (ended.start_time and ended.end_time):
         return None
     return round(float((ended.end_time - ended.start_time).total_seconds()), 3)
 
 
-_LOGIN = "log in (gcloud auth application-default login), or run as a service account that has some"
+_LOGIN = "log in (gcloud auth application-default login), or run as a service account with credentials"
 
 
 class NotFoundError(BackendError):
-    """What is asked for does not exist."""
+    """A requested resource that does not exist."""
 
 
 class AlreadyExistsError(BackendError):
-    """What is to be created is there."""
+    """A resource to create that already exists."""
 
 
 @contextlib.contextmanager
 def translate_errors(place: VertexLocation) -> Iterator[None]:
-    """Turn whatever asking Vertex AI raises into an error of one line.
+    """Context manager that translates exceptions of API requests to single-line errors.
 
     Raises:
-        BackendError: it refuses, or does not answer.
+        BackendError: If Vertex AI rejects the request or is unavailable.
     """
     from qcnn.jobs.vertex.client import auth_exceptions, exceptions
 
     try:
         yield
     except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
-        raise _refused(error, place) from None
+        raise _api_error(error, place) from None
 
 
-def _refused(error: BaseException, place: VertexLocation) -> BackendError:
+def _api_error(error: BaseException, place: VertexLocation) -> BackendError:
     from qcnn.jobs.vertex.client import auth_exceptions, exceptions, is_broken, is_quota, why
 
     where = f"{place.project} in {place.location}"
     if is_quota(error):
-        return UnavailableError(f"quota: none is left ({why(error)}). Given: {where}")
+        return UnavailableError(f"quota: exhausted ({why(error)}). Given: {where}")
     if is_broken(error):
         return UnavailableError(
-            f"Vertex AI does not answer ({why(error)}{proxy_note(os.environ)}). Given: {place.endpoint}"
+            f"Vertex AI: no response ({why(error)}{proxy_note(os.environ)}). Given: {place.endpoint}"
         )
     match error:
         case auth_exceptions.DefaultCredentialsError():
-            return CredentialsError(f"credentials: none of Google's are found; {_LOGIN}. Given: none")
+            return CredentialsError(f"credentials: no Google credentials found; {_LOGIN}. Given: none")
         case auth_exceptions.GoogleAuthError() | exceptions.Unauthenticated() | exceptions.Unauthorized():
-            return CredentialsError(f"credentials: not accepted ({why(error)}); {_LOGIN}. Given: {where}")
+            return CredentialsError(f"credentials: rejected ({why(error)}); {_LOGIN}. Given: {where}")
         case exceptions.Forbidden():
-            return BackendError(f"permission: refused ({why(error)}). Given: {where}")
+            return BackendError(f"permission: denied ({why(error)}). Given: {where}")
         case exceptions.NotFound():
             return NotFoundError(f"Vertex AI: not found ({why(error)}). Given: {where}")
         case exceptions.Conflict():
-            return AlreadyExistsError(f"Vertex AI: there already ({why(error)}). Given: {where}")
-    return BackendError(f"Vertex AI refuses ({why(error)}). Given: {where}")
+            return AlreadyExistsError(f"Vertex AI: already exists ({why(error)}). Given: {where}")
+    return BackendError(f"Vertex AI: request rejected ({why(error)}). Given: {where}")
 
 
-# Until an answer to one request, and until the work that it began is done.
+# Timeouts of a request, and of a long-running operation.
 _SECONDS, _WORK_SECONDS = 60.0, 120.0
 _LOGGING = "LoggingServiceV2"
 _PAGE = 1000
 
 
 class VertexClient:
-    """The services of Vertex AI at a place; each is connected when it is first asked.
+    """Clients of the Vertex AI services in a location, each connected on first use.
 
-    A service that fails for a while is asked again: for seconds at first, for minutes once it has answered anything.
+    Unavailable services are retried for seconds, or for minutes once a request has succeeded.
     """
 
     def __init__(self, place: VertexLocation) -> None:
@@ -118,77 +118,87 @@ class VertexClient:
         self._clients: dict[str, Any] = {}
         self._answered = False
 
-    def ask(self, method: str, request: Any = None, *, again: bool = True, **fields: Any) -> Any:
-        """Return the answer to a method of the API, such as PipelineService.get_pipeline_job.
+    def call(self, method: str, request: Any = None, *, retry: bool = True, **fields: Any) -> Any:
+        """Call a method of the API, such as PipelineService.get_pipeline_job, and return the response.
 
-        Without `again` it is asked once, where a second request could do twice what is to be done once.
+        Args:
+            method: Service and method.
+            request: Request message. None: the request consists of `fields`.
+            retry: Whether to retry. False for requests that are not idempotent.
+            fields: Fields of the request.
 
         Raises:
-            BackendError: it refuses, or does not answer.
+            BackendError: If Vertex AI rejects the request or is unavailable.
         """
-        return self._tried(method, lambda call: call(fields if request is None else request), again=again)
+        return self._call(method, lambda call: call(fields if request is None else request), retry=retry)
 
     def pages(self, method: str, **fields: Any) -> list[Any]:
-        """Return all that a list of the API holds, over all its pages.
+        """Return all items of a paginated list of the location.
 
         Raises:
-            BackendError: it refuses, or does not answer.
+            BackendError: If Vertex AI rejects the request or is unavailable.
         """
-        found: list[Any] = self._tried(method, lambda call: list(call({"parent": self.place.parent, **fields})))
+        found: list[Any] = self._call(method, lambda call: list(call({"parent": self.place.parent, **fields})))
         return found
 
     def entries(self, filtered: str) -> list[Any]:
-        """Return the entries of Cloud Logging that a filter lets through, in the order of time.
+        """Return the Cloud Logging entries that match a filter, in chronological order.
 
         Raises:
-            BackendError: Cloud Logging refuses, or does not answer.
+            BackendError: If Cloud Logging rejects the request or is unavailable.
         """
         project = f"projects/{self.place.project}"
-        asked = {"resource_names": [project], "filter": filtered, "order_by": "timestamp asc", "page_size": _PAGE}
-        found: list[Any] = self._tried(f"{_LOGGING}.list_log_entries", lambda call: list(call(asked)))
+        request = {"resource_names": [project], "filter": filtered, "order_by": "timestamp asc", "page_size": _PAGE}
+        found: list[Any] = self._call(f"{_LOGGING}.list_log_entries", lambda call: list(call(request)))
         return found
 
-    def listed(self, method: str, **fields: Any) -> list[Any]:
-        """Return all that a list of something else than a place holds, over all its pages.
+    def list_items(self, method: str, **fields: Any) -> list[Any]:
+        """Return all items of a paginated list of another resource than the location.
 
         Raises:
-            BackendError: it refuses, or does not answer.
+            BackendError: If Vertex AI rejects the request or is unavailable.
         """
-        found: list[Any] = self._tried(method, lambda call: list(call(fields)))
+        found: list[Any] = self._call(method, lambda call: list(call(fields)))
         return found
 
-    def finish(self, method: str, *, seconds: float = _WORK_SECONDS, again: bool = True, **fields: Any) -> None:
-        """Call a method whose work goes on after its answer, and wait so many seconds until that is done.
+    def finish(self, method: str, *, seconds: float = _WORK_SECONDS, retry: bool = True, **fields: Any) -> None:
+        """Call a method that starts a long-running operation, and wait for the operation.
+
+        Args:
+            method: Service and method.
+            seconds: Timeout of the operation.
+            retry: Whether to retry the request. False for requests that are not idempotent.
+            fields: Fields of the request.
 
         Raises:
-            BackendError: it refuses, or does not answer; or the work fails, or is not done in time.
+            BackendError: If Vertex AI rejects the request or is unavailable, or the operation fails or times out.
         """
-        operation = self.ask(method, again=again, **fields)
+        operation = self.call(method, retry=retry, **fields)
         with translate_errors(self.place):
             try:
                 operation.result(timeout=seconds)
             except concurrent.futures.TimeoutError:
                 raise UnavailableError(
-                    f"{method}: not done within {seconds:g} s; it may be later. Given: {operation.operation.name}"
+                    f"{method}: not finished within {seconds:g} s; it continues. Given: {operation.operation.name}"
                 ) from None
 
     def delete(self, method: str, name: str) -> None:
-        """Delete what has a name, and wait until it is gone; what is gone already is deleted.
+        """Delete a resource, and wait until it no longer exists. A missing resource is no error.
 
         Raises:
-            BackendError: Vertex AI refuses, or does not answer.
+            BackendError: If Vertex AI rejects the request or is unavailable.
         """
-        # A request whose answer was lost is sent again, and finds nothing.
+        # A retry after a lost response does not find the deleted resource.
         with contextlib.suppress(NotFoundError):
             self.finish(method, name=name)
 
-    def _tried(self, method: str, use: Callable[[Callable[..., Any]], Any], *, again: bool = True) -> Any:
+    def _call(self, method: str, use: Callable[[Callable[..., Any]], Any], *, retry: bool = True) -> Any:
         from qcnn.jobs.vertex.client import call_with_retries
 
         service, _, name = method.partition(".")
         with translate_errors(self.place):
             call = functools.partial(getattr(self._client(service), name), retry=None, timeout=_SECONDS)
-            answer = call_with_retries(method, lambda: self._answered)(use, call) if again else use(call)
+            answer = call_with_retries(method, lambda: self._answered)(use, call) if retry else use(call)
         self._answered = True
         return answer
 
@@ -205,10 +215,10 @@ class VertexClient:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Connection:
-    """A project and a location; the variables are those of Google's own libraries, then gcloud's.
+    """Project and location. The environment variables are those of Google's libraries, then gcloud's.
 
     Raises:
-        ConfigError: one of these is malformed.
+        ConfigError: If a setting is malformed.
     """
 
     project: str = setting(
@@ -218,16 +228,19 @@ class Connection:
         "Region, such as us-central1.", variables=("GOOGLE_CLOUD_REGION", "CLOUDSDK_AI_REGION"), metavar="REGION"
     )
     api_endpoint: str = setting(
-        "Another API endpoint, HOST[:PORT].", "", variables=(ENDPOINT_VARIABLE,), metavar="HOST"
+        "API endpoint to use instead of the region's, as HOST[:PORT].",
+        "",
+        variables=(ENDPOINT_VARIABLE,),
+        metavar="HOST",
     )
 
     def __post_init__(self) -> None:
-        # It checks the three.
+        # VertexLocation validates the three settings.
         _ = self.place
 
     @property
     def place(self) -> VertexLocation:
-        """What requests are made of."""
+        """The validated project, location and endpoint."""
         for name in ("project", "location", "api_endpoint"):
             if not isinstance(getattr(self, name), str):
                 raise ConfigError(f"{name}: must be text. Given: {getattr(self, name)!r}")

@@ -1,4 +1,4 @@
-"""Runs of an experiment on Vertex AI: compared, and their logs."""
+"""Vertex AI runs of an experiment: comparisons and logs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def compared_runs(vertex: VertexClient, experiment: str) -> list[ComparedRun]:
-    """Return the runs of an experiment, the newest last.
+    """Return the runs of an experiment, newest last.
 
     Raises:
-        BackendError: there are none; or Vertex AI refuses, or does not answer.
+        BackendError: If there are no runs, or Vertex AI rejects the request or is unavailable.
     """
-    # A list leaves out what the steps have made.
+    # Lists omit task details.
     found = [get_run(vertex, id_of(run)) for run in list_runs(vertex, experiment)]
     if not found:
         known = sorted({run.labels[EXPERIMENT_LABEL] for run in list_runs(vertex)})
@@ -33,7 +33,7 @@ def compared_runs(vertex: VertexClient, experiment: str) -> list[ComparedRun]:
 
 
 def _compared(run: PipelineJob) -> ComparedRun:
-    """Return a run with what its steps have made so far."""
+    """Return a run with the metrics and fields in its artifacts."""
     artifacts = artifacts_of(run)
     return ComparedRun(
         name=run.display_name,
@@ -48,11 +48,17 @@ def _compared(run: PipelineJob) -> ComparedRun:
 def logs_of_runs(
     vertex: VertexClient, ids: Sequence[str], experiment: str | None, names: Sequence[str]
 ) -> list[LogSource]:
-    """Return the logs of the runs with these ids, and of the runs of an experiment with these ids or names (none: all).
+    """Return the logs of runs by ID, and of runs of an experiment.
+
+    Args:
+        vertex: Vertex AI client.
+        ids: Run IDs.
+        experiment: Experiment whose runs are added, or None.
+        names: IDs or names of runs of the experiment. Empty: all runs.
 
     Raises:
-        BackendError: there is no such run; or Vertex AI refuses, or does not answer.
-        ArtifactError: nothing of what was asked for has logs.
+        BackendError: If a run does not exist, or Vertex AI rejects the request or is unavailable.
+        ArtifactError: If none of the requested runs has logs.
     """
     chosen = [find_run(vertex, identity) for identity in ids]
     if experiment:
@@ -73,13 +79,13 @@ def _named(vertex: VertexClient, experiment: str, names: Sequence[str]) -> list[
         if not any(name in (id_of(run), run.display_name) for run in known):
             shown = ", ".join(sorted({run.display_name for run in known})) or "none"
             raise ArtifactError(f"run: experiment {experiment} has {shown}. Given: {name}")
-    # A list leaves out what the steps have made.
+    # Lists omit task details.
     chosen = [run for run in known if not names or id_of(run) in names or run.display_name in names]
     return [get_run(vertex, id_of(run)) for run in chosen]
 
 
 def _submitted(run: PipelineJob) -> dict[str, Any]:
-    """Return the parameters of a run in their types: the API keeps every number as a float."""
+    """Return the parameters of a run, with integers restored. The API stores all numbers as floats."""
     from google.protobuf import json_format
 
     message = type(run).pb(run)

@@ -1,4 +1,4 @@
-"""The target vertex-job: training as a custom job of Vertex AI, without a pipeline."""
+"""The target vertex-job: training as a Vertex AI custom job, without a pipeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page
 from qcnn.model.history import last_metrics
 from qcnn.targets import following
-from qcnn.targets.base import Deletable, JobStatus, Prepared, Say, Selection, Submitted
+from qcnn.targets.base import Deletable, JobStatus, Prepared, ReportLine, Selection, Submitted
 from qcnn.targets.errors import logs_to_stderr, suppress_output
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.vertex import jobs, runs
@@ -38,19 +38,21 @@ logger = logging.getLogger("qcnn")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(PodFields, Connection):
-    """How an experiment is trained there."""
+    """Settings of a custom job."""
 
-    output: str = setting("Where checkpoints, logs and model go, as gs://BUCKET/FOLDER.", metavar="ADDRESS")
-    name: str = setting("Name of the run, which trains the same experiment only once.", "qcnn")
+    output: str = setting("Output folder of checkpoints, logs and model, as gs://BUCKET/FOLDER.", metavar="URI")
+    name: str = setting(
+        "Run name. Resubmitting an experiment under the same name does not retrain it.", "qcnn", metavar="NAME"
+    )
 
     @functools.cached_property
     def pods(self) -> PodSettings:
-        """The settings of the training's machines."""
+        """The settings of the training machines."""
         return self.pod_with()
 
 
 class VertexJobTarget:
-    """Training as a custom job of Vertex AI."""
+    """The target for Vertex AI custom jobs."""
 
     name: ClassVar[str] = "vertex-job"
     title: ClassVar[str] = "Vertex AI"
@@ -59,36 +61,36 @@ class VertexJobTarget:
     connection: ClassVar[type[Connection]] = Connection
     settings: ClassVar[type[Settings]] = Settings
     notes: ClassVar[str] = (
-        "An experiment that is submitted again is not trained twice: a job that runs or has succeeded is found again, "
-        "one that failed is followed by another, which goes on from its last checkpoint."
+        "Resubmitting an experiment does not retrain it: an active or succeeded job is adopted. A failed job is "
+        "replaced by a new one, which resumes from the last checkpoint."
     )
     requests_are: ClassVar[Literal["json", "yaml"]] = "json"
     selections: ClassVar[Sequence[str]] = ("run", "orphans", "everything")
     kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = False
-    delete_notes: ClassVar[str] = "What they have written stays."
+    delete_notes: ClassVar[str] = "Outputs are kept."
 
     def place(self, connection: Connection) -> str:
-        """Return the project and location in which its jobs are."""
+        """Return the project and location of the jobs as a phrase."""
         return f"{connection.project} in {connection.location}"
 
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
-        """Return the custom job that trains an experiment.
+        """Return the custom job of an experiment, ready for submission.
 
         Raises:
-            ConfigError: the experiment cannot run there, or a setting is wrong.
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
-        job, made = described(experiment, settings)
+        job, message = training_job(experiment, settings)
 
         def requests() -> Sequence[Mapping[str, Any]]:
             with suppress_output():
                 from qcnn.jobs.vertex.client import aiplatform
 
-            request = aiplatform.CreateCustomJobRequest(parent=settings.place.parent, custom_job=made)
+            request = aiplatform.CreateCustomJobRequest(parent=settings.place.parent, custom_job=message)
             return [json.loads(as_json(request))]
 
         def create() -> Submitted:
-            # The library takes a second and a half to load.
+            # Importing Google's library takes 1.5 seconds.
             from qcnn.jobs.vertex.attempts import AttemptOutcome, create_or_adopt
             from qcnn.jobs.vertex.client import JobClient
             from qcnn.jobs.vertex.custom_job import outputs
@@ -100,38 +102,49 @@ class VertexJobTarget:
             }
             check_bucket(settings.output, settings.place, logger.warning)
             with logs_to_stderr(), contextlib.closing(JobClient(settings.place)) as api:
-                found, how = create_or_adopt(api, made)
-            board = made.job_spec.tensorboard
-            pages = {"TensorBoard": tensorboard_page(board, found.id)} if board else {}
-            page = job_page(settings.place, found.id)
-            return Submitted(found.id, outcomes[how], outputs(job, made), page, pages)
+                attempt, outcome = create_or_adopt(api, message)
+            board = message.job_spec.tensorboard
+            pages = {"TensorBoard": tensorboard_page(board, attempt.id)} if board else {}
+            page = job_page(settings.place, attempt.id)
+            return Submitted(attempt.id, outcomes[outcome], outputs(job, message), page, pages)
 
         return Prepared(requests, create, settings.pods)
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        """Return the machines that Vertex AI gives to processes with these settings."""
+        """Return the Vertex AI machines that training processes run on, for a cost estimate.
+
+        Args:
+            pod: Settings of the pods.
+            prices: Price list.
+            machine_type: Machine type to price. Empty: selected by the resources.
+        """
         from qcnn.components.cost_estimate import on_vertex
 
         return on_vertex(pod, prices, machine_type)
 
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the custom jobs that this package made in the project and location, the newest last."""
+        """Return the custom jobs of qcnn in the project and location, newest last."""
         return [_status(job) for job in jobs.list_jobs(VertexClient(connection.place))]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
-        """Return a custom job, by its id or name.
+        """Return a custom job, by its ID or name.
 
         Raises:
-            BackendError: there is none; or Vertex AI refuses, or does not answer.
+            BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
         """
         found = jobs.find_job(VertexClient(connection.place), job)
         return dataclasses.replace(_status(found), page=job_page(connection.place, id_of(found)))
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
-        """Yield what the workers of a job have printed, by time, each line with its worker's name.
+        """Yield the log lines of all workers in chronological order, with worker names.
+
+        Args:
+            job: ID or name of the job.
+            connection: Connection settings.
+            follow: Whether to continue until the job ends.
 
         Raises:
-            BackendError: there is no such job; or Vertex AI or Cloud Logging refuses, or does not answer.
+            BackendError: If the job does not exist, or Vertex AI or Cloud Logging rejects a request or is unavailable.
         """
         vertex = VertexClient(connection.place)
         identity = id_of(jobs.find_job(vertex, job))
@@ -142,54 +155,65 @@ class VertexJobTarget:
 
         yield from jobs.lines(jobs.LogReader(vertex), look, follow=follow)
 
-    def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
-        """Say what the workers of a job print until it has ended.
+    def follow(self, job: str, connection: Connection, report: ReportLine, restarts: int | None = None) -> None:
+        """Report the log lines of a job until it ends.
+
+        Args:
+            job: ID or name of the job.
+            connection: Connection settings.
+            report: Callback for log lines.
+            restarts: Unused.
 
         Raises:
-            BackendError: there is no such job; or Vertex AI or Cloud Logging refuses, or does not answer.
-            StepError: it failed.
+            BackendError: If the job does not exist, or Vertex AI or Cloud Logging rejects a request or is unavailable.
+            StepError: If the job failed.
         """
         for line in self.logs(job, connection, follow=True):
-            say(line)
+            report(line)
         following.check_succeeded(self.get_job(job, connection), self.job_kind)
 
-    def wait(self, job: str, connection: Connection, say: Say) -> None:
-        """Say how its state changes until it has ended.
+    def wait(self, job: str, connection: Connection, report: ReportLine) -> None:
+        """Report the state changes of a job until it ends.
+
+        Args:
+            job: ID or name of the job.
+            connection: Connection settings.
+            report: Callback for status lines.
 
         Raises:
-            BackendError: there is no such job; or Vertex AI refuses, or has not answered for ten minutes.
-            StepError: it failed.
+            BackendError: If the job does not exist, or Vertex AI rejects a request or is unavailable for ten minutes.
+            StepError: If the job failed.
         """
-        following.wait(lambda: self.get_job(job, connection), say, self.job_kind)
+        following.wait(lambda: self.get_job(job, connection), report, self.job_kind)
 
     def delete(self, job: str, connection: Connection) -> None:
-        """Delete a custom job; one that runs is cancelled first.
+        """Delete a custom job. An active job is canceled first.
 
         Raises:
-            BackendError: there is none; or Vertex AI refuses, or does not answer.
+            BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
         """
         vertex = VertexClient(connection.place)
         jobs.delete(vertex, [jobs.find_job(vertex, job)])
 
     def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
-        """Return custom jobs, those of searches among them.
+        """Return custom jobs and tuning jobs.
 
         Raises:
-            BackendError: there is none of a name; or Vertex AI refuses, or does not answer.
-            ConfigError: the name of a run is malformed.
+            BackendError: If a job does not exist, or Vertex AI rejects the request or is unavailable.
+            ConfigError: If the run name is malformed.
         """
         vertex = VertexClient(connection.place)
         run = check_run(selection.run) if selection.run is not None else None
         if selection.names:
-            return jobs.found([jobs.find_job(vertex, name) for name in selection.names])
+            return jobs.as_deletables([jobs.find_job(vertex, name) for name in selection.names])
         known = jobs.with_searches(vertex, run)
-        return jobs.found(_orphans(vertex, known) if selection.orphans else known)
+        return jobs.as_deletables(_orphans(vertex, known) if selection.orphans else known)
 
     def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
-        """Delete jobs; those that run are cancelled first.
+        """Delete jobs. Active jobs are canceled first.
 
         Raises:
-            BackendError: Vertex AI refuses, or does not answer.
+            BackendError: If Vertex AI rejects the request or is unavailable.
         """
         jobs.delete(VertexClient(connection.place), [each.object for each in found])
 
@@ -197,17 +221,17 @@ class VertexJobTarget:
         """Return the losses and accuracies of the last epoch, and the number of epochs.
 
         Raises:
-            ArtifactError: it has written no history.
-            BackendError: there is no such job; or Vertex AI refuses, or does not answer.
+            ArtifactError: If the job has no history.
+            BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
         """
         return last_metrics(self._output("training", job, connection))
 
     def model(self, job: str, connection: Connection) -> str:
-        """Return the address of the model that a job has exported.
+        """Return the URI of the model that a job exported.
 
         Raises:
-            ArtifactError: it names none.
-            BackendError: there is no such job; or Vertex AI refuses, or does not answer.
+            ArtifactError: If the job has no model output.
+            BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
         """
         return self._output("model", job, connection)
 
@@ -216,32 +240,32 @@ class VertexJobTarget:
 
         found = jobs.find_job(VertexClient(connection.place), job)
         if not (address := outputs_of(found).get(output)):
-            raise ArtifactError(f"{output}: the job names no folder. Given: {job}")
+            raise ArtifactError(f"{output}: the job has no such output. Given: {job}")
         return address
 
 
 def _orphans(vertex: VertexClient, known: Sequence[TrainingJob]) -> list[TrainingJob]:
-    """Return the jobs whose run is gone, or has ended before them."""
-    # Whoever submitted them, so by their ids: only what qcnn has submitted has its label.
+    """Return the jobs whose run no longer exists, or has ended before them."""
+    # Looked up by ID, because a run that was not submitted by qcnn has no qcnn label.
     states = {name: _state(vertex, name) for name in {jobs.run_of(job) for job in known}}
     return [job for job in known if jobs.is_orphan(job, states[jobs.run_of(job)])]
 
 
 def _state(vertex: VertexClient, run: str) -> str | None:
-    """Return the state of a run, None where it is gone."""
+    """Return the state of a run, or None if it no longer exists."""
     try:
         return runs.state_of(runs.get_run(vertex, run)) if runs.is_id(run) else None
     except NotFoundError:
         return None
 
 
-def described(experiment: ExperimentConfig, settings: Settings) -> tuple[Job, CustomJob]:
-    """Return the job of an experiment, with what its file of samples says of it, and the custom job that is that.
+def training_job(experiment: ExperimentConfig, settings: Settings) -> tuple[Job, CustomJob]:
+    """Return the job of an experiment, with the metadata of its data file, and its custom job.
 
     Raises:
-        ConfigError: the experiment cannot run there, or a setting is wrong.
+        ConfigError: If the target cannot run the experiment, or a setting is invalid.
     """
-    # NumPy is needed for nothing else here, and the library takes a second and a half to load.
+    # These imports load NumPy, and Google's library, which takes 1.5 seconds.
     from qcnn import data
     from qcnn.jobs.vertex.custom_job import custom_job
 

@@ -1,4 +1,4 @@
-"""Custom jobs and tuning jobs of this package on Vertex AI: found by their labels, read and ended."""
+"""Custom jobs and tuning jobs of qcnn on Vertex AI: lookup, logs, cancellation and deletion."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ if TYPE_CHECKING:
 
 # The task of a job that is submitted without a pipeline.
 ALONE = "job"
-# What the client library calls each kind, what people do, and what says which processes it runs; by the part of a job's
-# name that tells its kind.
+# By the collection in a resource name: name of the type in the client library, name in messages, and field with the
+# processes.
 _KINDS = {
     "customJobs": ("custom_job", "custom job", "job_spec"),
     "hyperparameterTuningJobs": ("hyperparameter_tuning_job", "tuning job", "trial_job_spec"),
 }
-# Seconds in which a job that is cancelled ends.
+# Timeout for a canceled job to stop, in seconds.
 _PATIENCE = 120.0
 
 
 def list_jobs(vertex: VertexClient, run: str | None = None) -> Sequence[CustomJob]:
-    """Return all custom jobs of ours, or those of a run, oldest first.
+    """Return all custom jobs of qcnn, or those of a run, oldest first.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
+        BackendError: If Vertex AI rejects the request or is unavailable.
     """
     return _listed(vertex, "customJobs", run)
 
 
 def with_searches(vertex: VertexClient, run: str | None = None) -> Sequence[TrainingJob]:
-    """Return all jobs of ours, or those of a run: tuning jobs, and after them custom jobs, those of trials among them.
+    """Return all jobs of qcnn, or those of a run: tuning jobs, then custom jobs including trials.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
+        BackendError: If Vertex AI rejects the request or is unavailable.
     """
     return [*_listed(vertex, "hyperparameterTuningJobs", run), *_listed(vertex, "customJobs", run)]
 
 
 def job_type_name(job: TrainingJob) -> str:
-    """Return what people call a job of this kind."""
+    """Return the type of a job, for messages."""
     return _kind(job)[1]
 
 
@@ -71,34 +71,34 @@ def _kind(job: TrainingJob) -> tuple[str, str, str]:
 
 
 def get_job(vertex: VertexClient, identity: str) -> CustomJob:
-    """Return the custom job of an id.
+    """Return the custom job with this ID.
 
     Raises:
-        BackendError: there is none; or Vertex AI refuses, or does not answer.
+        BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
     """
-    job: CustomJob = vertex.ask("JobService.get_custom_job", name=f"{vertex.place.parent}/customJobs/{identity}")
+    job: CustomJob = vertex.call("JobService.get_custom_job", name=f"{vertex.place.parent}/customJobs/{identity}")
     return job
 
 
 def find_job(vertex: VertexClient, name: str) -> CustomJob:
-    """Return the custom job of ours of this id, or the newest of this name, its own or that of its run.
+    """Return the custom job with this ID, or the newest with this job name or run name.
 
-    One that was lost is followed by another.
+    A failed job can be replaced by a new one of the same name.
 
     Raises:
-        BackendError: there is none; or Vertex AI refuses, or does not answer.
+        BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
     """
     found = [job for job in list_jobs(vertex) if name in (id_of(job), job.display_name, run_of(job))]
     if not found:
         where = f"{vertex.place.project} in {vertex.place.location}"
-        raise NotFoundError(f"custom job: qcnn made none of this id or name in {where}. Given: {name}")
+        raise NotFoundError(f"custom job: qcnn created none of this ID or name in {where}. Given: {name}")
     return found[-1]
 
 
 def is_orphan(job: TrainingJob, run: str | None) -> bool:
-    """Whether nobody follows a job any more, by the state of its run, None for one that is gone.
+    """Return whether no client follows a job, by the state of its run, None if the run no longer exists.
 
-    That is so where the run is gone, or has ended before the job. A job that was submitted alone has no run.
+    This is the case if the run no longer exists, or has ended before the job. A job without a pipeline has no run.
     """
     from qcnn.jobs.vertex.custom_job import TASK_LABEL
 
@@ -108,7 +108,7 @@ def is_orphan(job: TrainingJob, run: str | None) -> bool:
 
 
 def run_of(job: TrainingJob) -> str:
-    """Return the full name of the run that a job belongs to, which a label does not hold; empty if it does not say."""
+    """Return the full run name of a job, or empty if it is unknown. Labels hold only a part of it."""
     from qcnn.jobs.vertex.custom_job import RUN_VARIABLE
 
     processes = getattr(job, _kind(job)[2])
@@ -116,8 +116,8 @@ def run_of(job: TrainingJob) -> str:
     return next((str(each.value) for each in variables if each.name == RUN_VARIABLE), "")
 
 
-def found(jobs: Sequence[TrainingJob]) -> list[Deletable]:
-    """Return jobs as they are shown before they are deleted."""
+def as_deletables(jobs: Sequence[TrainingJob]) -> list[Deletable]:
+    """Return jobs with the fields that are displayed before deletion."""
     return [
         Deletable(job_type_name(job), id_of(job), job.display_name, run_of(job), state_of(job).lower(), job)
         for job in jobs
@@ -125,27 +125,29 @@ def found(jobs: Sequence[TrainingJob]) -> list[Deletable]:
 
 
 def cancel(vertex: VertexClient, jobs: Sequence[TrainingJob]) -> list[str]:
-    """Cancel those of the jobs that have not ended; return what they are called.
+    """Cancel the active jobs among `jobs`, and return their types and names.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
+        BackendError: If Vertex AI rejects the request or is unavailable.
     """
     alive = [job for job in jobs if state_of(job) not in ENDED]
     for job in alive:
-        # It may have ended, or have been deleted, meanwhile.
+        # The job may have been deleted after it was listed.
         with contextlib.suppress(NotFoundError):
-            vertex.ask(f"JobService.cancel_{_kind(job)[0]}", name=job.name)
+            vertex.call(f"JobService.cancel_{_kind(job)[0]}", name=job.name)
     return [f"{job_type_name(job)} {job.display_name}" for job in alive]
 
 
 def cancel_all(vertex: VertexClient, run: str) -> tuple[list[str], BackendError | None]:
-    """Cancel all jobs of a run that have not ended, also where Vertex AI refuses that for some.
+    """Cancel all active jobs of a run, and continue if Vertex AI rejects a request.
 
-    Returns: what those that were cancelled are called, and the first refusal. After a request that was not answered no
-    other one is made.
+    If Vertex AI is unavailable, no further request is sent.
+
+    Returns:
+        Types and names of the canceled jobs, and the first error.
     """
     names: list[str] = []
-    refusal: BackendError | None = None
+    rejection: BackendError | None = None
     for kind in reversed(_KINDS):
         try:
             for job in _listed(vertex, kind, run):
@@ -153,15 +155,15 @@ def cancel_all(vertex: VertexClient, run: str) -> tuple[list[str], BackendError 
         except UnavailableError as error:
             return names, error
         except BackendError as error:
-            refusal = refusal or error
-    return names, refusal
+            rejection = rejection or error
+    return names, rejection
 
 
 def delete(vertex: VertexClient, jobs: Sequence[TrainingJob]) -> None:
-    """Delete jobs; those that have not ended are cancelled first, and waited for.
+    """Delete jobs. Active jobs are canceled first.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer; or one does not end.
+        BackendError: If Vertex AI rejects a request or is unavailable, or a job does not stop in time.
     """
     cancel(vertex, jobs)
     for job in jobs:
@@ -172,30 +174,30 @@ def delete(vertex: VertexClient, jobs: Sequence[TrainingJob]) -> None:
 
 def _wait(vertex: VertexClient, job: TrainingJob) -> None:
     end = time.monotonic() + _PATIENCE
-    while state_of(vertex.ask(f"JobService.get_{_kind(job)[0]}", name=job.name)) not in ENDED:
+    while state_of(vertex.call(f"JobService.get_{_kind(job)[0]}", name=job.name)) not in ENDED:
         if time.monotonic() > end:
             raise UnavailableError(f"{job_type_name(job)}: it has not ended within {_PATIENCE:g} s. Given: {job.name}")
         time.sleep(INTERVAL)
 
 
-# What jobs there are now, by their ids: when each was created, and what names a replica of it.
+# Current jobs by ID: the creation time, and a function that returns the display name of a replica.
 Jobs = Mapping[str, tuple[datetime.datetime, Callable[[str], str]]]
-# Lines come some seconds after a job has ended: so often nothing new is found before the end is believed.
+# Lines arrive some seconds after a job has ended. The logs are complete after this number of requests without lines.
 _QUIET = 3
 
 
 class LogReader:
-    """Reads the lines of jobs, of which more may appear."""
+    """Reader of the log lines of jobs. The set of jobs may grow."""
 
     def __init__(self, vertex: VertexClient) -> None:
         self._vertex = vertex
         self._cursors: dict[str, LogPosition] = {}
 
     def new(self, jobs: Jobs) -> list[str]:
-        """Return the lines that were not returned before, in the order of time.
+        """Return the lines that were not returned before, in chronological order.
 
         Raises:
-            BackendError: Cloud Logging refuses, or does not answer.
+            BackendError: If Cloud Logging rejects the request or is unavailable.
         """
         from qcnn.jobs.vertex.job_watcher import LogPosition, lines_filter, replica_of, text
 
@@ -203,17 +205,22 @@ class LogReader:
         for job, (created, name) in jobs.items():
             cursor = self._cursors.setdefault(job, LogPosition(created))
             for entry in cursor.new(self._vertex.entries(lines_filter(job, cursor.since))):
-                who = name(replica_of(entry))
-                found += [(entry.timestamp, f"[{who}] {line}") for line in text(entry).splitlines()]
-        # Lines of one entry stay together.
+                process = name(replica_of(entry))
+                found += [(entry.timestamp, f"[{process}] {line}") for line in text(entry).splitlines()]
+        # Sorting by time only is stable, so lines of one entry stay together.
         return [line for _, line in sorted(found, key=lambda item: item[0])]
 
 
 def lines(reader: LogReader, look: Callable[[], tuple[Jobs, bool]], *, follow: bool) -> Iterator[str]:
-    """Yield the lines of jobs, with `follow` until `look` tells that all have ended and nothing comes.
+    """Yield the log lines of jobs.
+
+    Args:
+        reader: Log reader.
+        look: Function that returns the current jobs, and whether all have ended.
+        follow: Whether to continue until all jobs have ended and no new lines appear.
 
     Raises:
-        BackendError: Vertex AI or Cloud Logging refuses, or does not answer.
+        BackendError: If Vertex AI or Cloud Logging rejects a request or is unavailable.
     """
     quiet = 0
     while True:
@@ -227,7 +234,7 @@ def lines(reader: LogReader, look: Callable[[], tuple[Jobs, bool]], *, follow: b
 
 
 def lines_of(job: CustomJob) -> Jobs:
-    """Return what is needed to read the lines of a job."""
+    """Return the arguments of a log reader for one job."""
     from qcnn.jobs.vertex.attempts import process_name
 
     return {id_of(job): (creation_time(job), process_name)}

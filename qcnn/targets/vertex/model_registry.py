@@ -1,8 +1,8 @@
-"""The images with which Vertex AI serves a SavedModel.
+"""Model versions in Vertex AI Model Registry, and the images that serve them.
 
 Source: "Prebuilt containers for inference" (cloud.google.com/vertex-ai/docs/predictions/pre-built-containers), as of
-November 2026; the newest of TensorFlow is 2.15. TensorFlow 2.15.1 loads what this project exports, and predicts the
-same numbers as the one that has exported it (2.18.1).
+November 2026; the newest of TensorFlow is 2.15. TensorFlow 2.15.1 loads the exported models, and predicts the same
+numbers as TensorFlow 2.18.1, which exports them.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ServingImage:
-    """A prebuilt image: the end of its name, and the day after which Google may withdraw it."""
+    """A prebuilt image: its name without the registry, and the last day of its guaranteed availability."""
 
     name: str
     available_until: datetime.date
 
 
 NEWEST = ServingImage("prediction/tf2-cpu.2-15:latest", datetime.date(2027, 1, 14))
-# Each continent has copies of its own.
+# Registry by the prefix of a location. Each continent has copies of the images.
 _CONTINENTS = {"europe": "europe", "asia": "asia", "australia": "asia", "me": "asia"}
 
 
 def image_in(location: str) -> str:
-    """Return the image's name where it is nearest to a location."""
+    """Return the name of the serving image in the registry that is nearest to a location."""
     continent = _CONTINENTS.get(location.partition("-")[0], "us")
     return f"{continent}-docker.pkg.dev/vertex-ai/{NEWEST.name}"
 
 
-def warning(today: datetime.date) -> str:
-    """Return what a user is told of the image on a day; empty where it is sure to be there."""
+def withdrawal_warning(today: datetime.date) -> str:
+    """Return a warning if the serving image may be withdrawn on a day, or empty if it is available."""
     if today <= NEWEST.available_until:
         return ""
     return (
-        f"Google may have withdrawn {NEWEST.name} after {NEWEST.available_until}; --serving-image names a newer one of "
-        "its list"
+        f"Google may have withdrawn {NEWEST.name} after {NEWEST.available_until}; set --serving-image to a newer "
+        "prebuilt image"
     )
 
 
-# By this label a version is found that has these weights already.
+# Label that identifies the version with given weights.
 WEIGHTS_LABEL = "qcnn_weights"
 _LABEL_LENGTH = 63
 _NOT_IN_LABELS = re.compile(r"[^a-z0-9_-]")
@@ -65,9 +65,9 @@ _MEASURED = ("val_loss", "val_accuracy", "train_loss")
 
 @dataclasses.dataclass(frozen=True)
 class ExportedModel:
-    """A model folder: its address, the labels of the version that is made of it, and where on this machine it is.
+    """A model folder: its URI, the labels of its version, and the local folder to copy from.
 
-    `source` is None for one that is at its address already.
+    `source` is None if the model is already in the bucket.
     """
 
     address: str
@@ -76,35 +76,33 @@ class ExportedModel:
 
     @property
     def artifacts(self) -> str:
-        """The address of its SavedModel."""
+        """The URI of its SavedModel."""
         return f"{self.address}/{SAVED_MODEL}"
 
 
 def exported(model: str, staging: str | None) -> ExportedModel:
-    """Return the model folder at an address of Cloud Storage, or one of this machine, which has a place in `staging`.
+    """Return a model folder in Cloud Storage, or a local one with its URI in `staging`.
 
     Raises:
-        ArtifactError: there is no exported model.
-        ConfigError: it is in another store; or it is here, and no address for a copy is given.
+        ArtifactError: If the folder is not an exported model.
+        ConfigError: If the model is in another store, or is local and `staging` is missing.
     """
     address = parse_bucket_uri(model)
     if address is not None:
         if address.scheme != "gs":
-            raise ConfigError(f"model: must be in Cloud Storage, or on this machine. Given: {model}")
+            raise ConfigError(f"model: must be in Cloud Storage, or a local folder. Given: {model}")
         with local_copy(model) as copied:
             return ExportedModel(str(address), labels_of(_described(copied, model)))
     labels = labels_of(_described(Path(model), model))
     target = parse_bucket_uri(staging or "")
     if target is None or target.scheme != "gs":
-        raise ConfigError(
-            f"staging: must be gs://BUCKET/FOLDER, where a model of this machine is copied to. Given: {staging}"
-        )
-    # Named by its weights: a second copy of the same model is the same.
+        raise ConfigError(f"staging: must be gs://BUCKET/FOLDER for a copy of the local model. Given: {staging}")
+    # The folder is named by the weights, so that a model is copied only once.
     return ExportedModel(f"{target}/{labels[WEIGHTS_LABEL]}", labels, Path(model))
 
 
 def stage(model: ExportedModel) -> None:
-    """Copy a model of this machine to its address, unless it is there."""
+    """Copy a local model to its URI, unless it exists there."""
     if model.source is None or is_whole(model.address, FILE):
         return
     with new_copy(model.address, FILE) as copied:
@@ -112,9 +110,10 @@ def stage(model: ExportedModel) -> None:
 
 
 def labels_of(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return the content of model.json as labels, whose values are small letters, digits, hyphens and underscores.
+    """Return the content of model.json as labels.
 
-    The point of a number is written "_": 0.125 is 0_125.
+    Label values consist of lower-case letters, digits, hyphens and underscores. A decimal point is written as "_", such
+    as 0_125 for 0.125.
     """
     experiment, training = description["experiment"], description["training"]
     provenance = description.get("provenance", {})
@@ -139,11 +138,11 @@ def _described(folder: Path, given: str) -> dict[str, Any]:
     from qcnn.artifact_io import load_description
 
     if not (folder / SAVED_MODEL / "saved_model.pb").is_file():
-        raise ArtifactError(f"model: must be a folder that qcnn has exported, with {SAVED_MODEL}. Given: {given}")
+        raise ArtifactError(f"model: must be a folder exported by qcnn, with {SAVED_MODEL}. Given: {given}")
     description: dict[str, Any] = load_description("model", folder / FILE)
     missing = {"experiment", "training", "weights_sha256", "dataset_digest"} - description.keys()
     if missing:
-        raise ArtifactError(f"model: {FILE} lacks {', '.join(sorted(missing))}. Given: {given}")
+        raise ArtifactError(f"model: {FILE} must have {', '.join(sorted(missing))}. Given: {given}")
     return description
 
 
@@ -154,7 +153,15 @@ _SECONDS = 600.0
 def upload_request(
     vertex: VertexClient, name: str, model: ExportedModel, image: str, *, is_first: bool
 ) -> dict[str, Any]:
-    """Return the request that makes a version of the model of a name: the first one, or another."""
+    """Return the request that uploads a version of a model.
+
+    Args:
+        vertex: Vertex AI client.
+        name: Name of the model.
+        model: Exported model.
+        image: Serving image.
+        is_first: Whether the model does not exist yet.
+    """
     described = {
         "display_name": name,
         "artifact_uri": model.artifacts,
@@ -167,57 +174,66 @@ def upload_request(
 
 
 def model_name(vertex: VertexClient, name: str) -> str:
-    """Return the resource name of the model that a person calls so, which may have @VERSION or @ALIAS behind it."""
+    """Return the resource name of a model, which can end with @VERSION or @ALIAS."""
     return f"{vertex.place.parent}/models/{name}"
 
 
-def version_of(vertex: VertexClient, name: str, model: ExportedModel, image: str, say: Callable[[str], None]) -> Model:
-    """Return the version that has these weights; it is uploaded where there is none.
+def version_of(
+    vertex: VertexClient, name: str, model: ExportedModel, image: str, report: Callable[[str], None]
+) -> Model:
+    """Return the version with the weights of a model, which is uploaded if missing.
+
+    Args:
+        vertex: Vertex AI client.
+        name: Name of the model.
+        model: Exported model.
+        image: Serving image.
+        report: Callback for a status line.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer, or the work is not done in time.
+        BackendError: If Vertex AI rejects a request or is unavailable, or the upload times out.
     """
     found, is_first = _known(vertex, name, model)
     if found is None:
         request = upload_request(vertex, name, model, image, is_first=is_first)
         try:
-            vertex.finish("ModelService.upload_model", seconds=_SECONDS, again=False, **request)
+            vertex.finish("ModelService.upload_model", seconds=_SECONDS, retry=False, **request)
         except (AlreadyExistsError, UnavailableError):
-            # Somebody else has made it meanwhile, or the answer was lost.
+            # Another client has created it, or the response was lost.
             found, _ = _known(vertex, name, model)
             if found is None:
                 raise
         else:
             found, _ = _known(vertex, name, model)
         assert found
-        say(f"model {name}: version {found.version_id} is made of {model.artifacts}")
+        report(f"model {name}: version {found.version_id} created from {model.artifacts}")
         return found
-    say(f"model {name}: version {found.version_id} has these weights already")
+    report(f"model {name}: version {found.version_id} has these weights already")
     make_default(vertex, found)
     return found
 
 
 def make_default(vertex: VertexClient, version: Model) -> None:
-    """Give a version the alias `default`, which it takes from any other."""
+    """Move the alias `default` to a version."""
     if DEFAULT not in version.version_aliases:
         name = f"{version.name}@{version.version_id}"
-        vertex.ask("ModelService.merge_version_aliases", name=name, version_aliases=[DEFAULT])
+        vertex.call("ModelService.merge_version_aliases", name=name, version_aliases=[DEFAULT])
 
 
 def get_version(vertex: VertexClient, name: str) -> Model:
     """Return a version by its resource name, MODEL@VERSION.
 
     Raises:
-        BackendError: there is none; or Vertex AI refuses, or does not answer.
+        BackendError: If the version does not exist, or Vertex AI rejects the request or is unavailable.
     """
-    found: Model = vertex.ask("ModelService.get_model", name=name)
+    found: Model = vertex.call("ModelService.get_model", name=name)
     return found
 
 
 def _known(vertex: VertexClient, name: str, model: ExportedModel) -> tuple[Model | None, bool]:
-    """Return the version with these weights, None for none, and whether there is no version at all."""
+    """Return the version with these weights or None, and whether the model has no versions."""
     try:
-        versions = vertex.listed("ModelService.list_model_versions", name=model_name(vertex, name))
+        versions = vertex.list_items("ModelService.list_model_versions", name=model_name(vertex, name))
     except NotFoundError:
         return None, True
     wanted = model.labels[WEIGHTS_LABEL]

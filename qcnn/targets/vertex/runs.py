@@ -1,4 +1,4 @@
-"""Pipeline runs of this package on Vertex AI: found, followed and ended, with what they have made."""
+"""Vertex AI pipeline runs of qcnn: lookup, status, termination and artifacts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest, PipelineJob, PipelineTaskDetail
 
 
-# By this label the runs of qcnn are found, and those of an experiment.
+# Label of all runs of qcnn, with the experiment as its value.
 EXPERIMENT_LABEL = "qcnn_experiment"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 _SHOWN = 10
@@ -31,24 +31,25 @@ _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
 def create(vertex: VertexClient, request: CreatePipelineJobRequest) -> PipelineJob:
-    """Create a run, and return it; a request whose answer was lost makes no second one.
+    """Create a run and return it. A retry after a lost response does not create a second run.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
+        BackendError: If Vertex AI rejects the request or is unavailable.
     """
     try:
-        run: PipelineJob = vertex.ask("PipelineService.create_pipeline_job", request)
+        run: PipelineJob = vertex.call("PipelineService.create_pipeline_job", request)
     except AlreadyExistsError:
-        # The id is this run's alone: the answer to an earlier try was lost.
+        # The ID is unique, so an earlier attempt of this request succeeded.
         run = get_run(vertex, request.pipeline_job_id)
     return run
 
 
 def find_run(vertex: VertexClient, name: str) -> PipelineJob:
-    """Return the run of this id, or the one of this name.
+    """Return the run with this ID or name.
 
     Raises:
-        BackendError: there is none, or there are several; or Vertex AI refuses, or does not answer.
+        BackendError: If the run does not exist, its name is ambiguous, or Vertex AI rejects the request or is
+            unavailable.
     """
     if is_id(name):
         try:
@@ -57,31 +58,31 @@ def find_run(vertex: VertexClient, name: str) -> PipelineJob:
             pass
     found = [run for run in list_runs(vertex) if run.display_name == name]
     if len(found) == 1:
-        # A list leaves out what the steps have made.
+        # Lists omit task details.
         return get_run(vertex, id_of(found[0]))
     place = f"{vertex.place.project} in {vertex.place.location}"
     if not found:
-        raise BackendError(f"run: {place} has none of this id or name. Given: {name}")
+        raise BackendError(f"run: {place} has none of this ID or name. Given: {name}")
     ids = ", ".join(id_of(run) for run in found[:_SHOWN])
-    raise BackendError(f"run: several have this name; one of their ids is needed, {ids}. Given: {name}")
+    raise BackendError(f"run: the name is ambiguous; use one of the IDs {ids}. Given: {name}")
 
 
 def get_run(vertex: VertexClient, identity: str) -> PipelineJob:
-    """Return the run of an id.
+    """Return the run with this ID.
 
     Raises:
-        BackendError: there is none; or Vertex AI refuses, or does not answer.
+        BackendError: If the run does not exist, or Vertex AI rejects the request or is unavailable.
     """
     name = f"{vertex.place.parent}/pipelineJobs/{identity}"
-    run: PipelineJob = vertex.ask("PipelineService.get_pipeline_job", name=name)
+    run: PipelineJob = vertex.call("PipelineService.get_pipeline_job", name=name)
     return run
 
 
 def list_runs(vertex: VertexClient, experiment: str | None = None) -> Sequence[PipelineJob]:
-    """Return all runs of ours, or those of an experiment, newest last.
+    """Return all runs of qcnn, or those of an experiment, newest last.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
+        BackendError: If Vertex AI rejects the request or is unavailable.
     """
     wanted = f'="{experiment}"' if experiment else ":*"
     found = vertex.pages("PipelineService.list_pipeline_jobs", filter=f"labels.{EXPERIMENT_LABEL}{wanted}")
@@ -89,42 +90,51 @@ def list_runs(vertex: VertexClient, experiment: str | None = None) -> Sequence[P
 
 
 def is_id(text: str) -> bool:
-    """Whether a text can be the id of a run."""
+    """Return whether a text is a valid run ID."""
     return _ID.fullmatch(text) is not None
 
 
 def state_of(run: PipelineJob) -> str:
-    """Return the state of a run without what all names of states begin with."""
+    """Return the state of a run without the common prefix of all states."""
     return str(run.state.name).removeprefix("PIPELINE_STATE_")
 
 
 def tasks_of(run: PipelineJob, steps: frozenset[str]) -> dict[str, PipelineTaskDetail]:
-    """Return the tasks that are steps by their names, in the order of their start."""
+    """Return the tasks that are steps, by step name, in order of their start."""
     tasks = [task for task in run.job_detail.task_details if task.task_name in steps and task.state.value]
     tasks.sort(key=lambda task: (task.start_time is None, task.start_time or 0, task.task_id))
     return number_repeated((task.task_name, task) for task in tasks)
 
 
 def steps_in(run: PipelineJob) -> frozenset[str]:
-    """Return the names of all steps of the pipeline that is run."""
+    """Return the names of all steps of a run's pipeline."""
     from google.protobuf import json_format
 
     return step_names(json_format.MessageToDict(type(run).pb(run).pipeline_spec))
 
 
 _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
-# Vertex AI makes the context of a run some seconds after the run.
+# Vertex AI creates the context of a run some seconds after the run.
 _PATIENCE = 60.0
 
 
 def add_to_experiment(vertex: VertexClient, experiment: str, run: str) -> str:
-    """Add a run to an experiment, which is created if there is none; return one line with why not, or an empty text."""
+    """Add a run to an experiment, which is created if missing.
+
+    Args:
+        vertex: Vertex AI client.
+        experiment: Name of the experiment.
+        run: ID of the run.
+
+    Returns:
+        One line with the reason if this failed, else an empty text.
+    """
     store = f"{vertex.place.parent}/metadataStores/default"
     try:
         _ensure(vertex, store, experiment)
         context = _context(vertex, run)
         parent = f"{store}/contexts/{experiment}"
-        vertex.ask("MetadataService.add_context_children", context=parent, child_contexts=[context])
+        vertex.call("MetadataService.add_context_children", context=parent, child_contexts=[context])
     except BackendError as error:
         return str(error)
     return ""
@@ -132,7 +142,7 @@ def add_to_experiment(vertex: VertexClient, experiment: str, run: str) -> str:
 
 def _ensure(vertex: VertexClient, store: str, experiment: str) -> None:
     try:
-        vertex.ask("MetadataService.get_metadata_store", name=store)
+        vertex.call("MetadataService.get_metadata_store", name=store)
     except NotFoundError:
         vertex.finish(
             "MetadataService.create_metadata_store",
@@ -142,32 +152,36 @@ def _ensure(vertex: VertexClient, store: str, experiment: str) -> None:
         )
     try:
         context = {"display_name": experiment, **_SCHEMA}
-        vertex.ask("MetadataService.create_context", parent=store, context=context, context_id=experiment)
+        vertex.call("MetadataService.create_context", parent=store, context=context, context_id=experiment)
     except AlreadyExistsError:
         return
 
 
 def _context(vertex: VertexClient, run: str) -> str:
-    """Return the name of a run's context, once there is one."""
+    """Return the name of a run's context, and wait until it exists."""
     end = time.monotonic() + _PATIENCE
     while True:
         found = get_run(vertex, run)
         if name := found.job_detail.pipeline_run_context.name:
             return str(name)
         if state_of(found) in ENDED or time.monotonic() > end:
-            raise UnavailableError(f"run: Vertex AI has made no context of it in its metadata store. Given: {run}")
+            raise UnavailableError(f"run: Vertex AI created no context for it in the metadata store. Given: {run}")
         time.sleep(INTERVAL)
 
 
 def follow(
-    vertex: VertexClient, identity: str, say: Callable[[str], None], seconds: float = float("inf")
+    vertex: VertexClient, identity: str, report: Callable[[str], None], seconds: float = float("inf")
 ) -> PipelineJob:
-    """Wait until a run has ended, at most `seconds`, and return it as it is then.
+    """Wait until a run has ended, and return its last state.
 
-    Each change of its state, and of its steps, is reported through `say`.
+    Args:
+        vertex: Vertex AI client.
+        identity: ID of the run.
+        report: Callback for state changes of the run and its steps.
+        seconds: Timeout, after which the current state is returned.
 
     Raises:
-        BackendError: Vertex AI refuses, or has not answered for ten minutes.
+        BackendError: If Vertex AI rejects a request, or is unavailable for ten minutes.
     """
 
     def look() -> RunSnapshot[PipelineJob]:
@@ -175,14 +189,14 @@ def follow(
         states = {name: str(task.state.name) for name, task in tasks_of(run, steps_in(run)).items()}
         return RunSnapshot(run, state_of(run), state_of(run) in ENDED, states)
 
-    return following.wait_for_run(look, say, seconds).run
+    return following.wait_for_run(look, report, seconds).run
 
 
 def check_succeeded(run: PipelineJob) -> None:
-    """Refuse a run that has ended in any other way.
+    """Raise StepError if a finished run has not succeeded.
 
     Raises:
-        StepError: it has; one line with the steps that failed, and the first one's reason.
+        StepError: If the run failed or was canceled. The message names the failed steps and the first reason.
     """
     if state_of(run) == "SUCCEEDED":
         return
@@ -195,45 +209,55 @@ def check_succeeded(run: PipelineJob) -> None:
 PATIENCE = 120.0
 
 
-def terminate_run(vertex: VertexClient, run: PipelineJob, say: Callable[[str], None], seconds: float = PATIENCE) -> str:
-    """Cancel a run and the jobs that train for it, and wait for its end at most `seconds`; each is reported to `say`.
+def terminate_run(
+    vertex: VertexClient, run: PipelineJob, report: Callable[[str], None], seconds: float = PATIENCE
+) -> str:
+    """Cancel a run and its training jobs, and wait for the run to stop.
 
-    Training costs most, so these jobs are cancelled before the wait. They are cancelled once more after it, because a
-    step that was still running may have created one. Jobs that cannot be cancelled do not keep the rest from being
-    ended. Returns one line with what has not ended and why, an empty text if all has.
+    Training is the largest cost, so the jobs are canceled before the wait. They are canceled again after it, because a
+    step that was still active may have created one. If canceling a job fails, the run is terminated nevertheless.
+
+    Args:
+        vertex: Vertex AI client.
+        run: The run.
+        report: Callback for status lines.
+        seconds: Timeout for the run to stop.
+
+    Returns:
+        One line with what is still active and the reason, else an empty text.
 
     Raises:
-        BackendError: Vertex AI refuses to cancel or show the run, or does not answer.
+        BackendError: If Vertex AI rejects requests for the run, or is unavailable.
     """
     identity = id_of(run)
     if state_of(run) in ENDED:
-        say(f"run {identity} had ended before: {state_of(run).lower()}")
-        return _cancel_jobs(vertex, identity, say)
-    vertex.ask("PipelineService.cancel_pipeline_job", name=run.name)
-    say(f"run {identity}: cancellation requested")
-    _cancel_jobs(vertex, identity, say)
-    ended = follow(vertex, identity, say, seconds)
-    left = _cancel_jobs(vertex, identity, say)
+        report(f"run {identity} has already ended: {state_of(run).lower()}")
+        return _cancel_jobs(vertex, identity, report)
+    vertex.call("PipelineService.cancel_pipeline_job", name=run.name)
+    report(f"run {identity}: cancellation requested")
+    _cancel_jobs(vertex, identity, report)
+    ended = follow(vertex, identity, report, seconds)
+    left = _cancel_jobs(vertex, identity, report)
     if state_of(ended) in ENDED:
-        say(f"run {identity} is terminated")
+        report(f"run {identity} is terminated")
         return left
     state = state_of(ended).lower()
     return f"run: it has not ended within {seconds:g} s; Vertex AI shows it as {state}. Given: {identity}"
 
 
-def _cancel_jobs(vertex: VertexClient, run: str, say: Callable[[str], None]) -> str:
-    """Cancel the jobs of a run; return one line with why that was refused for some, an empty text if it was not."""
-    names, refusal = jobs.cancel_all(vertex, run)
+def _cancel_jobs(vertex: VertexClient, run: str, report: Callable[[str], None]) -> str:
+    """Cancel the jobs of a run. Returns one line with the reason if this failed, else an empty text."""
+    names, error = jobs.cancel_all(vertex, run)
     if names:
-        say(f"{', '.join(names)} cancelled")
-    if not refusal:
+        report(f"{', '.join(names)} cancelled")
+    if not error:
         return ""
-    reason = str(refusal).partition(". Given: ")[0]
-    return f"run: jobs of its trainings may go on, since cancelling them failed ({reason}). Given: {run}"
+    reason = str(error).partition(". Given: ")[0]
+    return f"run: its training jobs may still be active, as canceling them failed ({reason}). Given: {run}"
 
 
 def artifacts_of(run: PipelineJob) -> list[Artifact]:
-    """Return what the steps of a run have made so far, each once, with the name of its output."""
+    """Return the artifacts that a run has created so far, without duplicates, with their output names."""
     from google.protobuf import json_format
 
     found = {
@@ -250,7 +274,7 @@ def artifacts_of(run: PipelineJob) -> list[Artifact]:
 
 
 def jobs_of(vertex: VertexClient, run: PipelineJob) -> jobs.Jobs:
-    """Return the jobs that the steps of a run are, every try of them, and those of its trainings."""
+    """Return the jobs of the steps of a run, with all their attempts, and its training jobs."""
     from qcnn.jobs.vertex.attempts import process_name
 
     found: dict[str, tuple[datetime.datetime, Callable[[str], str]]] = {}
@@ -264,7 +288,7 @@ def jobs_of(vertex: VertexClient, run: PipelineJob) -> jobs.Jobs:
 
 
 def _step_name(step: str, replica: str) -> str:
-    """Return a step's name; of what Vertex AI itself says, that too."""
+    """Return a step's name, followed by "service" for messages of Vertex AI itself."""
     from qcnn.jobs.vertex.job_watcher import SERVICE
 
     return f"{step} {replica}" if replica == SERVICE else step

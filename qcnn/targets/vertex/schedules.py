@@ -1,4 +1,4 @@
-"""Schedules of pipelines on Vertex AI: made, found, switched on and off, and deleted."""
+"""Schedules of Vertex AI pipelines: create, list, enable, disable and delete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.jobs.vertex.location import creation_time
-from qcnn.targets.base import Say, ScheduleStatus
+from qcnn.targets.base import ReportLine, ScheduleStatus
 from qcnn.targets.cron import unix_cron
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.settings import setting
@@ -19,23 +19,23 @@ from qcnn.targets.vertex.submission import RunSettings, run_request
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreateScheduleRequest, PipelineJob, Schedule
 
-# Tells one submission of a schedule from all others: Vertex AI gives schedules ids of its own.
+# Identifies a submission of a schedule, because Vertex AI generates the schedule ID.
 _SUBMISSION_LABEL = "qcnn_submission"
 _STATES = {"ACTIVE": "enabled", "PAUSED": "disabled"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScheduleSettings(RunSettings):
-    """When a pipeline is run on Vertex AI, and how.
+    """Settings of a schedule and its runs.
 
     Raises:
-        ConfigError: one of these is malformed.
+        ConfigError: If a setting is malformed.
     """
 
-    cron: str = setting('When, such as "0 9 * * MON-FRI"; TZ=Europe/Paris may stand before.', metavar="FIELDS")
-    max_concurrency: int = setting("Runs at the same time.", 1, least=1)
-    queue: bool = setting("Let runs wait for others to end.", False, shown="they are skipped")
-    disabled: bool = setting("Create it disabled, until `qcnn schedule enable`.", False)
+    cron: str = setting('Cron expression, such as "0 9 * * MON-FRI" or "TZ=Europe/Paris 0 9 * * *".', metavar="FIELDS")
+    max_concurrency: int = setting("Maximum number of concurrent runs.", 1, minimum=1)
+    queue: bool = setting("Queue late runs until active runs end.", False, shown="late runs are skipped")
+    disabled: bool = setting("Create the schedule disabled, until `qcnn schedule enable`.", False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,10 +45,15 @@ class ScheduleSettings(RunSettings):
 def schedule_request(
     documents: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], settings: ScheduleSettings
 ) -> CreateScheduleRequest:
-    """Return the request that schedules a compiled pipeline; the name of the run is that of the schedule.
+    """Return the request that schedules a compiled pipeline. The run name is also the schedule's name.
+
+    Args:
+        documents: Documents of the compiled pipeline.
+        arguments: Pipeline arguments.
+        settings: Settings of the schedule.
 
     Raises:
-        ConfigError: the pipeline does not take these arguments.
+        ConfigError: If the pipeline does not have these parameters.
     """
     name = settings.run_name or settings.experiment
     run = run_request(documents, arguments, name, settings)
@@ -64,36 +69,41 @@ def schedule_request(
             "max_concurrent_run_count": settings.max_concurrency,
             "max_concurrent_active_run_count": settings.max_concurrency,
             "allow_queueing": settings.queue,
-            # Vertex AI gives each run an id of its own.
+            # Without an ID: Vertex AI generates one for each run.
             "create_pipeline_job_request": {"parent": run.parent, "pipeline_job": run.pipeline_job},
         },
     )
 
 
 def create_schedule(vertex: VertexClient, request: CreateScheduleRequest, *, disabled: bool) -> str:
-    """Create a schedule, and return its id; one whose answer was lost is looked for, and never sent again.
+    """Create a schedule and return its ID. If the response is lost, the schedule is looked up.
+
+    Args:
+        vertex: Vertex AI client.
+        request: Request for the schedule.
+        disabled: Whether to disable the schedule.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
+        BackendError: If Vertex AI rejects the request or is unavailable.
     """
     mark = _mark(request.schedule)
     try:
-        made: Schedule = vertex.ask("ScheduleService.create_schedule", request, again=False)
+        schedule: Schedule = vertex.call("ScheduleService.create_schedule", request, retry=False)
     except UnavailableError:
         found = next((each for each in _all(vertex) if _mark(each) == mark), None)
         if found is None:
             raise
-        made = found
+        schedule = found
     if disabled:
-        vertex.ask("ScheduleService.pause_schedule", name=made.name)
-    return id_of(made)
+        vertex.call("ScheduleService.pause_schedule", name=schedule.name)
+    return id_of(schedule)
 
 
 def list_schedules(vertex: VertexClient) -> Sequence[ScheduleStatus]:
-    """Return all schedules of ours, oldest first.
+    """Return all schedules of qcnn, oldest first.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
+        BackendError: If Vertex AI rejects the request or is unavailable.
     """
     return [
         ScheduleStatus(
@@ -109,39 +119,51 @@ def list_schedules(vertex: VertexClient) -> Sequence[ScheduleStatus]:
 
 
 def switch_schedule(vertex: VertexClient, name: str, *, enabled: bool, dry_run: bool) -> str:
-    """Enable or disable a schedule, by its id or name, and return its name; what it missed is not made up for.
+    """Enable or disable a schedule and return its name. Missed runs are not started later.
+
+    Args:
+        vertex: Vertex AI client.
+        name: ID or name of the schedule.
+        enabled: Whether to enable it.
+        dry_run: Whether to leave the schedule unchanged.
 
     Raises:
-        BackendError: there is no such schedule; or Vertex AI refuses, or does not answer.
+        BackendError: If the schedule does not exist, or Vertex AI rejects the request or is unavailable.
     """
     found = _find(vertex, name)
     if not dry_run:
-        vertex.ask(f"ScheduleService.{'resume' if enabled else 'pause'}_schedule", name=found.name)
+        vertex.call(f"ScheduleService.{'resume' if enabled else 'pause'}_schedule", name=found.name)
     return str(found.display_name)
 
 
 def would_delete_schedule(vertex: VertexClient, name: str) -> tuple[str, Sequence[str]]:
-    """Return the name of a schedule, by its id or name, and the ids of its runs that have not ended.
+    """Return the name of a schedule, by its ID or name, and the IDs of its active runs.
 
     Raises:
-        BackendError: there is no such schedule; or Vertex AI refuses, or does not answer.
+        BackendError: If the schedule does not exist, or Vertex AI rejects the request or is unavailable.
     """
     found = _find(vertex, name)
     return str(found.display_name), [id_of(run) for run in _alive(vertex, found)]
 
 
-def delete_schedule(vertex: VertexClient, name: str, say: Say, warn: Say) -> str:
-    """Delete a schedule, by its id or name, after its runs have been terminated, and return its name.
+def delete_schedule(vertex: VertexClient, name: str, report: ReportLine, warn: ReportLine) -> str:
+    """Terminate the runs of a schedule, delete it, and return its name.
+
+    Args:
+        vertex: Vertex AI client.
+        name: ID or name of the schedule.
+        report: Callback for status lines.
+        warn: Callback for runs that could not be terminated.
 
     Raises:
-        BackendError: there is no such schedule; or Vertex AI refuses, or does not answer.
+        BackendError: If the schedule does not exist, or Vertex AI rejects the request or is unavailable.
     """
     found = _find(vertex, name)
     if found.state.name == "ACTIVE":
-        vertex.ask("ScheduleService.pause_schedule", name=found.name)
+        vertex.call("ScheduleService.pause_schedule", name=found.name)
     for run in _alive(vertex, found):
-        say(f"terminating {id_of(run)}")
-        if reason := terminate_run(vertex, run, say):
+        report(f"terminating {id_of(run)}")
+        if reason := terminate_run(vertex, run, report):
             warn(reason)
     vertex.delete("ScheduleService.delete_schedule", found.name)
     return str(found.display_name)
@@ -153,8 +175,8 @@ def _mark(schedule: Schedule) -> str:
 
 def _all(vertex: VertexClient) -> list[Schedule]:
     found = vertex.pages("ScheduleService.list_schedules")
-    ours = [each for each in found if EXPERIMENT_LABEL in each.create_pipeline_job_request.pipeline_job.labels]
-    return sorted(ours, key=creation_time)
+    own = [each for each in found if EXPERIMENT_LABEL in each.create_pipeline_job_request.pipeline_job.labels]
+    return sorted(own, key=creation_time)
 
 
 def _find(vertex: VertexClient, name: str) -> Schedule:
@@ -167,5 +189,5 @@ def _find(vertex: VertexClient, name: str) -> Schedule:
 
 
 def _alive(vertex: VertexClient, schedule: Schedule) -> list[PipelineJob]:
-    """Return the runs of a schedule that have not ended."""
+    """Return the active runs of a schedule."""
     return [run for run in list_runs(vertex) if run.schedule_name == schedule.name and state_of(run) not in ENDED]

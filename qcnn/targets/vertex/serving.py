@@ -1,4 +1,4 @@
-"""Models that answer at endpoints of Vertex AI, and predictions of endpoints, or of a model for a whole file."""
+"""Deployment of models to Vertex AI endpoints, and online and batch predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qcnn.jobs.vertex.location import endpoint_page
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.tables import check_ending
 from qcnn.targets.artifacts import only_model, run_models
-from qcnn.targets.base import Deployed, Say
+from qcnn.targets.base import Deployed, ReportLine
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import endpoints, model_registry
@@ -30,44 +30,44 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _SHARE = 10
-# Numbers in a request, which may have 1.5 MB (cloud.google.com/vertex-ai/docs/predictions/get-online-predictions); one
-# has less than 50 bytes, its name included.
+# Numbers per request. A number with its name has less than 50 bytes, and a request at most 1.5 MB
+# (cloud.google.com/vertex-ai/docs/predictions/get-online-predictions).
 _CHUNK = 20_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeploySettings(Connection):
-    """Which model answers at which endpoint, and on what.
+    """Settings of a deployment: the model, the endpoint and its machines.
 
     Raises:
-        ConfigError: these do not go together, or one is malformed.
+        ConfigError: If settings conflict, or one is malformed.
     """
 
-    model: str | None = setting("Folder of a model that was exported.", None, metavar="MODEL", is_argument=True)
-    endpoint: str = setting("Endpoint to answer at, made if it is not there.", metavar="NAME")
-    model_name: str = setting("Model of which it is a version.", "qcnn", metavar="NAME")
+    model: str | None = setting("Folder of an exported model.", None, metavar="MODEL", is_argument=True)
+    endpoint: str = setting("Endpoint of the version. Created if it does not exist.", metavar="NAME")
+    model_name: str = setting("Model in Vertex AI Model Registry to add the version to.", "qcnn", metavar="NAME")
     traffic: int = setting(
-        "Percent of the requests that the version gets; the only one gets all.", _SHARE, least=1, most=100
+        "Traffic percentage for the new version. A single version gets 100.", _SHARE, minimum=1, maximum=100
     )
-    run: str | None = setting("Instead of MODEL, the one that a run has exported.", None, metavar="RUN")
-    rollback: bool = setting("Take the newest version away; those before it get its traffic.", False)
-    staging: str | None = setting("gs://BUCKET/FOLDER to which a MODEL of this machine is copied.", None, metavar="URL")
-    serving_image: str | None = setting("Image that serves it.", None, shown="Google's newest", metavar="IMAGE")
-    machine_type: str = setting("Machine type that answers.", MACHINE)
-    min_replicas: int = setting("Minimum number of replicas.", 1, least=1)
-    max_replicas: int = setting("Maximum number of replicas.", 1, least=1)
-    service_account: str | None = setting("Google service account that the version runs as.", None, metavar="ADDRESS")
+    run: str | None = setting("Run whose exported model is deployed, instead of MODEL.", None, metavar="RUN")
+    rollback: bool = setting("Undeploy the newest version and give its traffic to the others.", False)
+    staging: str | None = setting("gs://BUCKET/FOLDER to copy a local MODEL to.", None, metavar="URI")
+    serving_image: str | None = setting("Serving image.", None, shown="Google's newest", metavar="IMAGE")
+    machine_type: str = setting("Machine type of the replicas.", MACHINE)
+    min_replicas: int = setting("Minimum number of replicas.", 1, minimum=1)
+    max_replicas: int = setting("Maximum number of replicas.", 1, minimum=1)
+    service_account: str | None = setting("Google service account of the version.", None, metavar="NAME")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for option, name in (("endpoint", self.endpoint), ("model-name", self.model_name)):
             if not _NAME.fullmatch(name):
                 raise ConfigError(
-                    f"{option}: must be 1 to 63 small letters, digits and hyphens, a letter first. Given: {name}"
+                    f"{option}: must be 1 to 63 lower-case letters, digits and hyphens, a letter first. Given: {name}"
                 )
         given = {"MODEL": self.model, "--run": self.run, "--rollback": self.rollback}
-        if len(words := [word for word, value in given.items() if value]) != 1:
-            raise ConfigError(f"deploy: takes one of {', '.join(given)}. Given: {' '.join(words) or 'none'}")
+        if len(sources := [name for name, value in given.items() if value]) != 1:
+            raise ConfigError(f"deploy: must have one of {', '.join(given)}. Given: {' '.join(sources) or 'none'}")
         if self.min_replicas > self.max_replicas:
             raise ConfigError(
                 f"min_replicas: must be at most max_replicas, {self.max_replicas}. Given: {self.min_replicas}"
@@ -77,25 +77,25 @@ class DeploySettings(Connection):
 
     @property
     def machines(self) -> ReplicaSettings:
-        """What the version answers on."""
+        """Machine type and replicas of the version."""
         return ReplicaSettings(self.machine_type, self.min_replicas, self.max_replicas)
 
     @property
     def image(self) -> str:
-        """The image that serves it."""
+        """The serving image of the version."""
         return self.serving_image or model_registry.image_in(self.location)
 
 
 def deploy_requests(vertex: VertexClient, settings: DeploySettings) -> Mapping[str, Any]:
-    """Return the requests of a first version at a new endpoint, checked by the types of the API.
+    """Return the requests that deploy a first version to a new endpoint, validated by the API's types.
 
     Raises:
-        ArtifactError: there is no such model.
-        BackendError: there is no such run.
-        ConfigError: nothing is sent to take a version away.
+        ArtifactError: If the model does not exist.
+        BackendError: If the run does not exist.
+        ConfigError: If a rollback is requested, which cannot be shown.
     """
     if settings.rollback:
-        raise ConfigError("dry_run: only of a version that is deployed. Given: --rollback")
+        raise ConfigError("dry_run: must be without --rollback. Given: --rollback")
     from qcnn.jobs.vertex.client import aiplatform
 
     found = _exported(vertex, settings)
@@ -113,31 +113,42 @@ def deploy_requests(vertex: VertexClient, settings: DeploySettings) -> Mapping[s
     return {type(each).__name__: type(each).to_dict(each, including_default_value_fields=False) for each in requests}
 
 
-def deploy(vertex: VertexClient, settings: DeploySettings, say: Say, warn: Say) -> tuple[Sequence[Deployed], str]:
-    """Make a model a version that answers at an endpoint, or take the newest one away.
+def deploy(
+    vertex: VertexClient, settings: DeploySettings, report: ReportLine, warn: ReportLine
+) -> tuple[Sequence[Deployed], str]:
+    """Deploy a model as a new version to an endpoint, or undeploy the newest version.
 
-    Returns what is deployed there, and the endpoint's page. Deployed again with another share, a version gets that.
+    If the version is already deployed, only its traffic changes.
+
+    Args:
+        vertex: Vertex AI client.
+        settings: Settings of the deployment.
+        report: Callback for status lines.
+        warn: Callback for warnings.
+
+    Returns:
+        The deployed versions, and the endpoint's page.
 
     Raises:
-        ArtifactError: there is no such model.
-        BackendError: Vertex AI refuses, or does not answer.
+        ArtifactError: If the model does not exist.
+        BackendError: If Vertex AI rejects a request or is unavailable.
     """
     page = endpoint_page(vertex.place, settings.endpoint)
     if settings.rollback:
-        say(_rolled_back(vertex, settings.endpoint))
+        report(_roll_back(vertex, settings.endpoint))
         return deployed(vertex, settings.endpoint), page
-    if not settings.serving_image and (said := model_registry.warning(datetime.date.today())):
-        warn(f"warning: {said}")
+    if not settings.serving_image and (reason := model_registry.withdrawal_warning(datetime.date.today())):
+        warn(f"warning: {reason}")
     found = _exported(vertex, settings)
     model_registry.stage(found)
-    version = model_registry.version_of(vertex, settings.model_name, found, settings.image, say)
-    at = endpoints.endpoint_of(vertex, settings.endpoint, say)
+    version = model_registry.version_of(vertex, settings.model_name, found, settings.image, report)
+    at = endpoints.endpoint_of(vertex, settings.endpoint, report)
     identity = endpoints.deployed_id(f"{version.name}@{version.version_id}")
-    shares = endpoints.shared(dict(at.traffic_split), identity, settings.traffic)
+    shares = endpoints.with_traffic(dict(at.traffic_split), identity, settings.traffic)
     if any(each.id == identity for each in at.deployed_models):
         endpoints.set_traffic(vertex, at.name, shares)
     else:
-        say("it is deployed, which takes minutes")
+        report("deploying, which takes minutes")
         account = settings.service_account
         endpoints.deploy(
             vertex,
@@ -147,19 +158,19 @@ def deploy(vertex: VertexClient, settings: DeploySettings, say: Say, warn: Say) 
 
 
 def deployed(vertex: VertexClient, endpoint: str) -> Sequence[Deployed]:
-    """Return what is deployed at an endpoint, the oldest first.
+    """Return the versions deployed to an endpoint, oldest first.
 
     Raises:
-        BackendError: there is none; or Vertex AI refuses, or does not answer.
+        BackendError: If the endpoint does not exist, or Vertex AI rejects the request or is unavailable.
     """
     return endpoints.deployed(endpoints.get_endpoint(vertex, endpoint))
 
 
 def undeploy(vertex: VertexClient, endpoint: str) -> None:
-    """Take all versions from an endpoint, and delete it.
+    """Undeploy all versions from an endpoint and delete it.
 
     Raises:
-        BackendError: there is none; or Vertex AI refuses, or does not answer.
+        BackendError: If the endpoint does not exist, or Vertex AI rejects a request or is unavailable.
     """
     found = endpoints.get_endpoint(vertex, endpoint)
     if found.traffic_split:
@@ -177,94 +188,99 @@ def _exported(vertex: VertexClient, settings: DeploySettings) -> model_registry.
     return model_registry.exported(address, settings.staging)
 
 
-def _rolled_back(vertex: VertexClient, endpoint: str) -> str:
-    """Take the newest version away; return what is to be told of it."""
+def _roll_back(vertex: VertexClient, endpoint: str) -> str:
+    """Undeploy the newest version and return a status line."""
     at = endpoints.get_endpoint(vertex, endpoint)
     bad, good = endpoints.rollback_versions(at)
-    endpoints.undeploy(vertex, at.name, bad.id, endpoints.without(dict(at.traffic_split), bad.id, good.id))
+    endpoints.undeploy(vertex, at.name, bad.id, endpoints.without_version(dict(at.traffic_split), bad.id, good.id))
     version = model_registry.get_version(vertex, f"{good.model}@{good.model_version_id}")
     model_registry.make_default(vertex, version)
-    return f"{bad.display_name} is taken away; {good.display_name} is the default version again"
+    return f"{bad.display_name} is undeployed; {good.display_name} is the default version again"
 
 
 PREDICT_HELP = """
-Predict samples, and print their mean squared error where they have labels.
+Predict with an endpoint, or as a batch prediction job.
 
-FILE may be in a bucket, gs://BUCKET/FILE.csv.
+With labels, the mean squared error is printed. FILE can be a URI, such as gs://BUCKET/FILE.csv.
 """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictSettings(Connection):
-    """What is predicted, by which endpoint or model, and where it goes.
+    """Settings of a prediction: the samples, the endpoint or model, and the output.
 
     Raises:
-        ConfigError: these do not go together, or one is malformed.
+        ConfigError: If settings conflict, or one is malformed.
     """
 
     data: str = setting(
-        "CSV, Parquet, npz or JSONL with the columns that the model takes, and perhaps label.", metavar="FILE"
+        "CSV, Parquet, npz or JSONL file with the columns of the model's inputs and optional labels.", metavar="FILE"
     )
-    endpoint: str | None = setting("Endpoint that is asked.", None, metavar="NAME")
-    model: str | None = setting(
-        "Model that predicts FILE as a batch, without an endpoint.", None, metavar="NAME[@VERSION]"
-    )
+    endpoint: str | None = setting("Endpoint for online predictions.", None, metavar="NAME")
+    model: str | None = setting("Model for a batch prediction job.", None, metavar="NAME[@VERSION]")
     output: str | None = setting(
-        "File to write, in one of these formats, or gs://BUCKET/FOLDER for a batch.",
+        "File for the predictions, in one of these formats. With --model: gs://BUCKET/FOLDER.",
         None,
         shown="CSV on stdout",
         metavar="FILE",
     )
-    machine_type: str = setting("Machine type of a batch.", MACHINE)
-    max_replicas: int = setting("Maximum number of replicas of a batch.", 1, least=1)
+    machine_type: str = setting("Machine type of a batch prediction job.", MACHINE)
+    max_replicas: int = setting("Maximum number of replicas of a batch prediction job.", 1, minimum=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if bool(self.endpoint) == bool(self.model):
-            raise ConfigError(f"predict: takes either --endpoint or --model. Given: {'both' if self.model else 'none'}")
+            given = "both" if self.model else "none"
+            raise ConfigError(f"predict: must have either --endpoint or --model. Given: {given}")
         target = parse_bucket_uri(self.output or "")
         if self.model and (target is None or target.scheme != "gs"):
-            raise ConfigError(f"output: must be gs://BUCKET/FOLDER for a batch. Given: {self.output}")
+            raise ConfigError(f"output: must be gs://BUCKET/FOLDER with --model. Given: {self.output}")
         if self.output is not None and not self.model:
             check_ending("output", self.output)
 
     @property
     def machines(self) -> ReplicaSettings:
-        """What a batch is predicted on."""
+        """Machine type and replicas of a batch prediction job."""
         return ReplicaSettings(self.machine_type, 1, self.max_replicas)
 
 
 def predict_requests(vertex: VertexClient, settings: PredictSettings) -> Sequence[Mapping[str, Any]]:
-    """Return the job of a batch.
+    """Return the request for a batch prediction job.
 
     Raises:
-        BackendError: there is no such model.
-        ConfigError: an endpoint is asked sample by sample.
+        BackendError: If the model does not exist.
+        ConfigError: If an endpoint is given, which has no single request.
     """
     if not settings.model:
-        raise ConfigError(f"dry_run: only of a batch, which --model predicts. Given: --endpoint {settings.endpoint}")
+        raise ConfigError(f"dry_run: must be with --model. Given: --endpoint {settings.endpoint}")
     from qcnn.targets.vertex import batch_prediction
 
     batch_prediction.read_samples(settings.data)
-    return [batch_prediction.described(vertex, settings.model, str(settings.output), settings.machines)[1]]
+    return [batch_prediction.job_request(vertex, settings.model, str(settings.output), settings.machines)[1]]
 
 
-def predict(vertex: VertexClient, settings: PredictSettings, say: Say, warn: Say) -> Mapping[str, Any]:
-    """Predict the rows of a file, and return how many there are, and their error where they have labels.
+def predict(vertex: VertexClient, settings: PredictSettings, report: ReportLine, warn: ReportLine) -> Mapping[str, Any]:
+    """Predict the rows of a file and return their number and, with labels, their mean squared error.
+
+    Args:
+        vertex: Vertex AI client.
+        settings: Settings of the prediction.
+        report: Callback for status lines and predictions.
+        warn: Callback for the error.
 
     Raises:
-        ArtifactError: the file cannot be read or written.
-        BackendError: Vertex AI refuses, or does not answer.
-        StepError: a batch failed, or some of its samples.
+        ArtifactError: If the file cannot be read or written.
+        BackendError: If Vertex AI rejects a request or is unavailable.
+        StepError: If the batch prediction job or some of its samples failed.
     """
     from qcnn.targets.vertex import batch_prediction
 
     samples = batch_prediction.read_samples(settings.data)
     if settings.model:
-        return _predict_batch(vertex, settings.model, samples, settings, say)
+        return _predict_batch(vertex, settings.model, samples, settings, report)
     at = endpoints.get_endpoint(vertex, settings.endpoint or "").name
     found = list(_predicted(vertex, at, samples))
-    _write(samples, found, settings.output, say)
+    _write(samples, found, settings.output, report)
     if samples.label is None:
         return {"rows": len(samples)}
     error = sum((value - label) ** 2 for value, label in zip(found, samples.label.tolist(), strict=True)) / len(found)
@@ -277,37 +293,39 @@ def _predicted(vertex: VertexClient, endpoint: str, samples: EndpointSamples) ->
 
     from qcnn.jobs.vertex.client import aiplatform
 
-    most = max(1, _CHUNK // len(samples.columns))
-    for start in range(0, len(samples), most):
-        chosen = samples.instances(start, start + most)
-        instances = [json_format.ParseDict(each, struct_pb2.Value()) for each in chosen]
+    size = max(1, _CHUNK // len(samples.columns))
+    for start in range(0, len(samples), size):
+        chunk = samples.instances(start, start + size)
+        instances = [json_format.ParseDict(each, struct_pb2.Value()) for each in chunk]
         request = aiplatform.PredictRequest(endpoint=endpoint)
         aiplatform.PredictRequest.pb(request).instances.extend(instances)
-        answer = vertex.ask("PredictionService.predict", request)
+        answer = vertex.call("PredictionService.predict", request)
         predictions = list(answer.predictions)
         if len(predictions) != len(instances):
-            raise BackendError(f"endpoint: {len(instances)} samples have other predictions. Given: {len(predictions)}")
+            raise BackendError(
+                f"endpoint: must predict {len(instances)} samples. Given: {len(predictions)} predictions"
+            )
         yield from map(float, predictions)
 
 
 def _predict_batch(
-    vertex: VertexClient, model: str, samples: EndpointSamples, settings: PredictSettings, say: Say
+    vertex: VertexClient, model: str, samples: EndpointSamples, settings: PredictSettings, report: ReportLine
 ) -> Mapping[str, Any]:
     from qcnn.targets.vertex import batch_prediction
 
     output = str(parse_bucket_uri(settings.output or ""))
     job = batch_prediction.begin(vertex, model, samples, output, settings.machines)
-    say(f"{job.name}: {len(samples)} samples")
-    ended = batch_prediction.follow(vertex, job, say)
+    report(f"{job.name}: {len(samples)} samples")
+    ended = batch_prediction.follow(vertex, job, report)
     where = str(ended.output_info.gcs_output_directory)
-    say(f"predictions: {where}")
+    report(f"predictions: {where}")
     failed = ended.completion_stats.failed_count
     if failed:
-        raise StepError(f"batch prediction: some samples could not be predicted. Given: {failed} of {len(samples)}")
+        raise StepError(f"batch prediction: some samples failed. Given: {failed} of {len(samples)}")
     return {"rows": len(samples), "predictions": where}
 
 
-def _write(samples: EndpointSamples, predictions: Sequence[float], output: str | None, say: Say) -> None:
+def _write(samples: EndpointSamples, predictions: Sequence[float], output: str | None, report: ReportLine) -> None:
     import numpy as np
 
     from qcnn.tables.table import new_table
@@ -325,4 +343,4 @@ def _write(samples: EndpointSamples, predictions: Sequence[float], output: str |
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
-    say(text.getvalue().removesuffix("\n"))
+    report(text.getvalue().removesuffix("\n"))

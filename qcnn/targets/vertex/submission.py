@@ -1,4 +1,4 @@
-"""How a pipeline is run on Vertex AI: settings, the request, and whether its bucket can be used."""
+"""Settings of Vertex AI pipeline runs, the request that creates a run, and a check of its bucket."""
 
 from __future__ import annotations
 
@@ -24,12 +24,19 @@ if TYPE_CHECKING:
 
 
 def check_bucket(root: str, place: VertexLocation, warn: Callable[[str], None]) -> None:
-    """Refuse a bucket that does not exist; `warn` of one in another region, to which every step would copy.
+    """Raise ConfigError if a bucket does not exist, and warn if it is in another region.
+
+    In another region, every step copies data between regions.
+
+    Args:
+        root: URI of a folder in the bucket.
+        place: Location of the run.
+        warn: Callback for the warning.
 
     Raises:
-        ConfigError: it does not exist, or there are no credentials.
+        ConfigError: If the bucket does not exist, or there are no credentials.
     """
-    # It takes a second to load.
+    # This import takes a second.
     from qcnn.storage.gcs import bucket_region
 
     address = parse_bucket_uri(root)
@@ -38,15 +45,15 @@ def check_bucket(root: str, place: VertexLocation, warn: Callable[[str], None]) 
     if region and region != place.location:
         warn(
             f"warning: pipeline root: the bucket is in {region}, the run in {place.location}; copies between them are "
-            f"slow and cost. Given: {root}"
+            f"slow and billed. Given: {root}"
         )
 
 
 EXPERIMENT = "qcnn"
 # cloud.google.com/resource-manager/docs/labels-overview: keys begin with a letter, 64 labels in all.
 _LABEL = re.compile(r"([a-z][a-z0-9_-]{0,62})=([a-z0-9_-]{0,63})")
-_MOST_LABELS = 64
-# vertex-ai/docs/experiments: what names an experiment; as the value of a label it is at most 63 characters long.
+_MAX_LABELS = 64
+# vertex-ai/docs/experiments: allowed experiment names. As label values, they have at most 63 characters.
 _EXPERIMENT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _ACCOUNT = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _NETWORK = re.compile(r"projects/[^/\s]+/global/networks/[^/\s]+")
@@ -55,21 +62,23 @@ _NAME_LENGTH = 128
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings(PipelineSource, Connection):
-    """How a pipeline is run on Vertex AI; what is None is left to it.
+    """Settings of a Vertex AI pipeline run. Vertex AI resolves values of None.
 
     Raises:
-        ConfigError: one of these is malformed.
+        ConfigError: If a setting is malformed.
     """
 
-    pipeline_root: str = setting("Where artifacts go, such as gs://BUCKET/FOLDER.", metavar="URL")
-    experiment: str = setting("What the run belongs to; a label of it.", EXPERIMENT, metavar="NAME")
-    run_name: str | None = setting("Name of the run.", None, shown="the pipeline and the time", metavar="NAME")
-    service_account: str | None = setting("Google service account that the steps run as.", None, metavar="ADDRESS")
+    pipeline_root: str = setting("Root folder of the artifacts, such as gs://BUCKET/FOLDER.", metavar="URI")
+    experiment: str = setting("Vertex AI experiment of the run.", EXPERIMENT, metavar="NAME")
+    run_name: str | None = setting("Name of the run.", None, shown="pipeline name and time", metavar="NAME")
+    service_account: str | None = setting("Google service account of the steps.", None, metavar="NAME")
     network: str | None = setting(
-        "Network to peer with, as projects/NUMBER/global/networks/NAME.", None, metavar="NAME"
+        "VPC network to peer with, as projects/NUMBER/global/networks/NAME.", None, metavar="NAME"
     )
     labels: Sequence[str] = setting("Label of the run.", (), flag="label", metavar="KEY=VALUE")
-    caching: bool | None = setting("Caching of all steps.", None, shown="as compiled, on but for training")
+    caching: bool | None = setting(
+        "Override step caching for all steps.", None, shown="as compiled: on, except for training"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,21 +87,21 @@ class RunSettings(PipelineSource, Connection):
             raise ConfigError(f"pipeline root: must be gs://BUCKET/FOLDER. Given: {self.pipeline_root}")
         if self.run_name is not None and not 1 <= len(self.run_name) <= _NAME_LENGTH:
             raise ConfigError(f"run name: must have 1 to {_NAME_LENGTH} characters. Given: {self.run_name}")
-        _check("experiment", self.experiment, _EXPERIMENT, "1 to 63 small letters, digits and hyphens")
-        account = "an account's address, NAME@PROJECT.iam.gserviceaccount.com"
+        _check("experiment", self.experiment, _EXPERIMENT, "1 to 63 lower-case letters, digits and hyphens")
+        account = "an account, as NAME@PROJECT.iam.gserviceaccount.com"
         _check("service account", self.service_account, _ACCOUNT, account)
         _check("network", self.network, _NETWORK, "projects/NUMBER/global/networks/NAME")
         self.all_labels()
 
     def all_labels(self) -> dict[str, str]:
-        """Return the labels of the run: those that are given, and those by which it is found again.
+        """Return the given labels, and the label of the experiment.
 
         Raises:
-            ConfigError: one is malformed, or they are too many.
+            ConfigError: If a label is malformed, or there are too many.
         """
         found = {**dict(map(_label, self.labels)), EXPERIMENT_LABEL: self.experiment}
-        if len(found) > _MOST_LABELS:
-            raise ConfigError(f"label: there may be {_MOST_LABELS}, ours among them. Given: {len(found)}")
+        if len(found) > _MAX_LABELS:
+            raise ConfigError(f"label: must be at most {_MAX_LABELS}, with those of qcnn. Given: {len(found)}")
         return found
 
 
@@ -105,11 +114,11 @@ def _label(text: str) -> tuple[str, str]:
     found = _LABEL.fullmatch(text)
     if not found:
         raise ConfigError(
-            "label: must be KEY=VALUE, each at most 63 small letters, digits, underscores and hyphens, the key "
-            f"beginning with a letter. Given: {text}"
+            "label: must be KEY=VALUE, each at most 63 lower-case letters, digits, underscores and hyphens, the key "
+            f"starting with a letter. Given: {text}"
         )
     if found[1] == EXPERIMENT_LABEL:
-        raise ConfigError(f"label: {EXPERIMENT_LABEL} is what --experiment sets. Given: {text}")
+        raise ConfigError(f"label: {EXPERIMENT_LABEL} must be set with --experiment. Given: {text}")
     return found[1], found[2]
 
 
@@ -121,11 +130,16 @@ def run_request(
 ) -> CreatePipelineJobRequest:
     """Return the request that runs a compiled pipeline.
 
-    Without a name of its own the run is called `name` and the time. Its id is chosen here, so that a request that is
-    sent twice makes one run.
+    The run ID is generated here, so that a retried request does not create a second run.
+
+    Args:
+        documents: Documents of the compiled pipeline.
+        arguments: Pipeline arguments.
+        name: Prefix of the default run name, which ends with the time.
+        settings: Settings of the run.
 
     Raises:
-        ConfigError: the pipeline does not take these arguments.
+        ConfigError: If the pipeline does not have these parameters.
     """
     with suppress_output():
         from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
@@ -155,14 +169,14 @@ def run_request(
         message = json_format.ParseDict(described, CreatePipelineJobRequest.pb(CreatePipelineJobRequest()))
     except json_format.ParseError as error:
         raise ConfigError(
-            f"request: Vertex AI does not take it ({single_line(error)}). Given: {display_name}"
+            f"request: must be valid for Vertex AI ({single_line(error)}). Given: {display_name}"
         ) from None
     request: CreatePipelineJobRequest = CreatePipelineJobRequest.wrap(message)
     return request
 
 
 def _cached(spec: Mapping[str, Any], caching: bool) -> dict[str, Any]:
-    """Return a compiled pipeline whose tasks all have this setting, as Google's own client sets it."""
+    """Return a compiled pipeline with the same cache setting in all tasks, as Google's client does."""
 
     def changed(component: Mapping[str, Any]) -> dict[str, Any]:
         if "dag" not in component:
@@ -178,7 +192,7 @@ def _cached(spec: Mapping[str, Any], caching: bool) -> dict[str, Any]:
 
 
 def _identity(name: str) -> str:
-    """Return an id that no other run has: what an id can hold of a name, and eight random digits."""
+    """Return a unique run ID: the allowed characters of a name, and eight random digits."""
     end = f"-{secrets.token_hex(4)}"
     readable = slug(name)[: _ID_LENGTH - len(end) - len("r-")].strip("-")
     return f"{readable if readable[:1].isalpha() else f'r-{readable}'.strip('-')}{end}"

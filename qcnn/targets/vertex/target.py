@@ -22,7 +22,7 @@ from qcnn.targets.base import (
     JobStatus,
     PartStatus,
     Prepared,
-    Say,
+    ReportLine,
     ScheduleStatus,
     Selection,
     Submitted,
@@ -78,22 +78,20 @@ logger = logging.getLogger("qcnn")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StudySettings(RunSettings):
-    """How a study is run there."""
+    """Settings of a study run."""
 
-    parallelism: int = setting("Trials at the same time.", PARALLELISM, least=1)
+    parallelism: int = setting("Maximum number of parallel trials.", PARALLELISM, minimum=1)
     tuner: str | None = setting(
-        "Let this one choose each trial by those before, in a tuning job.",
+        "Vertex AI tuner that selects the trials.",
         None,
-        shown="the trials of the search",
+        shown="no tuner, all trials of the search",
         choices=("vizier",),
     )
-    early_stopping: str = setting(
-        "By which rule --tuner ends a trial that will not be the best.", DEFAULT, choices=tuple(RULES)
-    )
+    early_stopping: str = setting("Early-stopping rule for --tuner.", DEFAULT, choices=tuple(RULES))
 
 
 class VertexTarget:
-    """The pipeline on Vertex AI."""
+    """The target for Vertex AI pipeline runs."""
 
     name: ClassVar[str] = "vertex"
     title: ClassVar[str] = "Vertex AI"
@@ -101,7 +99,7 @@ class VertexTarget:
     extra: ClassVar[str] = "vertex"
     connection: ClassVar[type[Connection]] = Connection
     settings: ClassVar[type[RunSettings]] = RunSettings
-    notes: ClassVar[str] = "It is run as a pipeline, every word of it in its type; each time it is another run."
+    notes: ClassVar[str] = "Each submission creates a new pipeline run. The experiment's fields are its parameters."
     requests_are: ClassVar[Literal["json", "yaml"]] = "json"
     study_settings: ClassVar[type[StudySettings]] = StudySettings
     schedule_settings: ClassVar[type[schedules.ScheduleSettings]] = schedules.ScheduleSettings
@@ -112,32 +110,37 @@ class VertexTarget:
     selections: ClassVar[Sequence[str]] = ("experiment", "everything")
     kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = True
-    delete_notes: ClassVar[str] = "What they have written stays."
+    delete_notes: ClassVar[str] = "Outputs are kept."
     patience: ClassVar[float] = PATIENCE
 
     def place(self, connection: Connection) -> str:
-        """Return the project and location in which its runs are."""
+        """Return the project and location of the runs as a phrase."""
         return f"{connection.project} in {connection.location}"
 
     def pipeline_target(self) -> PipelineTarget:
-        """Return what is its own of a compiled pipeline."""
+        """Return the target-specific settings of the pipeline compiler."""
         from qcnn.pipelines.vertex import VERTEX
 
         return VERTEX
 
     def prepare(self, experiment: ExperimentConfig, settings: RunSettings) -> Prepared:
-        """Compile the pipeline, to be run with an experiment; each time it is another run.
+        """Compile the pipeline, and return a run of it with an experiment.
+
+        Each submission creates a new run.
 
         Raises:
-            ConfigError: the experiment cannot run there, or a setting is wrong.
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
         return self._prepared(compile_main(self), main_arguments(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
-        """Compile the pipeline of a study, to be run with its trials, or with those that a tuner chooses.
+        """Compile the study pipeline, and return a run of it.
+
+        The trials are those of the study, or are selected by a Vertex AI tuner.
 
         Raises:
-            ConfigError: as `prepare`; or a tuner cannot choose these trials.
+            ConfigError: If the target cannot run the trials, a setting is invalid, or the tuner does not support the
+                search.
         """
         if settings.tuner:
             shared_experiment(study.shared, search_from_mapping(study.search))
@@ -160,16 +163,18 @@ class VertexTarget:
             vertex = VertexClient(settings.place)
             run = create(vertex, request)
             if reason := add_to_experiment(vertex, settings.experiment, id_of(run)):
-                logger.warning("not in the console's experiment %s: %s", settings.experiment, reason)
+                logger.warning("run not added to experiment %s: %s", settings.experiment, reason)
             return Submitted(id_of(run), page=run_page(settings.place, id_of(run)))
 
         return Prepared(lambda: [json.loads(as_json(request))], send, pod_settings_in(documents[0]))
 
     def prepare_schedule(self, experiment: ExperimentConfig, settings: schedules.ScheduleSettings) -> Prepared:
-        """Compile the pipeline, to be run again and again; the name of the run is that of the schedule.
+        """Compile the pipeline, and return a recurring run of it.
+
+        The run name is also the name of the schedule.
 
         Raises:
-            ConfigError: as `prepare`.
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
         arguments = main_arguments(experiment, seeded_by_run=True)
         with compile_for_schedule(settings, self) as package:
@@ -178,26 +183,33 @@ class VertexTarget:
 
         def send() -> Submitted:
             check_bucket(settings.pipeline_root, settings.place, logger.warning)
-            made = schedules.create_schedule(VertexClient(settings.place), request, disabled=settings.disabled)
-            return Submitted(made, page=schedule_page(settings.place, made))
+            schedule = schedules.create_schedule(VertexClient(settings.place), request, disabled=settings.disabled)
+            return Submitted(schedule, page=schedule_page(settings.place, schedule))
 
         return Prepared(lambda: [json.loads(as_json(request))], send, pod_settings_in(documents[0]))
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        """Return the machines that Vertex AI gives to processes with these settings."""
+        """Return the Vertex AI machines that training processes run on, for a cost estimate.
+
+        Args:
+            pod: Settings of the pods.
+            prices: Price list.
+            machine_type: Machine type to price. Empty: selected by the resources.
+        """
         from qcnn.components.cost_estimate import on_vertex
 
         return on_vertex(pod, prices, machine_type)
 
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the runs that this package made in the project and location, the newest last."""
+        """Return the runs of qcnn in the project and location, newest last."""
         return [_status(run) for run in list_runs(VertexClient(connection.place), experiment)]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
-        """Return a run, by its id or name, with its steps and the jobs of its trainings.
+        """Return a run with its steps and training jobs, by its ID or name.
 
         Raises:
-            BackendError: there is none, or there are several; or Vertex AI refuses, or does not answer.
+            BackendError: If the run does not exist, its name is ambiguous, or Vertex AI rejects the request or is
+                unavailable.
         """
         vertex = VertexClient(connection.place)
         run = find_run(vertex, job)
@@ -211,7 +223,7 @@ class VertexTarget:
             )
             for name, task in tasks_of(run, steps_in(run)).items()
         ]
-        trainings = [
+        training_jobs = [
             PartStatus(
                 each.display_name,
                 location.state_of(each).lower(),
@@ -222,13 +234,18 @@ class VertexTarget:
             for each in jobs.list_jobs(vertex, id_of(run))
         ]
         page = run_page(connection.place, id_of(run))
-        return dataclasses.replace(_status(run), parts=[*steps, *trainings], page=page)
+        return dataclasses.replace(_status(run), parts=[*steps, *training_jobs], page=page)
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
-        """Yield what the steps of a run and the workers of its trainings have printed, by time.
+        """Yield the log lines of the steps and training workers in chronological order.
+
+        Args:
+            job: ID or name of the run.
+            connection: Connection settings.
+            follow: Whether to continue until the run ends.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI or Cloud Logging refuses, or does not answer.
+            BackendError: If the run does not exist, or Vertex AI or Cloud Logging rejects a request or is unavailable.
         """
         vertex = VertexClient(connection.place)
         identity = id_of(find_run(vertex, job))
@@ -239,32 +256,43 @@ class VertexTarget:
 
         yield from jobs.lines(jobs.LogReader(vertex), look, follow=follow)
 
-    def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
-        """Say what the steps and the workers print until the run has ended.
+    def follow(self, job: str, connection: Connection, report: ReportLine, restarts: int | None = None) -> None:
+        """Report the log lines of a run until it ends.
+
+        Args:
+            job: ID or name of the run.
+            connection: Connection settings.
+            report: Callback for log lines.
+            restarts: Unused.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI or Cloud Logging refuses, or does not answer.
-            StepError: it failed.
+            BackendError: If the run does not exist, or Vertex AI or Cloud Logging rejects a request or is unavailable.
+            StepError: If the run failed.
         """
         for line in self.logs(job, connection, follow=True):
-            say(line)
+            report(line)
         check_succeeded(find_run(VertexClient(connection.place), job))
 
-    def wait(self, job: str, connection: Connection, say: Say) -> None:
-        """Say how the states of a run and its steps change until it has ended.
+    def wait(self, job: str, connection: Connection, report: ReportLine) -> None:
+        """Report the state changes of a run and its steps until it ends.
+
+        Args:
+            job: ID or name of the run.
+            connection: Connection settings.
+            report: Callback for status lines.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI refuses, or has not answered for ten minutes.
-            StepError: it failed.
+            BackendError: If the run does not exist, or Vertex AI rejects a request or is unavailable for ten minutes.
+            StepError: If the run failed.
         """
         vertex = VertexClient(connection.place)
-        check_succeeded(runs.follow(vertex, id_of(find_run(vertex, job)), say))
+        check_succeeded(runs.follow(vertex, id_of(find_run(vertex, job)), report))
 
     def delete(self, job: str, connection: Connection) -> None:
-        """Delete a run with the jobs of its trainings; one that has not ended is terminated first.
+        """Delete a run and its training jobs. An active run is terminated first.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
+            BackendError: If the run does not exist, or Vertex AI rejects the request or is unavailable.
         """
         vertex = VertexClient(connection.place)
         run = find_run(vertex, job)
@@ -274,28 +302,28 @@ class VertexTarget:
         vertex.delete("PipelineService.delete_pipeline_job", run.name)
 
     def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
-        """Return the metrics of the evaluation.
+        """Return the evaluation metrics of a run.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
+            BackendError: If the run does not exist, or Vertex AI rejects the request or is unavailable.
         """
         return run_metrics(artifacts_of(find_run(VertexClient(connection.place), job)))
 
     def model(self, job: str, connection: Connection) -> str:
-        """Return the address of the model that a run has exported.
+        """Return the URI of the model that a run exported.
 
         Raises:
-            ArtifactError: it has exported none, or several.
-            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
+            ArtifactError: If the run has no exported model or several.
+            BackendError: If the run does not exist, or Vertex AI rejects the request or is unavailable.
         """
         return only_model(run_models(artifacts_of(find_run(VertexClient(connection.place), job))), job)
 
     def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
-        """Return runs that have ended, with the jobs of their trainings.
+        """Return runs that have ended, with their training jobs.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
-            ConfigError: one has not ended.
+            BackendError: If the run does not exist, or Vertex AI rejects the request or is unavailable.
+            ConfigError: If a run is active.
         """
         vertex = VertexClient(connection.place)
         if selection.names:
@@ -303,19 +331,19 @@ class VertexTarget:
         else:
             chosen = list(list_runs(vertex, selection.experiment))
         if alive := [id_of(run) for run in chosen if state_of(run) not in ENDED]:
-            raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
+            raise ConfigError(f"delete: the run must have ended; use qcnn terminate. Given: {', '.join(alive)}")
         found = [
             Deletable("run", id_of(run), run.display_name, id_of(run), state_of(run).lower(), run) for run in chosen
         ]
         for run in chosen:
-            found += jobs.found(jobs.with_searches(vertex, id_of(run)))
+            found += jobs.as_deletables(jobs.with_searches(vertex, id_of(run)))
         return found
 
     def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
         """Delete runs and jobs.
 
         Raises:
-            BackendError: Vertex AI refuses, or does not answer.
+            BackendError: If Vertex AI rejects the request or is unavailable.
         """
         vertex = VertexClient(connection.place)
         jobs.delete(vertex, [each.object for each in found if each.kind != "run"])
@@ -323,89 +351,138 @@ class VertexTarget:
             if each.kind == "run":
                 vertex.delete("PipelineService.delete_pipeline_job", each.object.name)
 
-    def terminate(self, run: str, connection: Connection, say: Say, seconds: float) -> None:
-        """End a run and the custom jobs of its trainings, and wait for its end.
+    def terminate(self, run: str, connection: Connection, report: ReportLine, seconds: float) -> None:
+        """Cancel a run and its custom jobs, and wait for it to stop.
+
+        Args:
+            run: ID or name of the run.
+            connection: Connection settings.
+            report: Callback for status lines.
+            seconds: Timeout for the run to stop, in seconds.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
-            StepError: it has not ended.
+            BackendError: If the run does not exist, or Vertex AI rejects the request or is unavailable.
+            StepError: If the run did not stop in time.
         """
         vertex = VertexClient(connection.place)
-        if reason := terminate_run(vertex, find_run(vertex, run), say, seconds):
+        if reason := terminate_run(vertex, find_run(vertex, run), report, seconds):
             raise StepError(reason)
 
     def would_terminate(self, run: str, connection: Connection) -> str:
-        """Return a line with what `terminate` would end.
+        """Return a line that lists what `terminate` would stop.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
+            BackendError: If the run does not exist, or Vertex AI rejects the request or is unavailable.
         """
         vertex = VertexClient(connection.place)
         found = find_run(vertex, run)
-        trainings = "".join(f", and {job.display_name}" for job in jobs.with_searches(vertex, id_of(found)))
-        return f"run {id_of(found)}, {state_of(found).lower()}{trainings} would be ended"
+        active_jobs = "".join(f", and {job.display_name}" for job in jobs.with_searches(vertex, id_of(found)))
+        return f"run {id_of(found)}, {state_of(found).lower()}{active_jobs} would be terminated"
 
     def list_schedules(self, connection: Connection) -> Sequence[ScheduleStatus]:
-        """Return all schedules of this package, oldest first."""
+        """Return all schedules of qcnn, oldest first."""
         return schedules.list_schedules(VertexClient(connection.place))
 
     def switch_schedule(self, name: str, connection: Connection, *, enabled: bool, dry_run: bool) -> str:
-        """Enable or disable a schedule, and return its name; what it missed is not made up for."""
+        """Enable or disable a schedule and return its name. Missed runs are not started later.
+
+        Args:
+            name: ID or name of the schedule.
+            connection: Connection settings.
+            enabled: Whether to enable it.
+            dry_run: Whether to leave the schedule unchanged.
+        """
         return schedules.switch_schedule(VertexClient(connection.place), name, enabled=enabled, dry_run=dry_run)
 
-    def delete_schedule(self, name: str, connection: Connection, say: Say, warn: Say) -> str:
-        """Delete a schedule after its runs have been terminated, and return its name."""
-        return schedules.delete_schedule(VertexClient(connection.place), name, say, warn)
+    def delete_schedule(self, name: str, connection: Connection, report: ReportLine, warn: ReportLine) -> str:
+        """Terminate the runs of a schedule, delete it, and return its name.
+
+        Args:
+            name: ID or name of the schedule.
+            connection: Connection settings.
+            report: Callback for status lines.
+            warn: Callback for runs that could not be terminated.
+        """
+        return schedules.delete_schedule(VertexClient(connection.place), name, report, warn)
 
     def would_delete_schedule(self, name: str, connection: Connection) -> tuple[str, Sequence[str]]:
-        """Return the name of a schedule, and the ids of its runs that would be terminated."""
+        """Return the name of a schedule, and the IDs of its runs that would be terminated."""
         return schedules.would_delete_schedule(VertexClient(connection.place), name)
 
-    def experiment_runs(self, experiment: str, connection: Connection, warn: Say) -> Sequence[ComparedRun]:
-        """Return the runs of an experiment, the newest last.
+    def experiment_runs(self, experiment: str, connection: Connection, warn: ReportLine) -> Sequence[ComparedRun]:
+        """Return the runs of an experiment, newest last.
+
+        Args:
+            experiment: Name of the experiment.
+            connection: Connection settings.
+            warn: Unused.
 
         Raises:
-            BackendError: there are none; or Vertex AI refuses, or does not answer.
+            BackendError: If there are no runs, or Vertex AI rejects the request or is unavailable.
         """
         return compared_runs(VertexClient(connection.place), experiment)
 
     def is_job_id(self, text: str) -> bool:
-        """Whether a text can be the id of a run."""
+        """Return whether a text is a valid run ID."""
         return is_id(text)
 
     def find_logs(
         self, ids: Sequence[str], experiment: str | None, names: Sequence[str], settings: Connection, *, in_a_pod: bool
     ) -> list[LogSource]:
-        """Return the logs of runs by their ids, and of runs of an experiment by their names.
+        """Return the logs of runs.
+
+        Args:
+            ids: IDs of runs.
+            experiment: Experiment whose runs are added, or None.
+            names: IDs or names of runs of the experiment. Empty: all runs.
+            settings: Connection settings.
+            in_a_pod: Unused.
 
         Raises:
-            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
-            ArtifactError: nothing of what was asked for has logs.
+            BackendError: If the run does not exist, or Vertex AI rejects the request or is unavailable.
+            ArtifactError: If none of the requested jobs has logs.
         """
         return logs_of_runs(VertexClient(settings.place), ids, experiment, names)
 
-    def predict(self, settings: serving.PredictSettings, say: Say, warn: Say, progress: object) -> Mapping[str, Any]:
-        """Predict the rows of a file by an endpoint, or as a batch."""
-        return serving.predict(VertexClient(settings.place), settings, say, warn)
+    def predict(
+        self, settings: serving.PredictSettings, report: ReportLine, warn: ReportLine, progress: object
+    ) -> Mapping[str, Any]:
+        """Predict the rows of a file with an endpoint, or as a batch prediction job.
+
+        Args:
+            settings: Settings of class `PredictSettings`.
+            report: Callback for status lines.
+            warn: Callback for warnings.
+            progress: Unused.
+        """
+        return serving.predict(VertexClient(settings.place), settings, report, warn)
 
     def predict_requests(self, settings: serving.PredictSettings) -> Sequence[Mapping[str, Any]]:
-        """Return the job of a batch."""
+        """Return the request for the batch prediction job."""
         return serving.predict_requests(VertexClient(settings.place), settings)
 
     def deploy_requests(self, settings: serving.DeploySettings) -> Mapping[str, Any]:
-        """Return what `deploy` would send for a new endpoint, by kind."""
+        """Return the requests that `deploy` would send for a new endpoint, by type."""
         return serving.deploy_requests(VertexClient(settings.place), settings)
 
-    def deploy(self, settings: serving.DeploySettings, say: Say, warn: Say) -> tuple[Sequence[Deployed], str]:
-        """Have a model answer at an endpoint; return what is deployed there, and the endpoint's page."""
-        return serving.deploy(VertexClient(settings.place), settings, say, warn)
+    def deploy(
+        self, settings: serving.DeploySettings, report: ReportLine, warn: ReportLine
+    ) -> tuple[Sequence[Deployed], str]:
+        """Deploy a model to an endpoint and return the deployed versions and the endpoint's page.
+
+        Args:
+            settings: Settings of class `DeploySettings`.
+            report: Callback for status lines.
+            warn: Callback for warnings.
+        """
+        return serving.deploy(VertexClient(settings.place), settings, report, warn)
 
     def deployed(self, endpoint: str, connection: Connection) -> Sequence[Deployed]:
-        """Return what is deployed at an endpoint."""
+        """Return the versions deployed to an endpoint."""
         return serving.deployed(VertexClient(connection.place), endpoint)
 
     def undeploy(self, endpoint: str, connection: Connection) -> None:
-        """Take everything from an endpoint, and delete that; the models stay."""
+        """Undeploy all versions and delete the endpoint. Models are kept."""
         serving.undeploy(VertexClient(connection.place), endpoint)
 
 

@@ -119,7 +119,7 @@ def test_what_is_no_experiment_is_one_line(name: str, tmp_path: Path, monkeypatc
 
 
 def test_what_is_no_word_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match=r"an experiment has no word colour"):
+    with pytest.raises(AttributeError, match=r"an experiment has no field colour"):
         _ = qcnn.Experiment().colour
 
 

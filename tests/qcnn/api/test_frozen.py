@@ -66,8 +66,8 @@ def test_an_assignment_to_an_experiment_says_what_to_do() -> None:
     with pytest.raises(AttributeError) as caught:
         EXPERIMENT.epochs = 50
     assert str(caught.value) == (
-        "epochs: a qcnn.Experiment does not change; make another by "
-        'qcnn.Experiment(**{**experiment.words, "WORD": VALUE})'
+        "epochs: a qcnn.Experiment does not change; create another with "
+        'qcnn.Experiment(**{**experiment.words, "FIELD": VALUE})'
     )
     assert qcnn.Experiment(**{**EXPERIMENT.words, "epochs": 50}).epochs == 50
     assert EXPERIMENT.epochs == EXPERIMENT.words["epochs"] == 2

@@ -71,7 +71,7 @@ def test_a_job_that_fails_or_takes_too_long_is_an_error(experiment: qcnn.Experim
     with pytest.raises(TimeoutError, match=rf"{job.name} has not ended within 0\.05 s"):
         job.wait(timeout=0.05)
     _end(api_server, job.name, "Failed")
-    with pytest.raises(qcnn.TrainingError, match=rf"job: it has ended failed \(it has failed\)\. Given: {job.name}"):
+    with pytest.raises(qcnn.TrainingError, match=rf"job: it ended failed \(it has failed\)\. Given: {job.name}"):
         job.wait()
 
 
@@ -83,7 +83,7 @@ def test_a_job_that_fails_or_takes_too_long_is_an_error(experiment: qcnn.Experim
         (
             "tfjob",
             {**OUTPUT, "nmae": "a"},
-            "nmae: unknown setting of target tfjob; the settings are namespace, image, pod, ",
+            "nmae: unknown setting of target tfjob; valid settings: namespace, image, pod, ",
         ),
         ("tfjob", {**OUTPUT, "namespace": "A_B"}, "namespace: must be"),
         ("tfjob", {"output": "/data", "image": "qcnn:1"}, "output: must be"),

@@ -63,11 +63,11 @@ def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"qubit": [0]}, "angle: must be given, as all of qubit, angle. Given: qubit"),
-        ({}, "qubit: must be given, as all of qubit, angle. Given: none"),
+        ({"qubit": [0]}, "angle: must be given, like all of qubit, angle. Given: qubit"),
+        ({}, "qubit: must be given, like all of qubit, angle. Given: none"),
         (
             {"qubit": [0], "angle": [0.1], "label": [1]},
-            "label: a sample of this network has qubit, angle.",
+            "label: must be an input of the network: qubit, angle.",
         ),
         ({"qubit": [0, 1], "angle": [0.1]}, "samples: all columns must have the same length. Given: {"),
         ({"qubit": [0, 4], "angle": [0.1, 0.1]}, "data: row 2, column qubit: must be a whole number, 0 to 3. Given: 4"),
@@ -92,8 +92,8 @@ def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
         ({"samples": [[0, 0.1, 2]]}, "samples: must have the shape (samples, 2). Given: (1, 3)"),
         ({"samples": [[0, 0.1], [2]]}, "samples: must be rows of 2 numbers. Given: [[0, 0.1], [2]]"),
         ({"samples": [[0, "x"]]}, "qubit: must be an array of numbers. Given: "),
-        ({"samples": 3}, "samples: must be columns by their names, or an array (samples, columns). Given: 3"),
-        ({"samples": "rows"}, "samples: must be columns by their names, or an array (samples, columns). Given: 'rows'"),
+        ({"samples": 3}, "samples: must be a mapping of columns, or an array (samples, columns). Given: 3"),
+        ({"samples": "rows"}, "samples: must be a mapping of columns, or an array (samples, columns). Given: 'rows'"),
     ],
 )
 def test_arrays_that_are_none_are_one_line(model: qcnn.Model, columns: dict[str, Any], said: str) -> None:
@@ -102,7 +102,7 @@ def test_arrays_that_are_none_are_one_line(model: qcnn.Model, columns: dict[str,
 
 
 def test_what_is_no_dataset_is_one_line(model: qcnn.Model) -> None:
-    with pytest.raises(qcnn.ConfigError, match=r"^dataset: must be what qcnn.generate returns. Given: 'test'$"):
+    with pytest.raises(qcnn.ConfigError, match=r"^dataset: must be a qcnn.Dataset. Given: 'test'$"):
         qcnn.evaluate(model, "test")  # type: ignore[arg-type]
 
 

@@ -59,7 +59,9 @@ def test_a_run_whose_files_are_damaged_is_one_line(training: qcnn.Training, tmp_
 
 
 def test_a_folder_with_other_content_is_left_alone(training: qcnn.Training, tmp_path: Path) -> None:
-    with pytest.raises(qcnn.ArtifactError, match=r"^folder: holds a run of another experiment. Given: "):
+    with pytest.raises(
+        qcnn.ArtifactError, match=r"^folder: must hold a run of this experiment, not of another. Given: "
+    ):
         qcnn.train(qcnn.Experiment(**{**SMALL, "seed": 1}), training.folder)
     (tmp_path / "mine").write_text("mine")
     with pytest.raises(qcnn.ArtifactError, match=r"^folder: must be new or empty, or hold a run of this experiment"):

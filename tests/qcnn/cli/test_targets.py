@@ -40,7 +40,7 @@ def test_every_command_of_a_target_is_there(typed: Typed, target: str, name: str
         (("study", "--grid", "a=b", "--target", "kubeflow", "--help"), "--parallelism", "--runs"),
         (("compare", "--help"), "--host", "--project"),
         (("compare", "--target", "vertex", "--help"), "--project", "--host"),
-        (("schedule", "--help"), "a Kubeflow backend", "Vertex AI"),
+        (("schedule", "--help"), "Kubeflow Pipelines", "Vertex AI"),
         (("schedule", "create", "--help", "--target", "vertex"), "--queue", "--interval"),
         (("schedule", "--target", "vertex", "create", "--help"), "--queue", "--interval"),
         (("status", "--help"), "--namespace", "--project"),

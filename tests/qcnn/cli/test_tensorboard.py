@@ -125,7 +125,7 @@ def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatc
             "backend's run. Given: mine",
         ),
         (["ftp://bucket/logs"], "error: address: must be a local folder or gs://BUCKET/FOLDER"),
-        (["--experiment", "papers", "--host", "http://127.0.0.1:9"], "error: host: does not answer"),
+        (["--experiment", "papers", "--host", "http://127.0.0.1:9"], "error: host: no response"),
         (["--job", "none"], "error: cluster: no access to any; set KUBECONFIG"),
         (["good", "--port", "-1"], "error: Invalid value for '--port': -1 is not in the range 0<=x<=65535."),
         (

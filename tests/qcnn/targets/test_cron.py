@@ -31,8 +31,8 @@ from tests.vertex.server.refusal import RefusedError
         ("0 0 * * 1-7", "day of the week must be in 0..6"),
         ("0 0 * * fr\u0131", "day of the week must be in 0..6"),
         ("0 0 30 2 9", "day of the week must be in 0..6"),
-        ("0 0 30 2 *", "day of the month must be one that its month has"),
-        ("0 0 31 4,6 ?", "day of the month must be one that its month has"),
+        ("0 0 30 2 *", "day of the month must exist in its month"),
+        ("0 0 31 4,6 ?", "day of the month must exist in its month"),
         ("TZ=Europe/Paris 0 9 * * *", "must have no time zone"),
     ],
 )
@@ -73,7 +73,9 @@ def test_an_interval_has_a_unit_or_is_in_seconds(given: str, seconds: int) -> No
 
 @pytest.mark.parametrize("text", ["0", "1.5h", "", "h", "-1m", "1w", "1" * 11])
 def test_what_is_no_interval_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^interval: must be a number of seconds, or as 10m, 2h or 1d\. Given: "):
+    with pytest.raises(
+        ConfigError, match=r"^interval: must be a number of seconds, or a duration such as 10m, 2h or 1d\. Given: "
+    ):
         interval_seconds(text)
 
 

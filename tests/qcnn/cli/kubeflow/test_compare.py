@@ -136,4 +136,4 @@ def test_an_experiment_that_is_not_there_is_one_line_with_those_that_are(
 ) -> None:
     code, out, err = typed("compare", "--experiment", "other", "--host", backend.host)
     assert (code, out) == (2, "")
-    assert err == f"error: experiment: the backend at {backend.host} knows qcnn. Given: other\n"
+    assert err == f"error: experiment: the backend at {backend.host} has qcnn. Given: other\n"

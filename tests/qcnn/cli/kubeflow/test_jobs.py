@@ -37,7 +37,7 @@ def test_runs_of_all_experiments_are_listed_and_one_is_described(backend: FakeBa
 def test_a_run_is_deleted_once_it_has_ended(backend: FakeBackend, typed: Typed) -> None:
     where = ("--target", "kubeflow", "--host", backend.host)
     run = _submitted(backend, typed, "first")
-    refused = f"error: delete: the run has not ended; qcnn terminate ends it. Given: {run}\n"
+    refused = f"error: delete: the run must have ended; use qcnn terminate. Given: {run}\n"
     assert typed("delete", *where, "first", "--yes") == (2, "", refused)
     backend.objects["runs"][run]["state"] = "SUCCEEDED"
     code, out, _ = typed("delete", *where, "--experiment", "qcnn", "--dry-run", "--format", "json")

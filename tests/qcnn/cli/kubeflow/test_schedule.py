@@ -140,8 +140,8 @@ def test_a_schedules_runs_are_ended_before_it_is_deleted(backend: FakeBackend, t
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "needs either --cron or --interval"),
-        (("--cron", "@daily", "--interval", "1h"), "needs either --cron or --interval"),
+        ((), "must have either --cron or --interval"),
+        (("--cron", "@daily", "--interval", "1h"), "must have either --cron or --interval"),
         (("--cron", "60 * * * *"), "minute must be in 0..59"),
         (("--interval", "1.5h"), "interval: must be"),
     ],

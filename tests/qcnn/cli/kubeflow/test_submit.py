@@ -213,11 +213,11 @@ HTML = "<!doctype html><title>Log in</title>"
 @pytest.mark.parametrize(
     ("path", "answer", "words"),
     [
-        ("", (401, ""), "credentials: not accepted"),
+        ("", (401, ""), "credentials: rejected"),
         ("runs", (403, '{"code": 7, "message": "User x\\nis not authorized"}'), "User x is not authorized"),
-        ("", (404, HTML), "not the pipelines API"),
+        ("", (404, HTML), "must be the URL of the KFP API server"),
         ("", (200, HTML), "if it is a login"),
-        ("", (200, "ok"), "not the pipelines API"),
+        ("", (200, "ok"), "must be the URL of the KFP API server"),
         ("experiments", (400, '{"code": 3, "message": "no namespace"}'), "no namespace"),
         ("runs", (500, '{"code": 13, "message": "no database"}'), "no database"),
         ("", (503, HTML), "the backend fails"),
@@ -237,7 +237,7 @@ def test_what_the_backend_answers_is_one_line(
 def test_a_host_that_does_not_answer_is_one_line(typed: Typed, host: str) -> None:
     code, out, err = typed("submit", "--target", "kubeflow", "--host", host)
     assert (code, out) == (2, "")
-    assert re.fullmatch(rf"error: host: does not answer \([^\n]+\)\. Given: {host}\n", err)
+    assert re.fullmatch(rf"error: host: no response \([^\n]+\)\. Given: {host}\n", err)
 
 
 def test_an_experiment_that_cannot_run_is_refused_before_anything_is_asked(backend: FakeBackend, typed: Typed) -> None:
@@ -255,9 +255,7 @@ def test_a_tensorboard_is_linked_where_the_pipeline_is_compiled(backend: FakeBac
     assert link["runtimeValue"]["constant"] == "http://board:5001"
     code, _, err = typed(*where, "--package", "pipeline.yaml")
     assert code == 2
-    assert re.fullmatch(
-        r"error: tensorboard: is linked where the pipeline is compiled.* Given: http://board:5001\n", err
-    )
+    assert re.fullmatch(r"error: tensorboard: must be without --package.* Given: http://board:5001\n", err)
 
 
 def test_a_file_of_samples_is_sent_with_its_contents_and_one_of_this_machine_refused(

@@ -41,7 +41,7 @@ def test_a_run_is_ended_by_id_or_name_and_its_end_waited_for(
     assert f"run: canceling\nrun: failed\nrun {run['run_id']} is terminated\n" in out
     assert run["state"] == "FAILED"
     # What trains costs most: it is deleted before the end is waited for.
-    seen = out.index("whether TFJobs of it are left in namespace kubeflow was not seen: cluster: no access")
+    seen = out.index("TFJobs of the run in namespace kubeflow were not checked: cluster: no access")
     assert seen < out.index("run: canceling")
 
 
@@ -49,7 +49,7 @@ def test_a_dry_run_says_what_would_be_ended_and_ends_nothing(backend: FakeBacken
     before = len(backend.calls)
     code, out, err = typed("terminate", "first", "--host", backend.host, "--dry-run")
     assert (code, err) == (0, "")
-    assert out == f"run {run['run_id']}, running: it and its TFJobs in kubeflow would be ended\n"
+    assert out == f"run {run['run_id']}, running: it and its TFJobs in kubeflow would be terminated\n"
     assert all(call.startswith("GET") for call in backend.calls[before:])
 
 
@@ -80,7 +80,7 @@ def test_a_run_that_has_ended_is_not_terminated_again(backend: FakeBackend, type
     run["state"] = "SUCCEEDED"
     code, out, _ = typed("terminate", run["run_id"], "--host", backend.host)
     assert code == 0
-    assert "had ended before: succeeded" in out
+    assert "has already ended: succeeded" in out
     assert not [call for call in backend.calls if "terminate" in call]
 
 

@@ -10,7 +10,7 @@ from tests.qcnn.jobs.apiserver import ApiServer
 def test_delete_by_the_name_of_a_run_names_the_flag_for_it(api_server: ApiServer, typed: Typed) -> None:
     job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=PodSettings(image="qcnn"))
     api_server.put("tfjobs", tfjob(job, JobIdentity("monday", "train"), JobTimeouts()))
-    none = "error: job: qcnn made none of this name in namespace a"
+    none = "error: job: qcnn created none of this name in namespace a"
     code, _, err = typed("delete", "monday", "-n", "a", "--yes")
     assert (code, err) == (2, f"{none}; all that belongs to the run of this name: --run monday. Given: monday\n")
     code, _, err = typed("delete", "tuesday", "-n", "a", "--yes")

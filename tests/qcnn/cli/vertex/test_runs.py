@@ -133,7 +133,7 @@ def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_v
     vertex.until_pipeline(run.name, RUNNING)
     code, out, err = on_vertex("delete", "--experiment", "papers", "--yes", *_TARGET)
     assert (code, out) == (2, "")
-    assert err == f"error: delete: the run has not ended; qcnn terminate ends it. Given: {identity}\n"
+    assert err == f"error: delete: the run must have ended; use qcnn terminate. Given: {identity}\n"
     code, out, err = on_vertex("terminate", identity, *_TARGET)
     assert (code, err) == (0, "")
     assert out.startswith(f"run {identity}: cancellation requested\n")
@@ -144,7 +144,7 @@ def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_v
     assert vertex.until_tuning(search.name, v1.JobState.JOB_STATE_CANCELLED)
     assert len(vertex.state.all(v1.CustomJob)) <= 4
     code, out, err = on_vertex("terminate", identity, *_TARGET)
-    assert (code, out, err) == (0, f"run {identity} had ended before: cancelled\n", "")
+    assert (code, out, err) == (0, f"run {identity} has already ended: cancelled\n", "")
 
 
 def test_terminate_ends_what_it_can_where_vertex_lacks_a_method(
@@ -169,7 +169,7 @@ def test_terminate_ends_what_it_can_where_vertex_lacks_a_method(
     first, second, *_, last = out.splitlines()
     assert first == f"run {identity}: cancellation requested"
     assert (second, last) == ("custom job training cancelled", f"run {identity} is terminated")
-    reason = "jobs of its trainings may go on, since cancelling them failed"
+    reason = "its training jobs may still be active, as canceling them failed"
     assert err == f"error: run: {reason} (Vertex AI refuses (Method not found.)). Given: {identity}\n"
     assert vertex.state.copy(v1.CustomJob, training.name).state == v1.JobState.JOB_STATE_CANCELLED
     with vertex.state.changed:

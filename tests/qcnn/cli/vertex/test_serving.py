@@ -74,7 +74,7 @@ def test_a_model_is_deployed_asked_replaced_rolled_back_and_removed(
     vertex.fail("ModelService/UploadModel", 503, answered=False)
     code, out, err = on_vertex("deploy", str(model), *_TARGET, *_AT, *staging)
     assert (code, err) == (0, ""), err
-    assert "model qcnn: version 1 is made of" in out
+    assert "model qcnn: version 1 created from" in out
     assert "endpoint readouts is made" in out
     assert _traffic(vertex) == {"1": 100}
     # Again: nothing new.
@@ -165,12 +165,12 @@ _PLACE = ("--project", "my-project", "--location", "us-central1")
             ("deploy", "nowhere"),
             "error: model: must be a folder that qcnn has exported, ",
         ),
-        (("deploy",), "error: deploy: takes one of MODEL, --run, --rollback. Given: none"),
+        (("deploy",), "error: deploy: must have one of MODEL, --run, --rollback. Given: none"),
         (
             ("deploy", "a", "--rollback"),
-            "error: deploy: takes one of MODEL, --run, --rollback. ",
+            "error: deploy: must have one of MODEL, --run, --rollback. ",
         ),
-        (("deploy", "s3://a/b"), "error: model: must be in Cloud Storage, or on this machine. Given: s3://a/b"),
+        (("deploy", "s3://a/b"), "error: model: must be in Cloud Storage, or a local folder. Given: s3://a/b"),
         (("deploy", "a", "--traffic", "0"), "error: "),
         (("deploy", "a", "--traffic", "101"), "error: "),
         (("deploy", "a", "--traffic", "ten"), "error: "),
@@ -185,7 +185,7 @@ _PLACE = ("--project", "my-project", "--location", "us-central1")
         (("predict", "--data", "nowhere.csv"), "error: data: cannot be read "),
         (
             ("predict", "--data", "a.csv", "--model", "b"),
-            "error: predict: takes either --endpoint or --model. ",
+            "error: predict: must have either --endpoint or --model. ",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def test_jobs_are_listed_with_their_states_and_reasons(vertex: Vertex, on_vertex
     assert "non-zero status of 3" in described["message"]
     code, out, err = on_vertex("status", "none", *_TARGET)
     assert (code, out) == (2, "")
-    assert err == "error: custom job: qcnn made none of this id or name in qcnn-tests in us-central1. Given: none\n"
+    assert err == "error: custom job: qcnn created none of this ID or name in qcnn-tests in us-central1. Given: none\n"
 
 
 def test_jobs_without_creation_time_are_listed_first_without_age(vertex: Vertex, on_vertex: Typed) -> None:

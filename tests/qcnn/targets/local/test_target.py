@@ -53,7 +53,7 @@ def test_what_runs_is_followed_and_not_deleted(runs: Connection) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         assert TARGET.get_job("going on", runs).state == "running"
-        with pytest.raises(ConfigError, match="delete: the run has not ended"):
+        with pytest.raises(ConfigError, match="delete: the run must have ended"):
             TARGET.delete("going on", runs)
     finally:
         os.close(descriptor)

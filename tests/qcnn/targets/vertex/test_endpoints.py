@@ -2,7 +2,7 @@
 
 import pytest
 
-from qcnn.targets.vertex.endpoints import shared, without
+from qcnn.targets.vertex.endpoints import with_traffic, without_version
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from qcnn.targets.vertex.endpoints import shared, without
 def test_a_version_gets_its_share_and_the_rest_is_shared_as_before(
     now: dict[str, int], wanted: str, share: int, expected: dict[str, int]
 ) -> None:
-    found = shared(now, wanted, share)
+    found = with_traffic(now, wanted, share)
     assert found == expected
     assert sum(found.values()) == 100
 
@@ -38,4 +38,4 @@ def test_a_version_gets_its_share_and_the_rest_is_shared_as_before(
 def test_what_is_taken_away_leaves_its_traffic_to_the_rest(
     now: dict[str, int], name: str, before: str, expected: dict[str, int]
 ) -> None:
-    assert without(now, name, before) == expected
+    assert without_version(now, name, before) == expected
