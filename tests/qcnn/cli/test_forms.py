@@ -141,5 +141,5 @@ def test_a_tensorboard_and_a_job_that_predicts_are_printed_for_kubectl(typed: Ty
 
 
 def test_what_is_not_deployed_has_nothing_to_print(typed: Typed) -> None:
-    said = "error: dry_run: needs --deploy or --undeploy. Given: --dry-run\n"
+    said = "error: dry_run: requires --deploy or --undeploy. Given: --dry-run\n"
     assert typed("tensorboard", "run", "--dry-run") == (2, "", said)

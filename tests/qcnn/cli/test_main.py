@@ -19,7 +19,7 @@ def run(command: str, folder: Path) -> tuple[int, str]:
 def test_a_run_that_nobody_reads_ends_with_one_line_and_leaves_no_process(tmp_path: Path) -> None:
     code, said = run(f"{QCNN} run --qubits 4 | head -1 > first", tmp_path)
     (folder,) = (tmp_path / "runs").iterdir()
-    assert said == f"error: nobody reads the output any more; the run was ended. Given: {folder}\n"
+    assert said == f"error: output pipe closed; the run was terminated. Given: {folder}\n"
     assert (code, (tmp_path / "first").read_text()) == (141, "== generate-data\n")
 
 

@@ -51,12 +51,14 @@ def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., st
     """120 samples are split 0.7, 0.15 and 0.15; a readout's cone is two parts of 4 qubits with 2 traced out."""
     text = plan(*WORDS)
     assert "120 samples; an epoch runs 102 circuits in 6 training and 2 validation steps" in text
-    assert re.search(r"6 readouts of \d kinds; independent parts .* traced out: 6 qubits \+ 6 qubits", text)
     assert re.search(
-        r"simulator lightcone, the cheapest .*: about [\d.e-]+ seconds an epoch in 1 process on this machine", text
+        r"6 readouts, \d of them distinct; independent parts .* traced-out qubits: 6 qubits \+ 6 qubits", text
+    )
+    assert re.search(
+        r"simulator lightcone, the cheapest .*: about [\d.e-]+ seconds per epoch in 1 process on this machine", text
     )
     table = _table(text)
-    assert [name for name, cells in table.items() if cells[-1] == "chosen"] == ["lightcone"]
+    assert [name for name, cells in table.items() if cells[-1] == "selected"] == ["lightcone"]
     seconds = {name: float(cells[3]) for name, cells in table.items()}
     assert seconds["lightcone"] < seconds["statevector"] < seconds["tfq"]
     assert "more than one worker does not pay" in text
@@ -64,8 +66,8 @@ def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., st
 
 def test_tells_what_does_not_fit(plan: Callable[..., str]) -> None:
     text = plan(*WORDS, "--simulator-memory-gib", "0.0005", "--simulator", "lightcone")
-    assert "simulator lightcone, as asked: about" in text
-    assert _table(text)["statevector"][-1] == "does not fit in simulator_memory_gib"
+    assert "simulator lightcone, as requested: about" in text
+    assert _table(text)["statevector"][-1] == "exceeds simulator_memory_gib"
 
 
 @pytest.mark.parametrize(
@@ -99,12 +101,12 @@ def test_says_from_where_on_more_workers_do_not_pay(plan: Callable[..., str]) ->
 def test_every_number_says_of_how_many_processes_and_machines_it_is(plan: Callable[..., str]) -> None:
     many = (*WORDS[:-4], "--workers", "2", "--strategy", "multi_worker")
     text = plan(*many)
-    assert re.search(r"seconds an epoch in 2 processes on 2 machines like this one, which was measured on", text)
-    assert re.search(r"once compiled, in 2 processes on 2 machines like this one$", text, re.M)
+    assert re.search(r"seconds per epoch in 2 processes on 2 machines like this one, which was benchmarked on", text)
+    assert re.search(r"after compilation, in 2 processes on 2 machines like this one$", text, re.M)
     assert "this machine" not in text
     assert json.loads(plan(*many, "--format", "json"))["processes"] == 2
     alone = plan(*WORDS)
-    assert re.search(r"once compiled, in 1 process on this machine$", alone, re.M)
+    assert re.search(r"after compilation, in 1 process on this machine$", alone, re.M)
     assert json.loads(plan(*WORDS, "--format", "json"))["processes"] == 1
     # A chief and a parameter server have machines of their own.
     assert "in 4 processes on 4 machines" in plan(*WORDS[:-4], "--workers", "2", "--strategy", "parameter_server")
@@ -120,14 +122,16 @@ def test_the_memory_of_a_process_is_at_least_what_was_measured(
     assert measured <= found["process_memory_bytes"] < 1.3 * measured
     states = found["simulators"]["statevector"]["memory_bytes"]
     assert found["process_memory_bytes"] == 2**30 + states
-    assert "for TensorFlow, modules and compiled programs" in plan(*words, "--strategy", "none")
+    assert "for TensorFlow, modules and compiled functions" in plan(*words, "--strategy", "none")
 
 
 def test_a_measurement_says_its_spread(plan: Callable[..., str]) -> None:
     today = datetime.date.today()
-    assert f"measured on {today} with a spread of 0%; delete" in plan(*WORDS)
+    assert f"benchmarked on {today} with a spread of 0%; delete" in plan(*WORDS)
     machine_cache.keep(NOMINAL_MACHINE, 0.75)
-    assert f"measured on {today} with a spread of 75%, so it was busy with other work; delete" in plan(*WORDS)
+    assert f"benchmarked on {today} with a spread of 75%, because other processes used the machine; delete" in plan(
+        *WORDS
+    )
     assert json.loads(plan(*WORDS, "--format", "json"))["machine"]["spread"] == 0.75
 
 
@@ -137,8 +141,8 @@ def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
     text = plan("--qubits", str(qubits), "--rounds", "2")
     assert "simulator lightcone, the cheapest that is exact and fits in memory: about " in text
     table = _table(text)
-    assert table["lightcone"][-1] == "chosen"
-    assert table["tfq"] == ["cannot run this"]
+    assert table["lightcone"][-1] == "selected"
+    assert table["tfq"] == ["unsupported"]
     # Counted up to 30 qubits, though they do not fit.
     assert (len(table["statevector"]) == 5) == (qubits <= 30)
     assert not re.search(r"\b(nan|inf)\b|any machine", text)
@@ -147,8 +151,10 @@ def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
 def test_tells_how_long_the_whole_training_takes_with_all_that_is_tried(plan: Callable[..., str]) -> None:
     """Of 50 epochs each of the eleven other starts has five."""
     text = plan("--model", "deep", "--workers", "1", "--epochs", "50")
-    found = re.search(r"50 epochs of batches of 64, 12 starts tried .* included: about ([\d.]+) s once compiled", text)
-    an_epoch = re.search(r"about ([\d.]+) seconds an epoch", text)
+    found = re.search(
+        r"50 epochs with batches of 64, including 12 initializations .*: about ([\d.]+) s after compilation", text
+    )
+    an_epoch = re.search(r"about ([\d.]+) seconds per epoch", text)
     assert found
     assert an_epoch
     assert float(found[1]) == pytest.approx(105 * float(an_epoch[1]), rel=0.1)
@@ -160,11 +166,11 @@ def test_the_machine_is_measured_once(cache: Path) -> None:
     # Processes of their own: what TensorFlow says when it loads is seen only there.
     program = [sys.executable, "-c", "from qcnn.cli.main import main; main()", "plan", *WORDS]
     first, second = (subprocess.run(program, capture_output=True, text=True, check=True) for _ in range(2))
-    assert (first.stderr, second.stderr) == ("measuring this machine, which takes some seconds\n", "")
+    assert (first.stderr, second.stderr) == ("benchmarking this machine, which takes a few seconds\n", "")
     # To the digit: the numbers are those that were measured then.
     assert first.stdout == second.stdout
-    assert f"which was measured on {datetime.date.today()} with a spread of " in first.stdout
-    assert f"; delete {file} to measure it again" in first.stdout
+    assert f"which was benchmarked on {datetime.date.today()} with a spread of " in first.stdout
+    assert f"; delete {file} to repeat the benchmark" in first.stdout
 
 
 def test_a_machine_that_is_known_needs_no_tensorflow() -> None:
@@ -187,18 +193,19 @@ ELSEWHERE = ["--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-si
 def test_tells_machines_and_money_by_the_number_of_workers(plan: Callable[..., str], target: str) -> None:
     text = plan(*ELSEWHERE, "--target", target, "--cpu", "4", "--workers", "3", "--epochs", "999")
     assert (
-        f"--target {target}, a process has 4 cores and asks for 2Gi of memory; prices of us-central1 on 2026-" in text
+        f"--target {target}, each process with 4 cores and a memory request of 2Gi; prices of us-central1 on 2026-"
+        in text
     )
     rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines() if re.match(r"\d+ {4,}", line)]
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "8", "16", "32"]
     assert all(float(row[5]) > 0 and re.fullmatch(r"\d+ x [a-z0-9-]+", row[3]) for row in rows)
     said = {row[0]: row[7] for row in rows if len(row) == 8}
-    assert said["3"].startswith("as asked")
+    assert said["3"].startswith("requested")
     assert {"cheapest", "fastest"} <= set(", ".join(said.values()).split(", "))
 
 
 def test_says_plainly_that_this_machine_is_enough(plan: Callable[..., str]) -> None:
-    enough = "this machine is enough: one process trains in about"
+    enough = "the local machine is sufficient: one process trains in about"
     assert enough in plan("--target", "kubeflow")
     assert enough not in plan(*ELSEWHERE, "--target", "kubeflow", "--cpu", "8", "--epochs", "9999")
 
@@ -206,7 +213,7 @@ def test_says_plainly_that_this_machine_is_enough(plan: Callable[..., str]) -> N
 def test_what_is_not_known_of_gpus_is_said(plan: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("gpus: 1\naccelerator: nvidia-l4\n")
     words = ("--qubits", "12", "--workers", "1", "--target", "vertex")
-    said = "GPUs are charged, but how fast they are is not known"
+    said = "the cost includes GPUs, but their speed is unknown"
     assert said in plan(*words, "--pod", str(tmp_path / "pod.yaml"))
     assert said not in plan(*words)
 
@@ -220,13 +227,15 @@ def test_plan_with_gpus_names_the_image_they_need(
         main()
         captured = capsys.readouterr()
         assert json.loads(captured.out)["target"] == "kubeflow"
-        assert ("pod.gpus: the image must have TensorFlow's CUDA libraries" in captured.err) is is_said
+        assert ("pod.gpus: the image must contain TensorFlow's CUDA libraries" in captured.err) is is_said
 
 
 def test_says_how_often_noise_is_drawn(plan: Callable[..., str]) -> None:
     """Of the 120 samples 18 are the test split."""
     noisy = (*WORDS, "--noise", "readout=0.1", "--trajectories", "7")
-    assert "the evaluation then draws 126 trajectories of 12 qubits, which is not counted here" in plan(*noisy)
+    assert "the evaluation also samples 126 trajectories of 12 qubits, which this estimate does not include" in plan(
+        *noisy
+    )
     assert json.loads(plan(*noisy, "--format", "json"))["trajectories"] == 126
     assert "trajectories" not in plan(*WORDS)
 
@@ -253,14 +262,17 @@ def test_prices_of_ones_own(plan: Callable[..., str], tmp_path: Path) -> None:
     text = plan("--qubits", "12", "--workers", "1", "--target", "tfjob", "--prices", str(file))
     assert "prices of our-cellar on 2031-05-06" in text
     # Ten minutes of idling and less than one of training.
-    assert re.search(r"^1 .* 1 x big .* 10\.\d\d +as asked, cheapest, fastest$", text, re.M)
+    assert re.search(r"^1 .* 1 x big .* 10\.\d\d +requested, cheapest, fastest$", text, re.M)
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--cpu", "4"), "plan: takes --pod or a setting of pods with --target kubeflow, .* Given: --target local"),
-        (("--machine-type", "n2-standard-8"), "plan: takes --machine-type with --target .* Given: --target local"),
+        (("--cpu", "4"), "plan: --pod and pod settings must be given with --target kubeflow, .* Given: --target local"),
+        (
+            ("--machine-type", "n2-standard-8"),
+            "plan: --machine-type must be given with --target .* Given: --target local",
+        ),
         (("--target", "tfjob", "--machine-type", "z9"), "machine_type: must be in the prices.* Given: z9"),
         (("--target", "vertex", "--machine-type", "z9"), "pod.vertex.machine_type: must be of those .* Given: z9"),
         (("--target", "tfjob", "--cpu", "900"), "pod: no machine type .* Given: cpu 900, memory 2Gi"),

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from qcnn.cli.options.experiment import check_model
-from qcnn.cli.run import compare, continued
+from qcnn.cli.run import compare, resumed_experiment
 from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import read_record
 from qcnn.targets.errors import StepError
@@ -67,7 +67,7 @@ def test_trains_on_two_processes_and_reports(finished: subprocess.CompletedProce
     assert re.findall(r"^== (\S+)$", finished.stdout, re.MULTILINE)[:2] == ["generate-data", "train"]
     assert "[worker 0] epoch 3/3" in finished.stdout
     table = _lines(finished.stdout)
-    for name in ("train loss", "validation loss", "test MSE", "fresh MSE", "sign accuracy", "seconds an epoch"):
+    for name in ("train loss", "validation loss", "test MSE", "fresh MSE", "sign accuracy", "seconds per epoch"):
         assert float(table[name]) >= 0
 
 
@@ -112,7 +112,7 @@ def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.C
 def test_tensorboard_finds_the_losses_with_the_command_shown(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
-    program, command, *arguments = _lines(finished.stdout)["look at it with"].split()
+    program, command, *arguments = _lines(finished.stdout)["view with"].split()
     assert ((folder / program).resolve(), command) == (QCNN.resolve(), "tensorboard")
     with opened(*arguments, folder=folder) as board:
         tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 2)
@@ -237,17 +237,17 @@ def test_a_run_that_was_ended_before_its_first_checkpoint_begins_anew(
     folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = folder / Path(_lines(finished.stdout)["model"]).parents[1]
-    whole = continued(run)
+    whole = resumed_experiment(run)
     assert whole.options.continue_from == str(run / "train" / "training")
     assert capsys.readouterr().out == ""
     ended = tmp_path / "ended"
     shutil.copytree(run / "generate-data", ended / "generate-data")
     for training in ("nothing", "train/training/checkpoints"):
         (ended / training).mkdir(parents=True)
-        again = continued(ended)
+        again = resumed_experiment(ended)
         assert again == whole.model_copy(update={"options": again.options})
         assert again.options.continue_from == ""
-        assert "was ended before its first checkpoint: training begins anew" in capsys.readouterr().out
+        assert "ended before its first checkpoint; training starts from scratch" in capsys.readouterr().out
 
 
 def test_what_cannot_be_repeated_is_said_before_anything_runs(
@@ -272,14 +272,16 @@ def test_a_run_is_repeated_from_its_metadata_alone(folder: Path, finished: subpr
     run = Path(_lines(finished.stdout)["model"]).parents[1]
     repeated = _run(folder, "--repeat", str(run))
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
-    assert "the repeated run gave the same numbers: train_loss, val_loss, mse, fresh_mse, accuracy" in repeated.stdout
+    assert (
+        "the metrics of the repeated run are equal: train_loss, val_loss, mse, fresh_mse, accuracy" in repeated.stdout
+    )
 
 
 def test_a_repeated_run_with_other_numbers_is_said() -> None:
     before = {"train_loss": 0.1, "val_loss": 0.2, "mse": 0.3, "accuracy": 1.0, "epoch_seconds": 1.0}
     # A run of an older release has no fresh_mse.
-    assert "the same numbers" in compare(before, {**before, "epoch_seconds": 2.0, "fresh_mse": 0.4})
-    with pytest.raises(StepError, match=r"^the repeated run gave other numbers. Given: mse 0.3, now 0.30001$"):
+    assert "are equal: " in compare(before, {**before, "epoch_seconds": 2.0, "fresh_mse": 0.4})
+    with pytest.raises(StepError, match=r"^the metrics of the repeated run differ. Given: mse 0.3, now 0.30001$"):
         compare(before, {**before, "mse": 0.30001})
 
 

@@ -140,7 +140,7 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         [QCNN, "study", "--resume", str(study)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert resumed.stdout.count("has been trained before") == 2
+    assert resumed.stdout.count("already trained") == 2
     with (tmp_path / _lines(resumed.stdout)["results"]).open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["learning_rate"], bool(row["val_loss"]), bool(row["failure"])) for row in rows] == [
@@ -152,7 +152,7 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         [QCNN, "study", "--resume", str(study)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert again.returncode == 2
-    assert re.fullmatch(r"error: study: has ended well, nothing is left to do. Given: [^\n]+\n", again.stderr)
+    assert re.fullmatch(r"error: study: must be unfinished. Given: [^\n]+, which has succeeded\n", again.stderr)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         (("--resume", "nowhere"), "study: study.json is missing. Given: nowhere"),
         (
             ("--resume", "nowhere", "--grid", "seed=1", "--qubits", "4"),
-            "study: --resume takes the words of the study, and no others. Given: --resume --grid --qubits",
+            "study: must not have fields or a search space with --resume. Given: --resume --grid --qubits",
         ),
         ((), "study: needs values or ranges of at least one word. Given: none"),
-        (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
+        (("--grid", "qubits"), "grid: must be FIELD=VALUE,.... Given: qubits"),
         (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
         (
             ("--grid", "qubits=8,9", "--model", "tests.qcnn.circuits.test_circuits:exits"),
@@ -177,7 +177,7 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         ),
         (
             ("--range", "qubits=a:b", "--random", "2"),
-            "range: must be WORD=LOW:HIGH or WORD=LOW:HIGH:log. Given: qubits=a:b",
+            "range: must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log. Given: qubits=a:b",
         ),
     ],
 )

@@ -57,10 +57,10 @@ def test_every_target_has_options_of_its_own(typed: Typed, words: tuple[str, ...
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("submit",), "submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
+        (("submit",), "submit: --target must be one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
         (
             ("submit", "--qubits", "4"),
-            "submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none",
+            "submit: --target must be one of kubeflow, tfjob, vertex, vertex-job. Given: none",
         ),
         (("submit", "--target"), "Option '--target' requires an argument."),
         (("submit", "--target", "local"), f"Invalid value for '--target': 'local' is not one of {_SUBMIT}."),

@@ -121,8 +121,8 @@ def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatc
         (["--runs", "missing"], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: missing"),
         (
             ["mine"],
-            "error: run: must be a folder with logs, the name of one in runs, an address in a bucket, or the id of a "
-            "backend's run. Given: mine",
+            "error: run: must be a folder with logs, the name of a folder in runs, a bucket URI or the ID of a remote "
+            "run. Given: mine",
         ),
         (["ftp://bucket/logs"], "error: address: must be a local folder or gs://BUCKET/FOLDER"),
         (["--experiment", "papers", "--host", "http://127.0.0.1:9"], "error: host: does not answer"),
@@ -223,7 +223,7 @@ def test_an_address_at_which_nothing_is_is_one_line(
         main()
     reading, line = capsys.readouterr().err.splitlines()
     assert reading == "reading s3://bucket/none"
-    assert line == "error: logs: nothing is there. Given: s3://bucket/none"
+    assert line == "error: logs: must exist, unless --wait is given. Given: s3://bucket/none"
 
 
 def _refused(

@@ -303,7 +303,7 @@ def test_submit_with_gpus_names_the_image_they_need(backend: FakeBackend, typed:
     words = ("--host", backend.host, "--pod", str(path), "--image", "registry/qcnn:1")
     code, _, err = typed("submit", "--target", "kubeflow", *words)
     assert code == 0
-    assert err.count("pod.gpus: the image must have TensorFlow's CUDA libraries") == 1
+    assert err.count("pod.gpus: the image must contain TensorFlow's CUDA libraries") == 1
 
 
 @pytest.mark.parametrize("command", [("submit",), ("schedule", "create", "--cron", "0 9 * * *", "--run-name", "a")])

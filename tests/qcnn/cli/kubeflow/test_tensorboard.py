@@ -77,14 +77,17 @@ def test_two_runs_of_one_name_are_told_apart(backend: FakeBackend, typed: Typed,
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--deploy", "--undeploy", "--image", "qcnn"), "tensorboard: takes one of --deploy, --undeploy. Given: both"),
-        (("--name", "a"), "name: needs --deploy or --undeploy. Given: a"),
-        (("-n", "mine", "--public"), "public: needs --deploy. Given: --public"),
-        (("--cpu", "2"), "tensorboard: takes settings of a pod with --deploy alone. Given: --pod or one of its words"),
+        (
+            ("--deploy", "--undeploy", "--image", "qcnn"),
+            "tensorboard: must have only one of --deploy and --undeploy. Given: both",
+        ),
+        (("--name", "a"), "name: requires --deploy or --undeploy. Given: a"),
+        (("-n", "mine", "--public"), "public: requires --deploy. Given: --public"),
+        (("--cpu", "2"), "tensorboard: --deploy must be given with pod settings. Given: --pod or one of its settings"),
         (("--deploy",), "pod.image: must be given. Given: none"),
         (
             ("--deploy", "--image", "qcnn", "runs-here"),
-            "run: must be a folder with logs, .* or the id of a backend's run. Given: runs-here",
+            "run: must be a folder with logs, .* or the ID of a remote run. Given: runs-here",
         ),
         (("--undeploy", "--name", "No"), "name: must be of at most 50 small letters, .* Given: No"),
     ],

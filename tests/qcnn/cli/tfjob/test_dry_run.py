@@ -97,7 +97,7 @@ def test_what_was_printed_and_applied_is_taken_up(typed: Typed, api_server: ApiS
     api_server.put("services", service)
     code, out, err = typed(*SUBMIT, "--pod", pod)
     assert code == 0, err
-    assert f"TFJob {job['metadata']['name']} runs already" in out
+    assert f"TFJob {job['metadata']['name']} already runs" in out
     # With other settings it is another object, as if it had been submitted.
     code, _, err = typed(*SUBMIT, "--pod", pod, "--memory", "5Gi")
     assert (code, "the same runs already, with other settings" in err) == (2, True)
@@ -146,8 +146,8 @@ def test_text_stays_text_for_every_reader_of_yaml(typed: Typed, pod: str) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-o", "yaml"), "format: yaml is only of what --dry-run prints. Given: yaml"),
-        (("--dry-run", "--follow"), "dry_run: creates nothing that could be followed. Given: --dry-run --follow"),
+        (("-o", "yaml"), "format: must be text or json without --dry-run. Given: yaml"),
+        (("--dry-run", "--follow"), "dry_run: must be given without --wait and --follow. Given: --dry-run --follow"),
         (
             ("--dry-run", "-o", "table"),
             "Invalid value for '-o' / '--format': 'table' is not one of 'text', 'yaml', 'json'.",
@@ -189,7 +189,7 @@ def test_dry_run_with_gpus_names_the_image_they_need(typed: Typed) -> None:
     code, out, err = typed(*SUBMIT, "--gpus", "1", "--dry-run")
     assert code == 0
     assert len(list(yaml.safe_load_all(out))) == 2
-    assert err.startswith("pod.gpus: the image must have TensorFlow's CUDA libraries, and the image of the Dockerfile")
+    assert err.startswith("pod.gpus: the image must contain TensorFlow's CUDA libraries, which the Dockerfile")
     assert err.endswith("Given: image qcnn:1\n")
 
 

@@ -81,4 +81,4 @@ def test_logs_interrupted_names_the_namespace_that_was_given(
     monkeypatch.setattr("qcnn.jobs.kubernetes.job_watcher.JobWatcher.run", interrupt)
     name = job["metadata"]["name"]
     _, _, err = typed("logs", "-f", name, "-n", "a")
-    assert f"Again: qcnn logs -f {name} --target tfjob --namespace a\n" in err
+    assert f"Follow again: qcnn logs -f {name} --target tfjob --namespace a\n" in err

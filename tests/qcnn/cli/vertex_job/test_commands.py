@@ -83,7 +83,7 @@ def test_a_job_that_runs_is_cancelled_before_it_is_deleted(vertex: Vertex, on_ve
         vertex.until_line(name, "workerpool0-0", "started")
     code, out, err = on_vertex("delete", "--run", "mine", *_TARGET)
     assert code == 2
-    assert err == "error: delete: asks whether to; without a terminal give --yes. Given: 1 objects to delete\n"
+    assert err == "error: delete: must be confirmed; without a terminal, pass --yes. Given: 1 objects to delete\n"
     assert _id(mine) in out
     assert _id(other) not in out
     shown = on_vertex("delete", "--run", "mine", "--dry-run", *_TARGET)
