@@ -41,7 +41,7 @@ _MIN_QUBITS = 4
 
 @dataclasses.dataclass(frozen=True)
 class _CircuitInput:
-    """Circuit to analyze; `values`, float64 (parameters,), are the trained parameters, or None."""
+    """Circuit to analyze, with the trained parameters `values`, float64 (parameters,), or None."""
 
     config: ExperimentConfig
     network: CircuitIR
@@ -214,14 +214,14 @@ def _lines(subject: _CircuitInput, summary: CircuitSummary) -> list[str]:
 
 
 def _abbreviate(names: Sequence[str]) -> str:
-    """Return names separated by commas; more than 12 are shortened to the first five and the last."""
+    """Return names separated by commas, or the first five and the last of more than 12 names."""
     if len(names) > 12:
         return f"{', '.join(names[:5])}, ... {names[-1]} ({len(names)})"
     return ", ".join(names) or "none"
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
-    """Return the costs of a training step; a number that exceeds the memory of any machine is null."""
+    """Return the costs of a training step, or null values if they exceed the memory of any machine."""
     cost = estimate.cost
     numbers = {"flops": cost.operations, "traffic_bytes": cost.traffic, "memory_bytes": cost.memory}
     known = numbers if math.isfinite(cost.memory) else dict.fromkeys(numbers)

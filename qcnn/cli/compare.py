@@ -190,7 +190,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _page(runs: Sequence[ComparedRun], header: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return the HTML page with the loss curves of all runs; the table is their legend."""
+    """Return the HTML page with the loss curves of all runs and their table as legend."""
     # Importing Matplotlib takes longer than the rest of the command.
     from qcnn.results import html, plots
 

@@ -84,7 +84,9 @@ def logs_command(target: ReadsJobs) -> click.Command:
 def follow(
     target: ReadsJobs, job: str, connection: Any, output_format: str = "text", restarts: int | None = None
 ) -> None:
-    """Stream the logs of a job until it ends; Ctrl-C does not terminate the job.
+    """Stream the logs of a job until it ends.
+
+    Ctrl-C stops the stream, but not the job.
 
     Args:
         target: Target of the job.
@@ -100,7 +102,9 @@ def follow(
 
 
 def wait(target: ReadsJobs, job: str, connection: Any, output_format: str) -> None:
-    """Print the state changes of a job until it ends; Ctrl-C does not terminate the job.
+    """Print the state changes of a job until it ends.
+
+    Ctrl-C stops the output, but not the job.
 
     Args:
         target: Target of the job.

@@ -299,7 +299,7 @@ def _as_json(
     cached: CachedMachine,
     remote: _RemoteTarget | None,
 ) -> dict[str, Any]:
-    """Return all values of a plan; a number that exceeds the memory of any machine is null."""
+    """Return all values of a plan, with null for numbers that exceed the memory of any machine."""
     from qcnn.model.history import epochs_left
     from qcnn.planning.plan import process_bytes
 

@@ -149,7 +149,7 @@ def submit_prepared(
 
 
 def _rows(target: Submits, submitted: Submitted, connection: Any) -> Mapping[str, str]:
-    """Return the output locations of a job, its web pages and the commands for it; the keys are JSON keys."""
+    """Return the output locations of a job, its web pages and its commands by JSON key."""
     job = submitted.job
     rows = {**submitted.outputs, **({"look at it": submitted.page} if submitted.page else {}), **submitted.pages}
     flags = f" --target {target.name}{flags_of(connection)}"

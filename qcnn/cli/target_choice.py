@@ -107,7 +107,7 @@ def target_command(name: str, help_text: str) -> click.Command | None:
 
 
 class TargetChoice(click.Command):
-    """Command of several targets with separate options; --target selects the target."""
+    """Command with separate options for each target, which --target selects."""
 
     def __init__(self, name: str, help_text: str, command: Command) -> None:
         targets = list(command.targets)

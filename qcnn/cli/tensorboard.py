@@ -247,7 +247,7 @@ def _linked(logs: LogSource, folder: Path, *, wait: bool) -> Iterator[None]:
 
 
 class _LocalNames:
-    """Mapping of log files in a bucket to local names; further training runs of a run get a number."""
+    """Mapping of log files in a bucket to local names, with numbers for further training runs of a run."""
 
     def __init__(self, logs: LogSource) -> None:
         self._logs = logs
