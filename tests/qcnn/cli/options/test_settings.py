@@ -28,14 +28,14 @@ def visit(name: str, loud: bool, place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "printed"),
+    ("arguments", "printed"),
     [
         (["a"], "a False Place(street=None, number=1)\n"),
         (["a", "--house", "7", "--loud", "--street", "x"], "a True Place(street='x', number=7)\n"),
     ],
 )
-def test_options_as_passes_one_argument(words: list[str], printed: str) -> None:
-    assert CliRunner().invoke(visit, words).output == printed
+def test_options_as_passes_one_argument(arguments: list[str], printed: str) -> None:
+    assert CliRunner().invoke(visit, arguments).output == printed
 
 
 def test_options_as_keeps_order_of_options_in_help() -> None:
