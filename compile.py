@@ -1,4 +1,4 @@
-"""Compile the pipelines, one YAML file per target: python compile.py [--image IMAGE] [--config FILE]."""
+"""Compile the pipelines to one YAML file per target: python compile.py [--image IMAGE] [--config FILE]."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -24,48 +24,57 @@ from qcnn.targets.compiled_pipeline import file_sha256
 @click.option(
     "--image",
     metavar="IMAGE",
-    help="Image of every step; pin a pushed image by its digest.  [default: that of --pod; in Kubeflow qcnn:latest]",
+    help="Container image of all steps. Pin a pushed image by digest.  [default: that of --pod; in KFP qcnn:latest]",
 )
-@click.option(
-    "--pod", type=click.Path(path_type=Path), metavar="FILE", help="YAML file with settings of the training's pods."
-)
+@click.option("--pod", type=click.Path(path_type=Path), metavar="FILE", help="Path to a pod settings file (YAML).")
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Experiment, as for qcnn run, whose words are the parameters' defaults.",
+    help="Path to an experiment file (YAML) with the defaults of the pipeline parameters.",
 )
 @click.option(
-    "--tensorboard", "address", default="", metavar="URL", help="TensorBoard that shows all logs, to be linked."
+    "--tensorboard", "tensorboard_url", default="", metavar="URL", help="URL of a TensorBoard to link in the run."
 )
 @click.option(
-    "--tensorboard-button", "button", is_flag=True, help="Let the interface of a backend with several users start one."
+    "--tensorboard-button",
+    "button",
+    is_flag=True,
+    help="Add a button that starts TensorBoard in the UI of multi-user KFP.",
 )
 @click.option(
     "--seed-per-run",
     is_flag=True,
-    help="Derive each run's seed from its ID and the experiment's seed, for recurring runs made in the interface.",
+    help="Derive the seed of each run from its ID and the seed of the experiment, for recurring runs of the UI.",
 )
-@click.option("--output", type=click.Path(path_type=Path), default=Path("build"), show_default=True, help="Folder.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("build"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Folder of the compiled pipelines.",
+)
 def main(
     image: str | None,
     pod: Path | None,
     config: Path | None,
-    address: str,
+    tensorboard_url: str,
     button: bool,
     seed_per_run: bool,
     output: Path,
 ) -> None:
-    """Write each compiled pipeline, one file per target."""
+    """Compile the pipelines to one YAML file per target."""
     settings = read_file(pod, "pod") if pod else {}
-    words = as_parameters(read_file(config)) if config else {}
-    data = words.get("data", EXCITATIONS)
+    fields = as_parameters(read_file(config)) if config else {}
+    data = fields.get("data", EXCITATIONS)
     sha256 = file_sha256(data) if check_data(data) else ""
-    # Runs that have seeds of their own read the file as it is then.
-    main_defaults = {**words, "data_sha256": "" if seed_per_run else sha256}
-    study_defaults = {"experiment": words, "data_sha256": {data: sha256} if sha256 else {}}
-    with_viewer = functools.partial(compile_qcnn, viewer=TensorBoardLink(address, button), seeded_by_run=seed_per_run)
-    refusals: dict[str, ConfigError] = {}
+    # Recurring runs read the current data file, whose digest may differ.
+    main_defaults = {**fields, "data_sha256": "" if seed_per_run else sha256}
+    study_defaults = {"experiment": fields, "data_sha256": {data: sha256} if sha256 else {}}
+    viewer = TensorBoardLink(tensorboard_url, button)
+    with_viewer = functools.partial(compile_qcnn, viewer=viewer, seeded_by_run=seed_per_run)
+    errors: dict[str, ConfigError] = {}
     stale: list[Path] = []
     targets = {name: target.pipeline_target() for name, target in targets_that(Compiles).items()}
     try:
@@ -84,22 +93,22 @@ def main(
                     for name, (compile_one, defaults) in pipelines.items()
                 }
             except ConfigError as error:
-                refusals[target_name] = error
+                errors[target_name] = error
                 stale += paths.values()
                 continue
             for name, spec in specs.items():
                 click.echo(paths[name])
                 click.echo(f"    critical path: {' > '.join(critical_path(spec))}")
-        # Settings may be for one target alone; what no target takes is wrong.
-        if len(refusals) == len(targets):
-            raise next(iter(refusals.values()))
-        # Files of an earlier call have other settings than these.
+        # Pod settings may be valid for some targets only.
+        if len(errors) == len(targets):
+            raise next(iter(errors.values()))
+        # Files of an earlier call have different settings.
         for path in stale:
             path.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"output: cannot be written ({error.strerror}). Given: {output}") from None
-    for target_name, refusal in refusals.items():
-        click.echo(f"not compiled for {target_name}: {refusal}", err=True)
+    for target_name, reason in errors.items():
+        click.echo(f"not compiled for {target_name}: {reason}", err=True)
 
 
 if __name__ == "__main__":

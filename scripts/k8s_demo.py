@@ -1,7 +1,7 @@
-"""The tutorial on the cluster that KUBECONFIG names: make k8s-demo.
+"""Demonstration of TFJob training on the cluster of KUBECONFIG: make k8s-demo.
 
-A namespace is set up as in docs/tfjob.md. In it a TFJob trains, a Job predicts, and TensorBoard shows the logs. All
-of them are deleted by the commands for it, then the namespace.
+It creates a namespace as in docs/tfjob.md, trains with a TFJob, predicts with a Job and deploys TensorBoard. It then
+deletes these objects with the qcnn commands, and the namespace.
 """
 
 import argparse
@@ -25,27 +25,30 @@ from qcnn.startup import terminated_as_interrupt  # noqa: E402
 
 _QCNN = Path(sys.executable).with_name("qcnn")
 _SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "5", "--num-initializations", "1")
-# Where there is no bucket, a volume of the cluster's default class.
+# Volume of the default storage class, used without a bucket.
 _CLAIM, _MOUNT = "qcnn-demo", "/outputs"
 _RUN = "demo"
+# Timeout of TensorBoard.
 _SECONDS = 120
 
 
 def main() -> None:
-    """Go through the tutorial, and leave nothing in the cluster."""
-    parser = argparse.ArgumentParser(description="Go through the tutorial on the cluster of KUBECONFIG.")
-    parser.add_argument("--image", required=True, help="image that the cluster can run")
-    parser.add_argument("--output", help="bucket to write to, as gs://BUCKET/FOLDER (default: a volume, deleted again)")
-    parser.add_argument("--pod", type=Path, help="YAML file with settings of the pods")
-    asked = parser.parse_args()
+    """Run the demonstration, and delete its objects from the cluster."""
+    parser = argparse.ArgumentParser(description="Run the demonstration on the cluster of KUBECONFIG.")
+    parser.add_argument("--image", required=True, help="container image of the pods")
+    parser.add_argument(
+        "--output", help="URI of the output, such as gs://BUCKET/FOLDER (default: a volume that is deleted)"
+    )
+    parser.add_argument("--pod", type=Path, help="path to a pod settings file (YAML)")
+    arguments = parser.parse_args()
     with (
         terminated_as_interrupt(),
         _namespace() as namespace,
-        _settings(asked.pod, namespace, volume=not asked.output) as settings,
+        _settings(arguments.pod, namespace, volume=not arguments.output) as settings,
     ):
         where = ("--namespace", namespace)
-        pods = ("--image", asked.image, "--pod", str(settings))
-        output = asked.output or _MOUNT
+        pods = ("--image", arguments.image, "--pod", str(settings))
+        output = arguments.output or _MOUNT
         _qcnn("submit", "--target", "tfjob", "--name", _RUN, "--output", output, *pods, *where, "--follow", *_SMALL)
         _qcnn("status", _RUN, *where)
         _qcnn("predict", "--target", "tfjob", _RUN, *where)
@@ -54,17 +57,18 @@ def main() -> None:
         _qcnn("tensorboard", "--undeploy", *where)
         _qcnn("delete", "--run", _RUN, "--yes", *where)
         left = _kubectl(*where, "get", "tfjobs,jobs,deployments,pods,services,leases", "--output", "name")
-        print(f"\nleft in the namespace: {left.strip() or 'nothing'}")
+        print(f"\nremaining objects: {left.strip() or 'none'}")
     if left.strip():
-        sys.exit(f"error: something is left of the demonstration. Given: {' '.join(left.split())}")
+        sys.exit(f"error: all objects must be deleted. Given: {' '.join(left.split())}")
     print(
-        f"the namespace {namespace} is deleted" + (f"; what was trained is in {asked.output}" if asked.output else "")
+        f"the namespace {namespace} is deleted"
+        + (f"; the outputs are in {arguments.output}" if arguments.output else "")
     )
 
 
 @contextlib.contextmanager
 def _namespace() -> Iterator[str]:
-    """Yield a namespace with the roles and policies that trainings need; it is deleted with all that is in it."""
+    """Context manager that creates a namespace with the RBAC roles of training jobs, and deletes it."""
     name = f"qcnn-demo-{secrets.token_hex(4)}"
     try:
         _kubectl("create", "namespace", name)
@@ -76,7 +80,13 @@ def _namespace() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _settings(file: Path | None, namespace: str, *, volume: bool) -> Iterator[Path]:
-    """Yield a file with the settings of pods, with a volume to write to if one is needed."""
+    """Context manager that creates a pod settings file, and deletes it.
+
+    Args:
+        file: File with additional pod settings, or None.
+        namespace: Namespace of the volume.
+        volume: Whether to create and mount a volume for the outputs.
+    """
     yaml = YAML(typ="safe")
     values: dict[str, Any] = {"service_account": "qcnn-worker", "cpu": "500m", "memory": "3Gi"}
     values |= (yaml.load(file) or {}) if file else {}
@@ -102,20 +112,20 @@ def _settings(file: Path | None, namespace: str, *, volume: bool) -> Iterator[Pa
 
 
 def _runs_shown(namespace: str) -> str:
-    """Return the runs that TensorBoard knows, through a port of this machine."""
+    """Return the names of the runs in TensorBoard as JSON, through a forwarded port."""
     command = ["kubectl", "--namespace", namespace, "port-forward", "service/tensorboard", f":{PORT}"]
     forward = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert forward.stdout
         port = forward.stdout.readline().partition(" ->")[0].rpartition(":")[2]
-        ends = time.monotonic() + _SECONDS
+        deadline = time.monotonic() + _SECONDS
         while True:
             with contextlib.suppress(OSError):
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/runs", timeout=10) as answer:
-                    found = str(answer.read().decode())
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/runs", timeout=10) as response:
+                    found = str(response.read().decode())
                 if found != "[]":
                     return found
-            if forward.poll() is not None or time.monotonic() > ends:
+            if forward.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"error: TensorBoard does not show the run. Given: {_RUN}")
             time.sleep(1)
     finally:
@@ -123,15 +133,15 @@ def _runs_shown(namespace: str) -> str:
         forward.wait()
 
 
-def _qcnn(*words: str) -> None:
-    print(f"\n$ qcnn {' '.join(words)}", flush=True)
-    done = subprocess.run([_QCNN, *words], check=False)
+def _qcnn(*arguments: str) -> None:
+    print(f"\n$ qcnn {' '.join(arguments)}", flush=True)
+    done = subprocess.run([_QCNN, *arguments], check=False)
     if done.returncode:
         sys.exit(done.returncode)
 
 
-def _kubectl(*words: str) -> str:
-    done = subprocess.run(["kubectl", *words], stdout=subprocess.PIPE, text=True, check=False)
+def _kubectl(*arguments: str) -> str:
+    done = subprocess.run(["kubectl", *arguments], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
     return done.stdout

@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 
 
 class CheckError(Exception):
-    """A command failed; the message is one line."""
+    """Error of a failed command, with a one-line message."""
 
 
 def main() -> int:
@@ -54,14 +54,14 @@ def main() -> int:
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     version, pythons = project["version"], supported_pythons(project)
-    asked = _arguments(pythons)
-    tried, failures = try_release(version, asked.python or pythons, asked.extra or list(COMMANDS))
-    lacking = missing(version, asked.tag, (ROOT / "CHANGELOG.md").read_text(), untried(pythons, tried))
+    options = _arguments(pythons)
+    tried, failures = try_release(version, options.python or pythons, options.extra or list(COMMANDS))
+    lacking = missing(version, options.tag, (ROOT / "CHANGELOG.md").read_text(), untried(pythons, tried))
     for failure in failures:
         print(f"release-check: {failure}", file=sys.stderr)
     for each in lacking:
-        print(f"release-check: {each}", file=sys.stderr if asked.tag else sys.stdout)
-    if failures or (asked.tag and lacking):
+        print(f"release-check: {each}", file=sys.stderr if options.tag else sys.stdout)
+    if failures or (options.tag and lacking):
         return 1
     print(f"release-check: no check failed; {version} {'is not complete yet' if lacking else 'is complete'}")
     return 0
@@ -195,7 +195,7 @@ def missing(version: str, tag: str, changelog: str, environments: Sequence[str])
     """
     lines = []
     if tag and tag != f"v{version}":
-        lines.append(f"tag: must be v{version}, as pyproject.toml says. Given: {tag}")
+        lines.append(f"tag: must be v{version}, as in pyproject.toml. Given: {tag}")
     heading = re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)", changelog, re.M | re.S)
     if not heading or not heading[1].strip():
         given = "an empty section" if heading else "no such section"

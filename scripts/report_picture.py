@@ -1,4 +1,4 @@
-"""Draw docs/images/report.png, a screenshot of a run's report: python scripts/report_picture.py RUN.
+"""Create docs/images/report.png, a screenshot of a run's report: python scripts/report_picture.py RUN.
 
 Requires chromium, which scripts/install-browser installs.
 """
@@ -23,14 +23,14 @@ def draw(report: Path, picture: Path) -> None:
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=120)
         except (OSError, subprocess.SubprocessError) as error:
-            sys.exit(f"picture: chromium cannot draw it; scripts/install-browser installs it. Given: {error}")
+            sys.exit(f"picture: chromium cannot save it; scripts/install-browser installs chromium. Given: {error}")
 
 
 def main() -> None:
-    """Draw the report of the run in the command line."""
+    """Save a screenshot of the report of the run in the command line."""
     reports = [Path(run, "evaluate", "report.html") for run in sys.argv[1:]]
     if len(reports) != 1 or not reports[0].is_file():
-        sys.exit(f"picture: needs the folder of one finished run. Given: {' '.join(sys.argv[1:]) or 'none'}")
+        sys.exit(f"picture: requires the folder of one finished run. Given: {' '.join(sys.argv[1:]) or 'none'}")
     draw(reports[0], PICTURE)
     size = PICTURE.stat().st_size
     if size > _MAX_BYTES:

@@ -1,7 +1,7 @@
-"""Create .venv from uv.lock with nothing but a plain Python: the Makefile's set-up step.
+"""Create .venv from uv.lock with only a Python interpreter: the target `setup` of the Makefile.
 
-uv itself is taken from the lock file too, by its hash, so that no pip, venv module or installer script is
-needed. Every failure is one line.
+The lock file also contains the URL and the hash of uv, so pip, the venv module and an installer script are not
+required. Each error is reported in one line.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / ".uv" / "setup.log"
 _WHEEL = re.compile(r'url = "(?P<url>[^"]+/uv-[^"/]+-(?P<tag>[^"/]+)\.whl)", hash = "sha256:(?P<sha256>\w+)"')
-# Where TensorFlow 2.18 is published, and uv's wheel for it.
+# Platforms of TensorFlow 2.18, with the platform tag of uv's wheel.
 _PLATFORMS = {
     ("Linux", "x86_64"): "manylinux_2_17_x86_64",
     ("Linux", "aarch64"): "manylinux_2_17_aarch64",
@@ -28,16 +28,16 @@ _PLATFORMS = {
 
 
 def main() -> None:
-    """Download uv if it is not there, then install what uv.lock names."""
+    """Download uv if it is missing, then install the packages of uv.lock."""
     uv = ROOT / ".uv" / "uv"
     if not uv.exists():
         download(uv)
-    print("setup: installing what uv.lock names into .venv (about 3 GB; minutes, once)", flush=True)
+    print("setup: installing the packages of uv.lock into .venv (about 3 GB, takes minutes)", flush=True)
     install(uv)
 
 
 def download(uv: Path) -> None:
-    """Fetch the locked uv wheel, check its hash and unpack the program."""
+    """Download the locked wheel of uv, check its hash and extract the program."""
     machine = (platform.system(), platform.machine())
     wanted = _PLATFORMS.get(machine)
     wheels = [match for match in _WHEEL.finditer((ROOT / "uv.lock").read_text()) if wanted and wanted in match["tag"]]
@@ -48,9 +48,9 @@ def download(uv: Path) -> None:
         with urllib.request.urlopen(wheels[0]["url"], timeout=60) as response:
             content = response.read()
     except (OSError, http.client.HTTPException) as error:
-        stop(f"uv cannot be downloaded; is there a network? Given: {error}")
+        stop(f"uv cannot be downloaded; check the network. Given: {error}")
     if hashlib.sha256(content).hexdigest() != wheels[0]["sha256"]:
-        stop(f"the downloaded uv is not the one that uv.lock names. Given: {wheels[0]['url']}")
+        stop(f"the hash of the downloaded uv must be that in uv.lock. Given: {wheels[0]['url']}")
     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
         name = next(name for name in wheel.namelist() if name.endswith("/scripts/uv"))
         uv.parent.mkdir(exist_ok=True)
@@ -61,7 +61,7 @@ def download(uv: Path) -> None:
 
 
 def install(uv: Path) -> None:
-    """Make .venv hold exactly what uv.lock names, on the Python that runs this."""
+    """Install exactly the packages of uv.lock into .venv, with the current Python."""
     command = [str(uv), "sync", "--frozen", "--compile-bytecode", "--python", sys.executable, "--no-progress"]
     environment = {
         **os.environ,
@@ -76,12 +76,12 @@ def install(uv: Path) -> None:
         causes = [line for line in lines if line.startswith(("error:", "Caused by:"))]
         cause = causes[-1] if causes else f"exit code {finished.returncode}"
         stop(
-            f"uv cannot install the packages; is there a network, and room on the disk? Given: {cause} (more in {LOG})"
+            f"uv cannot install the packages; check the network and the free disk space. Given: {cause} (more in {LOG})"
         )
 
 
 def stop(message: str) -> None:
-    """End with one line."""
+    """Exit with a one-line message."""
     sys.exit(f"setup: {message}")
 
 

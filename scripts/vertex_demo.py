@@ -1,7 +1,7 @@
-"""Shows the commands of Vertex AI on one machine: python scripts/vertex_demo.py.
+"""Demonstration of the Vertex AI commands on the local machine: python scripts/vertex_demo.py.
 
-They talk, by Google's own client, to the local server that the tests use. It is made of Google's message types, and
-runs every step of a pipeline as a process.
+The commands use Google's client and the local server of the tests. The server uses Google's message types and runs
+each step of a pipeline as a process.
 """
 
 import contextlib
@@ -21,25 +21,25 @@ _SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "
 
 
 def main() -> None:
-    """Submit an experiment, wait for its end, look at what it has left, and have it answer requests."""
+    """Submit an experiment, wait for it, view its results and deploy its model."""
     with (
         tempfile.TemporaryDirectory(prefix="qcnn-vertex-") as folder,
         contextlib.closing(Vertex(Path(folder))) as server,
     ):
-        place = {"GOOGLE_CLOUD_PROJECT": server.project, "GOOGLE_CLOUD_REGION": server.location}
-        environment = server.process_environment() | place
+        location = {"GOOGLE_CLOUD_PROJECT": server.project, "GOOGLE_CLOUD_REGION": server.location}
+        environment = server.process_environment() | location
 
-        def qcnn(command: str, *words: str) -> None:
-            typed = [command, "--target", "vertex", *words]
-            print(f"\n$ qcnn {' '.join(typed)}", flush=True)
-            done = subprocess.run([_QCNN, *typed], cwd=folder, env=environment, check=False)
+        def qcnn(command: str, *options: str) -> None:
+            arguments = [command, "--target", "vertex", *options]
+            print(f"\n$ qcnn {' '.join(arguments)}", flush=True)
+            done = subprocess.run([_QCNN, *arguments], cwd=folder, env=environment, check=False)
             if done.returncode:
                 sys.exit(done.returncode)
 
-        print(f"a Vertex AI on this machine: {server.endpoint}, project {server.project}, {server.location}")
-        # The server runs the processes here, whatever their image.
-        sent = ("--pipeline-root", f"gs://{server.bucket}/runs", "--image", "registry.example/qcnn:demo")
-        qcnn("submit", *sent, *_EXPERIMENT, "--run-name", "first", "--wait", *_SMALL)
+        print(f"local Vertex AI: {server.endpoint}, project {server.project}, {server.location}")
+        # The local server runs processes instead of this image.
+        request = ("--pipeline-root", f"gs://{server.bucket}/runs", "--image", "registry.example/qcnn:demo")
+        qcnn("submit", *request, *_EXPERIMENT, "--run-name", "first", "--wait", *_SMALL)
         qcnn("status", "first")
         qcnn("compare", *_EXPERIMENT)
         qcnn("deploy", "--run", "first", "--endpoint", "readouts")

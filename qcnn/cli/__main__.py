@@ -1,4 +1,4 @@
-"""The qcnn command where no script of that name is installed: python -m cli."""
+"""Run the qcnn command as a module: python -m qcnn.cli."""
 
 from qcnn.cli.main import main
 

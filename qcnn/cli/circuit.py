@@ -1,4 +1,4 @@
-"""qcnn circuit: what a circuit consists of, drawn and counted, and written for other libraries."""
+"""qcnn circuit: drawing, analysis and export of a circuit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import click
 
 from qcnn.circuits.formats.embedded import is_embedded, is_file, model_display_name
 from qcnn.circuits.formats.loading import embedded
-from qcnn.cli.options.experiment import check_model, complete_word
-from qcnn.cli.options.settings import form_option
+from qcnn.cli.options.experiment import check_model, complete_field
+from qcnn.cli.options.settings import format_option
 from qcnn.cli.plan import cones_line, simulators_table
 from qcnn.errors import ConfigError
 from qcnn.experiment import EXPERIMENT_FIELDS, ExperimentConfig
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
 _ENCODINGS = get_args(EXPERIMENT_FIELDS["encoding"].annotation)
-# The least ring there is.
-_LEAST_QUBITS = 4
+# Size of the smallest ring.
+_MIN_QUBITS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class _CircuitInput:
-    """A circuit that is looked at; `values`, (parameters,), are what a trained one has learnt, else None."""
+    """Circuit to analyze, with the trained parameters `values`, float64 (parameters,), or None."""
 
     config: ExperimentConfig
     network: CircuitIR
@@ -49,85 +49,85 @@ class _CircuitInput:
 
 
 @click.command()
-@click.argument("model", shell_complete=complete_word("model", EXPERIMENT_FIELDS["model"]))
-@click.option("--qubits", type=int, metavar="N", help="Qubits on the ring.  [default: a file's own, else 8]")
+@click.argument("model", shell_complete=complete_field("model", EXPERIMENT_FIELDS["model"]))
+@click.option("--qubits", type=int, metavar="N", help="Number of qubits on the ring.  [default: that of a file, or 8]")
 @click.option(
     "--encoding",
     type=click.Choice(_ENCODINGS),
-    help="What prepares the data states, which light cones depend on.  [default: excitation]",
+    help="State preparation, which affects the light cones.  [default: excitation]",
 )
-@form_option
-@click.option("--image", type=click.Path(path_type=Path), metavar="FILE", help="Draw it into this file, .png or .svg.")
+@format_option
+@click.option("--image", type=click.Path(path_type=Path), metavar="FILE", help="Save the drawing as .png or .svg.")
 @click.option(
     "--export",
     "target",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write it into this file: .qasm (OpenQASM), .qpy (Qiskit) or .json (cirq).",
+    help="Export the circuit as .qasm (OpenQASM), .qpy (Qiskit) or .json (Cirq).",
 )
 @click.option(
-    "--openqasm", type=click.Choice(["2", "3"]), default="3", show_default=True, help="Version of what is exported."
+    "--openqasm", type=click.Choice(["2", "3"]), default="3", show_default=True, help="OpenQASM version of --export."
 )
 @click.option(
     "--sample",
     metavar="NUMBERS",
-    help="Export what prepares this sample too: QUBIT,ANGLE, or the angles of an encoding.  [default: none]",
+    help="Include the state preparation of a sample in the export: QUBIT,ANGLE, or the angles of an encoding.",
 )
 def circuit(
     model: str,
     qubits: int | None,
     encoding: str | None,
-    form: str,
+    output_format: str,
     image: Path | None,
     target: Path | None,
     openqasm: str,
     sample: str | None,
 ) -> None:
-    """Draw MODEL and count its gates, depth and light cones; tell which simulator takes it; write it.
+    """Draw MODEL; report gates, depth, light cones and the selected simulator; optionally export it.
 
-    MODEL is hybrid, deep, module:function, a file of OpenQASM (.qasm) or of cirq (.json), or the folder or address of a
-    trained model or of its run, whose parameters are numbers in what is exported.
+    MODEL is hybrid, deep, module:function, an OpenQASM (.qasm) or Cirq (.json) file, or the folder or URI of a trained
+    model or its run. The export of a trained model contains the values of its parameters.
     """
     if sample is not None and target is None:
-        raise ConfigError(f"circuit: takes --sample with --export alone. Given: --sample {sample}")
+        raise ConfigError(f"sample: must be given with --export. Given: {sample}")
     if target:
         _check_target(model, target)
-    subject = _subject(model, qubits, encoding)
+    subject = _circuit_input(model, qubits, encoding)
     from qcnn.circuits import drawing
     from qcnn.planning.plan import summarize_circuit
 
-    drawn = drawing.draw(subject.network.ansatz)
-    found = summarize_circuit(subject.network, subject.config.limits)
+    diagram = drawing.draw(subject.network.ansatz)
+    summary = summarize_circuit(subject.network, subject.config.limits)
     if image:
         drawing.check_ending(image)
     if target:
         _export(subject, target, int(openqasm), sample)
     if image:
-        drawing.save(drawn, image)
-    if form == "json":
-        click.echo(json.dumps(_as_json(subject, found), indent=2))
+        drawing.save(diagram, image)
+    if output_format == "json":
+        click.echo(json.dumps(_as_json(subject, summary), indent=2))
         return
-    click.echo(f"{model_display_name(subject.config.model)}: {drawn.title}\n\n{drawn.text}\n")
-    for line in _lines(subject, found):
+    click.echo(f"{model_display_name(subject.config.model)}: {diagram.title}\n\n{diagram.text}\n")
+    for line in _lines(subject, summary):
         click.echo(line)
     for path in filter(None, (image, target)):
-        click.echo(f"written: {path}")
+        click.echo(f"saved {path}")
 
 
 def _check_target(model: str, target: Path) -> None:
-    """Refuse to write over the file of a circuit or of a trained model that is read."""
+    """Raise ConfigError if the export would overwrite the input file."""
     folder = Path(model)
-    for read in (folder, folder / FILE, of_run(folder).exported / FILE):
-        # An address in a bucket is the name of no file here.
+    for source in (folder, folder / FILE, of_run(folder).exported / FILE):
+        # A bucket URI is not a local file.
         with contextlib.suppress(OSError):
-            if target.samefile(read):
-                raise ConfigError(f"export: must be another file than the one that is read. Given: {target}")
+            if target.samefile(source):
+                raise ConfigError(f"export: must differ from the input file. Given: {target}")
 
 
-def _subject(model: str, qubits: int | None, encoding: str | None) -> _CircuitInput:
+def _circuit_input(model: str, qubits: int | None, encoding: str | None) -> _CircuitInput:
     if not (is_embedded(model) or is_file(model)) and (parse_bucket_uri(model) or Path(model).is_dir()):
         if qubits is not None or encoding is not None:
-            raise ConfigError(f"circuit: a trained model has its own --qubits and --encoding. Given: {model}")
+            raise ConfigError(f"circuit: --qubits and --encoding must not be given for a trained model. Given: {model}")
         from qcnn.results.weights import load_trained
 
         with local_copy(model) as folder:
@@ -137,16 +137,16 @@ def _subject(model: str, qubits: int | None, encoding: str | None) -> _CircuitIn
     from qcnn.simulators.structure.gates import read_model
 
     text = embedded(model) if is_file(model) else model
-    words = {"model": text, **({"qubits": qubits} if qubits is not None else _own_qubits(text))}
-    config = from_mapping(words)
+    fields = {"model": text, **({"qubits": qubits} if qubits is not None else _qubits_of_file(text))}
+    config = from_mapping(fields)
     check_model(config)
     kind = cast("Kind", encoding or EXCITATION.kind)
     preparation = EXCITATION if kind == EXCITATION.kind else Preparation(kind, config.qubits)
     return _CircuitInput(config, read_model(config.model, config.qubits, preparation)[1], None)
 
 
-def _own_qubits(model: str) -> dict[str, int]:
-    """Return the qubits of a circuit that a text holds, none for another model."""
+def _qubits_of_file(model: str) -> dict[str, int]:
+    """Return the field `qubits` of an embedded circuit file, or no field for another model."""
     from qcnn.circuits.formats import cirq_json
     from qcnn.circuits.formats.embedded import embedded_content
 
@@ -154,7 +154,7 @@ def _own_qubits(model: str) -> dict[str, int]:
         content = embedded_content(model)
     except ValueError:
         return {}
-    return {"qubits": max(_LEAST_QUBITS, cirq_json.width(cirq_json.read(content, model_display_name(model))))}
+    return {"qubits": max(_MIN_QUBITS, cirq_json.width(cirq_json.read(content, model_display_name(model))))}
 
 
 def _export(subject: _CircuitInput, target: Path, version: int, sample: str | None) -> None:
@@ -166,19 +166,19 @@ def _export(subject: _CircuitInput, target: Path, version: int, sample: str | No
     if subject.values is not None:
         ansatz = export.bound(ansatz, subject.values)
     if sample is not None:
-        prepared = data_state(subject.network.preparation, ring, _numbers(sample))
-        ansatz = Ansatz(prepared + ansatz.circuit, ansatz.symbols, ansatz.readouts)
+        preparation = data_state(subject.network.preparation, ring, _numbers(sample))
+        ansatz = Ansatz(preparation + ansatz.circuit, ansatz.symbols, ansatz.readouts)
     export.write(ansatz, ring, target, version, _notes(subject, sample))
 
 
 def _notes(subject: _CircuitInput, sample: str | None) -> list[str]:
-    places = ", ".join(map(str, subject.network.readouts))
-    what = "its trained parameters are numbers" if subject.values is not None else "its parameters are inputs, in rad"
-    state = f"after the data state of sample {sample}" if sample else "to be applied after a data state"
+    qubits = ", ".join(map(str, subject.network.readouts))
+    trained = "trained parameters as numbers" if subject.values is not None else "parameters as inputs, in rad"
+    state = f"after the data state of sample {sample}" if sample else "to be applied to a data state"
     return [
         f"{model_display_name(subject.config.model)} of {subject.network.qubits} qubits, {state}; "
-        f"{what if subject.network.parameters else 'it has no parameters'}",
-        f"readouts are Z on qubits {places}, here measured at the end in this order",
+        f"{trained if subject.network.parameters else 'no parameters'}",
+        f"readouts: Z on qubits {qubits}, measured at the end in this order",
     ]
 
 
@@ -188,61 +188,61 @@ def _numbers(text: str) -> list[float]:
     except ValueError:
         numbers = [math.nan]
     if not all(map(math.isfinite, numbers)):
-        raise ConfigError(f"sample: must be finite numbers with commas between them. Given: {text}")
+        raise ConfigError(f"sample: must be finite numbers separated by commas. Given: {text}")
     return numbers
 
 
-def _lines(subject: _CircuitInput, found: CircuitSummary) -> list[str]:
-    total = sum(found.gates.values())
-    gates = ", ".join(f"{count} {kind}" for kind, count in found.gates.items())
+def _lines(subject: _CircuitInput, summary: CircuitSummary) -> list[str]:
+    total = sum(summary.gates.values())
+    gates = ", ".join(f"{count} {kind}" for kind, count in summary.gates.items())
     lines = [
         f"{total} gates: {gates or 'none'}",
-        f"depth {found.depth} as written; {found.fused_depth} as {found.blocks} blocks that simulators fuse",
-        f"parameters: {_listed(found.parameters)}",
-        f"readouts: qubits {_listed([str(readout) for readout in found.readouts])}",
+        f"depth {summary.depth}; fused depth {summary.fused_depth}, {summary.blocks} blocks",
+        f"parameters: {_abbreviate(summary.parameters)}",
+        f"readouts: qubits {_abbreviate([str(readout) for readout in summary.readouts])}",
     ]
-    if found.cones is None:
-        lines.append("light cones: wider than any memory holds")
+    if summary.cones is None:
+        lines.append("light cones: too wide for any memory")
     else:
-        lines.append(cones_line(len(found.readouts), found.cones))
-    lines += ["", simulators_table(found.estimates, found.chosen), ""]
-    if found.chosen:
-        lines.append(f"simulator {found.chosen.simulator}, the cheapest that is exact and fits in memory")
+        lines.append(cones_line(len(summary.readouts), summary.cones))
+    lines += ["", simulators_table(summary.estimates, summary.chosen), ""]
+    if summary.chosen:
+        lines.append(f"simulator {summary.chosen.simulator}, the cheapest that is exact and fits in memory")
     else:
-        lines.append(found.refusal)
+        lines.append(summary.refusal)
     return lines
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Return names with commas between them, of many the first and last."""
+def _abbreviate(names: Sequence[str]) -> str:
+    """Return names separated by commas, or the first five and the last of more than 12 names."""
     if len(names) > 12:
         return f"{', '.join(names[:5])}, ... {names[-1]} ({len(names)})"
     return ", ".join(names) or "none"
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
-    """Return what a step costs a simulator; null for what is more than any machine has."""
+    """Return the costs of a training step, or null values if they exceed the memory of any machine."""
     cost = estimate.cost
     numbers = {"flops": cost.operations, "traffic_bytes": cost.traffic, "memory_bytes": cost.memory}
     known = numbers if math.isfinite(cost.memory) else dict.fromkeys(numbers)
     return {**known, "fits": estimate.fits}
 
 
-def _as_json(subject: _CircuitInput, found: CircuitSummary) -> dict[str, Any]:
-    values = None if subject.values is None else dict(zip(found.parameters, subject.values.tolist(), strict=True))
-    simulators = {estimate.simulator: _estimate(estimate) for estimate in found.estimates}
+def _as_json(subject: _CircuitInput, summary: CircuitSummary) -> dict[str, Any]:
+    values = None if subject.values is None else dict(zip(summary.parameters, subject.values.tolist(), strict=True))
+    simulators = {estimate.simulator: _estimate(estimate) for estimate in summary.estimates}
     return {
         "model": model_display_name(subject.config.model),
-        "qubits": found.qubits,
-        "parameters": list(found.parameters),
+        "qubits": summary.qubits,
+        "parameters": list(summary.parameters),
         "values": values,
-        "readouts": list(found.readouts),
-        "gates": found.gates,
-        "depth": found.depth,
-        "blocks": found.blocks,
-        "fused_depth": found.fused_depth,
-        "cones": None if found.cones is None else [list(cone) for cone in found.cones],
+        "readouts": list(summary.readouts),
+        "gates": summary.gates,
+        "depth": summary.depth,
+        "blocks": summary.blocks,
+        "fused_depth": summary.fused_depth,
+        "cones": None if summary.cones is None else [list(cone) for cone in summary.cones],
         "simulators": simulators,
-        "simulator": found.chosen.simulator if found.chosen else None,
-        "refusal": found.refusal,
+        "simulator": summary.chosen.simulator if summary.chosen else None,
+        "refusal": summary.refusal,
     }

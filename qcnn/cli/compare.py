@@ -1,4 +1,4 @@
-"""qcnn compare: runs of an experiment of a target, and of this machine, side by side, as a table and a page."""
+"""qcnn compare: table and HTML page of local runs and the runs of a target's experiment."""
 
 from __future__ import annotations
 
@@ -25,75 +25,88 @@ from qcnn.targets.base import ComparedRun, ComparesRuns
 from qcnn.targets.local.target import find_runs, read_run
 
 _HELP = """
-Compare runs: parameters that differ, metrics, duration (seconds in CSV and JSON); all runs, newest last.
+Compare runs by differing fields, metrics and duration. With --experiment, include remote runs of {title}.
 
-With --experiment those of {title}, before the runs of this machine that are named or are in --runs.
+By default, all runs in --runs are compared, oldest first. With --experiment, local runs are included only if RUN or
+--runs is given. Durations are in seconds in CSV and JSON.
 """
 
 
 def compare_command(target: ComparesRuns) -> click.Command:
-    """Return the command of a target."""
+    """Return the compare command of a target."""
 
     @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
     @runs_option
-    @click.option("--experiment", metavar="NAME", help=f"Compare the runs of this experiment of {target.title}.")
+    @click.option("--experiment", metavar="NAME", help=f"Experiment of {target.title} whose runs are included.")
     @table_options
     @settings_options(target.connection, target.name, "connection")
     def compare(
         names: tuple[str, ...], runs: Path, experiment: str | None, table: TableOptions, connection: Any
     ) -> None:
-        found: list[ComparedRun] = []
+        compared: list[ComparedRun] = []
         if experiment:
-            found += target.experiment_runs(experiment, connection, on_stderr)
+            compared += target.experiment_runs(experiment, connection, on_stderr)
         is_named = click.get_current_context().get_parameter_source("runs") is click.core.ParameterSource.COMMANDLINE
         if not experiment or names or is_named:
-            found += [read_run(folder) for folder in find_runs(names, runs)]
-        show(found, table, experiment or runs)
+            compared += [read_run(folder) for folder in find_runs(names, runs)]
+        show(compared, table, experiment or runs)
 
     return click.command("compare", help=_HELP.format(title=target.title))(compare)
 
 
-# The cells of a row; None for a value that the run does not have (yet).
+# Cells of a row by column; None for a missing value.
 Row = dict[str, object]
 _DURATION = "duration"
 
 
 @dataclasses.dataclass(frozen=True)
 class TableOptions:
-    """How runs are shown: sorted by a column, in a form, and on a page of their curves."""
+    """Sort column, output format and HTML page of a comparison."""
 
     column: str | None
-    form: str
+    output_format: str
     page: Path | None
 
 
-# Gives a command --sort, --format and --html, and hands it `table`.
+# Adds --sort, --format and --html to a command, and passes it `table`.
 table_options = options_as(
     "table",
     TableOptions,
     click.option(
-        "--sort", "column", metavar="COLUMN", help="Column to sort by, blanks last.  [default: as given, or age]"
+        "--sort",
+        "column",
+        metavar="COLUMN",
+        help="Column to sort by, blanks last.  [default: order of the arguments, or age]",
     ),
     click.option(
         "--format",
-        "form",
+        "output_format",
         type=click.Choice(["text", "csv", "json"]),
         default="text",
         show_default=True,
-        help="Output.",
+        help="Output format. CSV and JSON are complete and unrounded.",
     ),
     click.option(
-        "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write the curves of all runs too."
+        "--html",
+        "page",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Also save the loss curves of all runs as an HTML page.",
     ),
 )
 
 
-def show(runs: Sequence[ComparedRun], table: TableOptions, place: object) -> None:
-    """Print a table of runs that were looked for in a place, and write the page of their curves if it is asked for.
+def show(runs: Sequence[ComparedRun], table: TableOptions, source: object) -> None:
+    """Print the table of runs, and write their HTML page if it is requested.
+
+    Args:
+        runs: Runs to compare.
+        table: Sort column, output format and HTML page.
+        source: Experiment or folder of the runs, for the message without runs.
 
     Raises:
-        ConfigError: there is no such column to sort by.
-        ArtifactError: the page cannot be written.
+        ConfigError: If the sort column does not exist.
+        ArtifactError: If the page cannot be written.
     """
     header, rows = tabulated(runs)
     if table.column:
@@ -102,12 +115,12 @@ def show(runs: Sequence[ComparedRun], table: TableOptions, place: object) -> Non
     if table.page:
         with new_file(table.page) as unfinished:
             unfinished.write_text(_page(runs, header, rows), encoding="utf-8")
-    if table.form == "json":
+    if table.output_format == "json":
         click.echo(json.dumps(rows, indent=2))
-    elif table.form == "csv":
+    elif table.output_format == "csv":
         click.echo(_csv(header, rows), nl=False)
     elif not rows:
-        click.echo(f"no runs in {place}")
+        click.echo(f"no runs in {source}")
     else:
         align = ["left", "left", *["right"] * (len(header) - 2)]
         click.echo(tabulate(_texts(header, rows), header, "simple", disable_numparse=True, colalign=align))
@@ -116,12 +129,12 @@ def show(runs: Sequence[ComparedRun], table: TableOptions, place: object) -> Non
 def tabulated(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
     """Return the names of the columns and a row for each run.
 
-    A metric with the name of an experiment's word gets a column of its own, `metrics.NAME`, if the two differ: epochs
-    of a training that stopped early.
+    A metric with the name of a field gets a separate column, `metrics.NAME`, if the two differ. An example is
+    `epochs` of a training run that stopped early.
     """
     known = [as_shown(run.parameters) for run in runs if run.parameters]
-    words = dict.fromkeys(name for parameters in known for name in parameters)
-    differing = [name for name in words if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
+    fields = dict.fromkeys(name for parameters in known for name in parameters)
+    differing = [name for name in fields if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
     metrics = dict.fromkeys(
         name
         for run in runs
@@ -143,7 +156,7 @@ def tabulated(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
 
 
 def _key(header: Sequence[str], rows: Sequence[Row], column: str) -> list[tuple[bool, float, str]]:
-    """Return what each row is sorted by: numbers by size, then text, then blanks."""
+    """Return the sort key of each row: numbers, then text, then blanks."""
     if column not in header:
         raise ConfigError(f"sort: must be one of {', '.join(header)}. Given: {column}")
     values = [row[column] for row in rows]
@@ -177,8 +190,8 @@ def _text(name: str, value: object) -> str:
 
 
 def _page(runs: Sequence[ComparedRun], header: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return the loss curves of all runs as one page, the table their legend."""
-    # The plotting library takes longer to start than everything else here.
+    """Return the HTML page with the loss curves of all runs and their table as legend."""
+    # Importing Matplotlib takes longer than the rest of the command.
     from qcnn.results import html, plots
 
     colors = plots.distinct_colors(len(runs))
@@ -186,10 +199,10 @@ def _page(runs: Sequence[ComparedRun], header: Sequence[str], rows: Sequence[Row
         "Training loss": [[epoch.train_loss for epoch in run.history] for run in runs],
         "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],
     }
-    drawn = [
+    figures = [
         html.ReportFigure(title, plots.loss_curves(losses, colors, title), "Mean squared error of every epoch.")
         for title, losses in curves.items()
     ]
     table = html.table(header, _texts(header, rows), colors)
-    parts = [html.heading("Loss"), html.columns(map(html.figure, drawn)), html.heading("Runs"), table]
+    parts = [html.heading("Loss"), html.columns(map(html.figure, figures)), html.heading("Runs"), table]
     return html.document("Runs compared", f"{len(runs)} runs", parts)

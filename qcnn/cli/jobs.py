@@ -1,4 +1,4 @@
-"""qcnn status, logs, delete and terminate: jobs of a target, looked at, followed, deleted and ended."""
+"""qcnn status, logs, delete and terminate: management of the jobs of a target."""
 
 from __future__ import annotations
 
@@ -11,31 +11,38 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.options.settings import Decorator, flags_of, form_option, settings_options, shown_only_option
+from qcnn.cli.options.settings import (
+    Decorator,
+    dry_run_option,
+    flags_of,
+    format_option,
+    settings_options,
+    yes_option,
+)
 from qcnn.cli.output import confirm, format_duration, show_table, stdout_to_stderr
 from qcnn.errors import ConfigError
 from qcnn.startup import terminated_as_interrupt
 from qcnn.targets.base import Deletable, JobStatus, PartStatus, ReadsJobs, Selection, Terminates
 
-_JOBS = ("job", "name", "state", "processes", "restarts", "age", "duration")
-_PARTS = ("part", "runs as", "state", "exit code", "duration", "reason")
-_FOUND = ("kind", "job", "name", "run", "state")
+_JOB_HEADER = ("job", "name", "state", "processes", "restarts", "age", "duration")
+_PART_HEADER = ("part", "runs as", "state", "exit code", "duration", "reason")
+_DELETABLE_HEADER = ("kind", "job", "name", "run", "state")
 
 
 def status_command(target: ReadsJobs) -> click.Command:
-    """Return qcnn status of a target."""
+    """Return the status command of a target."""
 
     @click.argument("name", required=False, metavar="[JOB]")
     @_experiment_option(target)
     @settings_options(target.connection, target.name, "connection")
-    @form_option
-    def status(name: str | None, experiment: str | None, connection: Any, form: str) -> None:
+    @format_option
+    def status(name: str | None, experiment: str | None, connection: Any, output_format: str) -> None:
         if name is not None:
             job = target.get_job(name, connection)
-            click.echo(json.dumps(dataclasses.asdict(job)) if form == "json" else _described(job))
+            click.echo(json.dumps(dataclasses.asdict(job)) if output_format == "json" else _details(job))
             return
         jobs = target.list_jobs(connection, experiment)
-        if form == "json":
+        if output_format == "json":
             click.echo(json.dumps([dataclasses.asdict(job) for job in jobs]))
         elif jobs:
             click.echo(_table(jobs))
@@ -44,24 +51,25 @@ def status_command(target: ReadsJobs) -> click.Command:
 
     return click.command(
         "status",
-        help=f"Print a table of the jobs that qcnn made in {target.title}, or one of them and its parts.\n\n"
-        "JOB is its name or id there, or the name that it was given. Restarts are counted as far back as is known.",
+        help=f"List the jobs that qcnn created in {target.title}, or show the processes or steps of JOB.\n\n"
+        "JOB is the name or ID of the job on the target, or the name given at submission. Restarts are counted from "
+        "the available status of the processes.",
     )(status)
 
 
 def logs_command(target: ReadsJobs) -> click.Command:
-    """Return qcnn logs of a target."""
+    """Return the logs command of a target."""
 
     @click.argument("name", metavar="JOB")
     @click.option(
         *("-f", "--follow"),
-        "is_followed",
+        "should_follow",
         is_flag=True,
-        help="Go on until the job has ended; fail if the job failed.",
+        help="Stream logs until the job ends. Fail if the job fails.",
     )
     @settings_options(target.connection, target.name, "connection")
-    def logs(name: str, is_followed: bool, connection: Any) -> None:
-        if is_followed:
+    def logs(name: str, should_follow: bool, connection: Any) -> None:
+        if should_follow:
             follow(target, name, connection)
             return
         for line in target.logs(name, connection, follow=False):
@@ -69,82 +77,107 @@ def logs_command(target: ReadsJobs) -> click.Command:
 
     return click.command(
         "logs",
-        help="Print what the processes of JOB have printed, in the order of time, each line with a process' or step's "
-        "name.",
+        help="Print the logs of JOB in chronological order, each line with the name of its process or step.",
     )(logs)
 
 
-def follow(target: ReadsJobs, job: str, connection: Any, form: str = "text", restarts: int | None = None) -> None:
-    """Show what a job prints until it has ended; Ctrl-C stops only the showing.
+def follow(
+    target: ReadsJobs, job: str, connection: Any, output_format: str = "text", restarts: int | None = None
+) -> None:
+    """Stream the logs of a job until it ends.
+
+    Ctrl-C stops the stream, but not the job.
+
+    Args:
+        target: Target of the job.
+        job: Name of the job on the target.
+        connection: Settings of the connection to the target.
+        output_format: With "json", the logs go to stderr.
+        restarts: Number of restarts after which the job is given up, or None for no limit.
 
     Raises:
-        StepError: it failed.
+        StepError: If the job fails.
     """
-    _watched(target, job, connection, form, lambda: target.follow(job, connection, click.echo, restarts))
+    _watch(target, job, connection, output_format, lambda: target.follow(job, connection, click.echo, restarts))
 
 
-def wait(target: ReadsJobs, job: str, connection: Any, form: str) -> None:
-    """Show the states of a job until it has ended; Ctrl-C stops only the showing.
+def wait(target: ReadsJobs, job: str, connection: Any, output_format: str) -> None:
+    """Print the state changes of a job until it ends.
+
+    Ctrl-C stops the output, but not the job.
+
+    Args:
+        target: Target of the job.
+        job: Name of the job on the target.
+        connection: Settings of the connection to the target.
+        output_format: With "json", the states go to stderr.
 
     Raises:
-        StepError: it failed.
+        StepError: If the job fails.
     """
-    _watched(target, job, connection, form, lambda: target.wait(job, connection, click.echo))
+    _watch(target, job, connection, output_format, lambda: target.wait(job, connection, click.echo))
 
 
-def _watched(target: ReadsJobs, job: str, connection: Any, form: str, watch: Callable[[], None]) -> None:
+def _watch(target: ReadsJobs, job: str, connection: Any, output_format: str, watch: Callable[[], None]) -> None:
     try:
-        with stdout_to_stderr(form), terminated_as_interrupt():
+        with stdout_to_stderr(output_format), terminated_as_interrupt():
             watch()
     except KeyboardInterrupt:
-        again = f"qcnn logs -f {job} --target {target.name}{flags_of(connection)}"
-        click.echo(f"\nnot followed any more; the training goes on. Again: {again}", err=True)
+        command = f"qcnn logs -f {job} --target {target.name}{flags_of(connection)}"
+        click.echo(f"\nstopped following; the job continues. Follow again: {command}", err=True)
         raise
 
 
 def delete_command(target: ReadsJobs) -> click.Command:
-    """Return qcnn delete of a target."""
+    """Return the delete command of a target."""
 
     @click.argument("names", nargs=-1, metavar="[JOB]...")
     @_selection_options(target)
     @settings_options(target.connection, target.name, "connection")
-    @form_option
-    @shown_only_option
-    @click.option("--yes", is_flag=True, help="Delete without asking.")
-    def delete(names: tuple[str, ...], connection: Any, form: str, dry_run: bool, yes: bool, **chosen: Any) -> None:
-        selection = Selection(names, **chosen)
+    @format_option
+    @dry_run_option
+    @yes_option
+    def delete(
+        names: tuple[str, ...], connection: Any, output_format: str, dry_run: bool, yes: bool, **selected: Any
+    ) -> None:
+        selection = Selection(names, **selected)
         _check_one_given(target, selection)
-        found = target.find(selection, connection)
-        show_table(form, _FOUND, _found_rows(found), f"nothing to delete in {target.place(connection)}")
-        if dry_run or not found:
+        objects = target.find(selection, connection)
+        show_table(
+            output_format,
+            _DELETABLE_HEADER,
+            _deletable_rows(objects),
+            f"nothing to delete in {target.place(connection)}",
+        )
+        if dry_run or not objects:
             return
-        confirm(len(found), yes)
+        confirm(len(objects), yes)
         if selection.orphans:
-            # What they belong to may have come back meanwhile.
-            still = {(each.kind, each.job) for each in target.find(selection, connection)}
-            found = [each for each in found if (each.kind, each.job) in still]
-        target.delete_found(found, connection)
-        click.echo("deleted", err=form == "json")
+            # An owner may have been created again since the objects were listed.
+            orphans = {(each.kind, each.job) for each in target.find(selection, connection)}
+            objects = [each for each in objects if (each.kind, each.job) in orphans]
+        target.delete_found(objects, connection)
+        click.echo("deleted", err=output_format == "json")
 
     return click.command(
         "delete",
-        help="Show jobs with all that belongs to them, and delete them; wait until they are gone.\n\n"
-        f"{target.delete_notes}",
+        help=f"List jobs and their dependent objects, delete them, and wait for the deletion.\n\n{target.delete_notes}",
     )(delete)
 
 
 def terminate_command(target: Terminates) -> click.Command:
-    """Return qcnn terminate of a target."""
+    """Return the terminate command of a target."""
 
     @click.argument("run")
     @click.option(
         "--timeout",
         type=click.FloatRange(0),
+        metavar="SECONDS",
         default=target.patience,
         show_default=True,
         help="Seconds to wait for the run to stop.",
     )
-    @shown_only_option
+    @dry_run_option
     @settings_options(target.connection, target.name, "connection")
     def terminate(run: str, timeout: float, dry_run: bool, connection: Any) -> None:
         if dry_run:
@@ -154,13 +187,13 @@ def terminate_command(target: Terminates) -> click.Command:
 
     return click.command(
         "terminate",
-        help=f"Terminate RUN, its id or name, of {target.title}, and wait for its end.\n\n"
-        "Its trainings are ended first, where they can be reached.",
+        help=f"Terminate RUN of {target.title} and its training jobs, and wait for it to stop.\n\n"
+        "RUN is an ID or a name. Training jobs are terminated first, if their API server is reachable.",
     )(terminate)
 
 
 def _table(jobs: Sequence[JobStatus]) -> str:
-    return tabulate([_row(job) for job in jobs], headers=_JOBS, disable_numparse=True)
+    return tabulate([_row(job) for job in jobs], headers=_JOB_HEADER, disable_numparse=True)
 
 
 def _row(job: JobStatus) -> tuple[str, ...]:
@@ -171,11 +204,11 @@ def _row(job: JobStatus) -> tuple[str, ...]:
     return (job.job, job.name, job.state, processes, restarts, format_duration(job.age), format_duration(job.duration))
 
 
-def _described(job: JobStatus) -> str:
-    """Return a job as it is told to people: its row, its parts, where it writes, and its page."""
+def _details(job: JobStatus) -> str:
+    """Return the row of a job, its message, parts, output locations and web page as text."""
     parts = [_part(part) for part in job.parts]
     outputs = tabulate(job.outputs.items(), tablefmt="plain", disable_numparse=True)
-    table = tabulate(parts, headers=_PARTS, disable_numparse=True) if parts else ""
+    table = tabulate(parts, headers=_PART_HEADER, disable_numparse=True) if parts else ""
     return "\n\n".join(filter(None, (_table([job]), job.message, table, outputs, job.page)))
 
 
@@ -184,28 +217,31 @@ def _part(part: PartStatus) -> tuple[str, ...]:
     return (part.name, part.resource, part.state, code, format_duration(part.duration), part.reason)
 
 
-def _found_rows(found: Sequence[Deletable]) -> list[tuple[str, ...]]:
-    return [(each.kind, each.job, each.name, each.run, each.state) for each in found]
+def _deletable_rows(objects: Sequence[Deletable]) -> list[tuple[str, ...]]:
+    return [(each.kind, each.job, each.name, each.run, each.state) for each in objects]
 
 
-_EXPERIMENT = click.option("--experiment", metavar="NAME", help="Runs of this experiment alone.")
-# By the fields of `Selection`.
+_EXPERIMENT = click.option("--experiment", metavar="NAME", help="List only the runs of this experiment.")
+# By field of `Selection`.
 _SELECTIONS: Mapping[str, tuple[str, Decorator]] = {
     "run": (
         "--run",
-        click.option("--run", metavar="NAME", help="Everything that belongs to the run of exactly this name."),
+        click.option("--run", metavar="NAME", help="Select all objects of the run with exactly this name."),
     ),
-    "experiment": ("--experiment", click.option("--experiment", metavar="NAME", help="All runs of this experiment.")),
+    "experiment": (
+        "--experiment",
+        click.option("--experiment", metavar="NAME", help="Select all runs of this experiment."),
+    ),
     "orphans": (
         "--orphans",
-        click.option("--orphans", is_flag=True, help="What nobody follows any more: its launcher or its run is gone."),
+        click.option("--orphans", is_flag=True, help="Select objects whose launcher or run no longer exists."),
     ),
-    "everything": ("--all", click.option("--all", "everything", is_flag=True, help="Everything that qcnn made there.")),
+    "everything": ("--all", click.option("--all", "everything", is_flag=True, help="Select all objects of qcnn.")),
 }
 
 
 def _experiment_option(target: ReadsJobs) -> Decorator:
-    """Return a decorator that gives a command --experiment where jobs have one; else it is handed None."""
+    """Return a decorator that adds --experiment to a command, or passes None if jobs have no experiment."""
     if target.has_experiments:
         return _EXPERIMENT
 
@@ -220,13 +256,13 @@ def _experiment_option(target: ReadsJobs) -> Decorator:
 
 
 def _selection_options(target: ReadsJobs) -> Decorator:
-    """Return a decorator that gives a command the flags by which a target knows what is to be deleted."""
+    """Return a decorator that adds the selection flags of a target to a command."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for name in reversed(target.selections):
             if name == "kind":
                 command = click.option(
-                    "--kind", type=click.Choice(target.kinds), help="Of --run only these: trainings, or predictions."
+                    "--kind", type=click.Choice(target.kinds), help="Restrict --run to objects of this kind."
                 )(command)
             else:
                 command = _SELECTIONS[name][1](command)
@@ -236,15 +272,15 @@ def _selection_options(target: ReadsJobs) -> Decorator:
 
 
 def _check_one_given(target: ReadsJobs, selection: Selection) -> None:
-    """Refuse all but exactly one of the ways to say what is to be deleted.
+    """Validate that exactly one selection is given.
 
     Raises:
-        ConfigError: there are none, or several.
+        ConfigError: If there is no selection, or more than one.
     """
     given = {"JOB": bool(selection.names)}
     for name in target.selections:
         if name in _SELECTIONS:
             given[_SELECTIONS[name][0]] = getattr(selection, name) not in (None, False)
     if sum(given.values()) != 1:
-        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
-        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+        selections = " ".join(name for name, is_given in given.items() if is_given) or "none"
+        raise ConfigError(f"delete: must have exactly one of {', '.join(given)}. Given: {selections}")

@@ -1,4 +1,4 @@
-"""Entry point of the qcnn command: every fault the user can act on is one line and a non-zero exit."""
+"""Entry point of the qcnn command: reports each expected error in one line, with a nonzero exit code."""
 
 import contextlib
 import importlib
@@ -10,44 +10,56 @@ import click
 from click.shell_completion import CompletionItem
 
 from qcnn.cli.options.renamed import with_current_flags
-from qcnn.cli.output import FAILED, INTERRUPTED, REFUSED, UNREAD
+from qcnn.cli.output import FAILED, INTERRUPTED, PIPE_CLOSED, REJECTED
 from qcnn.cli.target_choice import requested_target, target_command
 from qcnn.errors import QcnnError, single_line
 from qcnn.extras import missing
 from qcnn.startup import drop_output, open_standard_streams
 from qcnn.targets.errors import StepError
 
-# What a shell sets that asks how words go on.
+# Environment variable that a shell sets to request completion.
 _COMPLETION = "_QCNN_COMPLETE"
-# In the order in which they are shown. What no target has is the command of the module of its name.
-_COMMANDS = {
-    "run": "Run the whole pipeline on this machine.",
-    "study": "Search an experiment's words, and evaluate the best trial.",
-    "plan": "Print what an experiment will cost.",
-    "circuit": "Draw and count a circuit, and write it for other libraries.",
-    "compare": "Compare runs: parameters that differ, metrics, duration.",
-    "tensorboard": "Open TensorBoard on runs.",
-    "submit": "Submit an experiment to a cluster or a cloud, and leave it to it.",
-    "status": "Print a table of TFJobs, runs or jobs, or what one of them consists of.",
-    "logs": "Print what the workers of a TFJob, a run or a job have printed.",
-    "predict": "Predict with what was trained.",
-    "deploy": "Have an exported model answer requests in a cloud.",
-    "undeploy": "End what deploy has begun.",
-    "delete": "Delete TFJobs, runs or jobs with all that belongs to them.",
-    "schedule": "Run an experiment again and again in a backend.",
-    "terminate": "Terminate a run of a backend.",
+# Commands by section of the help, in the order of the help. A command that no target has is in the module of its name.
+_SECTIONS = {
+    "Experiment Commands": {
+        "run": "Run the pipeline on the local machine.",
+        "study": "Run a hyperparameter search.",
+        "plan": "Estimate the runtime, memory and cost of an experiment.",
+        "circuit": "Draw, analyze or export a circuit.",
+        "predict": "Predict samples with a trained model.",
+    },
+    "Cluster and Cloud Commands": {
+        "submit": "Submit an experiment to a cluster or cloud.",
+        "status": "List jobs and runs, or show one in detail.",
+        "logs": "Print the logs of a job or run.",
+        "terminate": "Terminate a pipeline run and its training jobs.",
+        "delete": "Delete jobs or runs and their dependent objects.",
+        "schedule": "Manage recurring runs.",
+    },
+    "Result Commands": {
+        "compare": "Compare the fields and metrics of runs.",
+        "tensorboard": "Open TensorBoard on runs.",
+    },
+    "Serving Commands": {
+        "deploy": "Deploy an exported model to an endpoint.",
+        "undeploy": "Undeploy all model versions and delete the endpoint.",
+    },
 }
+_COMMANDS = {name: text for commands in _SECTIONS.values() for name, text in commands.items()}
+_EPILOG = (
+    'Use "qcnn COMMAND --help" for a command, and "qcnn COMMAND --target TARGET --help" for the options of a target.'
+)
 
 
 class _LazyGroup(click.Group):
-    """Loads a command when it is asked for: the client of Kubernetes alone takes half a second."""
+    """Group that imports a command on first use: importing the Kubernetes client alone takes half a second."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Return the names of all commands."""
         return list(_COMMANDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Return a command, None if there is none of this name."""
+        """Return the command of a name, or None if it does not exist."""
         if name not in _COMMANDS:
             return None
         command: click.Command = target_command(name, _COMMANDS[name]) or getattr(
@@ -56,48 +68,56 @@ class _LazyGroup(click.Group):
         return command
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands that begin so, without loading any of them."""
-        # Their names are those of a group; its options are those of a command.
+        """Return the commands and options that start with a text, without importing any command."""
+        # click.Group would import every command; click.Command completes the options alone.
         options = click.Command.shell_complete(self, context, incomplete)
-        commands = [CompletionItem(name, help=does) for name, does in _COMMANDS.items() if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
         return [*commands, *options]
 
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands of each section, then the options."""
+        self.format_commands(context, formatter)
+        click.Command.format_options(self, context, formatter)
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what each command does without loading it."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        """Write the commands of each section without importing them."""
+        width = max(map(len, _COMMANDS))
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
 
 @click.group(
     cls=_LazyGroup,
+    epilog=_EPILOG,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 110,
-        # Words are also taken as they stand in a file.
+        # Flags also accept the spelling of fields in a file, with underscores.
         "token_normalize_func": lambda token: token.replace("_", "-"),
     },
 )
 @click.version_option(package_name="qcnn", message="%(package)s %(version)s")
 def qcnn() -> None:
-    """Train quantum convolutional networks, here or as a Kubeflow pipeline."""
+    """Train quantum convolutional networks locally, on Kubernetes, in Kubeflow Pipelines or on Vertex AI."""
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the qcnn command with the arguments of this process."""
     run(qcnn)
 
 
 def run(command: click.Command) -> None:
-    """Run a command with what was typed; whatever can be expected to go wrong ends it in one line."""
+    """Run a command with the arguments of this process, and exit with a one-line message on expected errors."""
     open_standard_streams()
     try:
         command.main(with_current_flags(sys.argv[1:]), standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
-        _stop(error.format_message(), REFUSED)
+        _stop(error.format_message(), REJECTED)
     except click.ClickException as error:
-        _stop(f"error: {single_line(error.format_message())}", REFUSED)
+        _stop(f"error: {single_line(error.format_message())}", REJECTED)
     except QcnnError as error:
-        _stop(f"error: {error}", REFUSED)
+        _stop(f"error: {error}", REJECTED)
     except StepError as error:
         _stop(f"error: {error}", error.code)
     except ModuleNotFoundError as error:
@@ -105,13 +125,13 @@ def run(command: click.Command) -> None:
         if message is None:
             raise
         if _COMPLETION in os.environ:
-            # It has no place for a line in the middle of what is typed.
-            sys.exit(REFUSED)
-        _stop(f"error: {message}", REFUSED)
+            # A message would appear in the middle of the command line that the shell completes.
+            sys.exit(REJECTED)
+        _stop(f"error: {message}", REJECTED)
     except (click.Abort, KeyboardInterrupt):
         _stop("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        _stop("error: nobody reads the output any more", UNREAD)
+        _stop("error: output pipe closed", PIPE_CLOSED)
     except OSError as error:
         _stop(
             f"error: {single_line(error.strerror or error)}. Given: {single_line(error.filename or 'the output')}",
@@ -119,12 +139,12 @@ def run(command: click.Command) -> None:
         )
 
 
-def _requester(words: Sequence[str]) -> tuple[str, str]:
-    """Return what was asked for by these words, as messages call it, and the extra that has what it needs."""
-    name = next((word for word in words if not word.startswith("-")), "")
-    target = requested_target(name, words)
+def _requester(arguments: Sequence[str]) -> tuple[str, str]:
+    """Return the name of the command in error messages, and the extra that installs its libraries."""
+    name = next((argument for argument in arguments if not argument.startswith("-")), "")
+    target = requested_target(name, arguments)
     if target is None:
-        # What no target has runs on this machine.
+        # Commands without targets run locally.
         return f"qcnn {name}", "run"
     given = f" --target {target.name}" if target.is_given else ""
     return f"qcnn {name}{given}", target.extra

@@ -1,4 +1,4 @@
-"""What commands print, ask and end with: tables, JSON, objects of Kubernetes, times, confirmations, exit codes."""
+"""Output of commands: tables, JSON, Kubernetes manifests, durations, prompts and exit codes."""
 
 import contextlib
 import json
@@ -16,56 +16,77 @@ from qcnn.jobs.pod_settings import PodSettings
 
 
 @contextlib.contextmanager
-def stdout_to_stderr(form: str) -> Iterator[None]:
-    """Have what is printed in this block on stdout stand on stderr, where JSON alone is to be on stdout."""
-    with contextlib.redirect_stdout(sys.stderr) if form == "json" else contextlib.nullcontext():
+def stdout_to_stderr(output_format: str) -> Iterator[None]:
+    """Context manager that redirects stdout to stderr if the output format is JSON."""
+    with contextlib.redirect_stdout(sys.stderr) if output_format == "json" else contextlib.nullcontext():
         yield
 
 
-def show(form: str, value: Any, text: str) -> None:
-    """Print a value as JSON, or the text that people are told instead."""
-    click.echo(json.dumps(value, indent=2) if form == "json" else text)
+def show(output_format: str, value: Any, text: str) -> None:
+    """Print a value as JSON, or its text.
+
+    Args:
+        output_format: "json", or another format for the text.
+        value: Value to print as JSON.
+        text: Text to print otherwise.
+    """
+    click.echo(json.dumps(value, indent=2) if output_format == "json" else text)
 
 
-def show_rows(form: str, rows: Mapping[str, Any]) -> None:
-    """Print names beside values, as JSON or for people."""
-    show(form, dict(rows), tabulate(rows.items(), tablefmt="plain", disable_numparse=True))
+def show_rows(output_format: str, rows: Mapping[str, Any]) -> None:
+    """Print names and values, as a JSON object or a two-column table."""
+    show(output_format, dict(rows), tabulate(rows.items(), tablefmt="plain", disable_numparse=True))
 
 
-def show_table(form: str, header: Sequence[str], rows: Sequence[Sequence[Any]], nothing: str) -> None:
-    """Print a table, as a list of objects or for people, who are told by `nothing` that it is empty."""
+def show_table(output_format: str, header: Sequence[str], rows: Sequence[Sequence[Any]], nothing: str) -> None:
+    """Print a table, as a JSON list of objects or as text.
+
+    Args:
+        output_format: "json", or another format for the text.
+        header: Names of the columns.
+        rows: Cells of each row.
+        nothing: Text to print for a table without rows.
+    """
     described = [dict(zip(header, row, strict=True)) for row in rows]
-    show(form, described, tabulate(rows, header, "simple", disable_numparse=True) if rows else nothing)
+    show(output_format, described, tabulate(rows, header, "simple", disable_numparse=True) if rows else nothing)
 
 
-# Text that readers of YAML 1.1 such as kubectl's take for a number or a boolean, and PyYAML does not: 1e3, y.
-_NOT_TEXT = re.compile(r"[-+.]*\d.*|[yYnN]", re.DOTALL)
+# Text that YAML 1.1 parsers such as kubectl's read as a number or a boolean, but PyYAML does not: 1e3, y.
+_AMBIGUOUS = re.compile(r"[-+.]*\d.*|[yYnN]", re.DOTALL)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text so that every reader of YAML takes it for text."""
+    """YAML dumper that quotes text which a parser could read as another type."""
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _NOT_TEXT.fullmatch(text) else None)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _AMBIGUOUS.fullmatch(text) else None)
 
 
 _Dumper.add_representer(str, _text)
-# Each object is written out, however often it is used.
+# Repeated objects are written in full, because kubectl users do not expect YAML anchors.
 _Dumper.ignore_aliases = lambda *_: True  # type: ignore[method-assign]
 
 
-def as_text(objects: Sequence[Mapping[str, Any]], form: Literal["yaml", "json"]) -> str:
-    """Return objects of Kubernetes as the documents of a YAML file, or as a List in JSON."""
-    if form == "json":
+def as_text(objects: Sequence[Mapping[str, Any]], output_format: Literal["yaml", "json"]) -> str:
+    """Return Kubernetes manifests as YAML documents, or as a List in JSON."""
+    if output_format == "json":
         return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2) + "\n"
     return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=float("inf"), explicit_start=True)
 
 
-def print_requests(requests: Sequence[Mapping[str, Any]], are: Literal["json", "yaml"], form: str) -> None:
-    """Print what would be sent: objects of Kubernetes for kubectl, a request as JSON."""
-    if are == "yaml":
-        click.echo(as_text(requests, "json" if form == "json" else "yaml"), nl=False)
+def print_requests(
+    requests: Sequence[Mapping[str, Any]], request_format: Literal["json", "yaml"], output_format: str
+) -> None:
+    """Print requests without sending them.
+
+    Args:
+        requests: Kubernetes manifests or JSON requests.
+        request_format: "yaml" for Kubernetes manifests.
+        output_format: "json" prints manifests as JSON instead of YAML.
+    """
+    if request_format == "yaml":
+        click.echo(as_text(requests, "json" if output_format == "json" else "yaml"), nl=False)
         return
     for request in requests:
         click.echo(json.dumps(request, indent=2))
@@ -75,7 +96,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def format_duration(seconds: float | None) -> str:
-    """Return a time in its two largest units, empty where it is not known."""
+    """Return a duration in its two largest units, or an empty text for None."""
     if seconds is None:
         return ""
     days, hours, minutes = int(seconds // _DAY), int(seconds % _DAY // _HOUR), int(seconds % _HOUR // _MINUTE)
@@ -88,25 +109,30 @@ def format_duration(seconds: float | None) -> str:
 
 
 def confirm(count: int, yes: bool) -> None:
-    """Ask whether to delete so many objects, unless that was answered with `yes` beforehand.
+    """Prompt before the deletion of `count` objects, unless `yes` is set.
 
     Raises:
-        ConfigError: there is no terminal to ask at.
+        ConfigError: If there is no terminal.
     """
     if yes:
         return
-    refusal = f"delete: asks whether to; without a terminal give --yes. Given: {count} objects to delete"
-    ask("delete these?", refusal)
+    message = f"delete: must be confirmed; without a terminal, pass --yes. Given: {count} objects to delete"
+    ask("Delete these objects?", message)
 
 
-def ask(question: str, refusal: str, *, err: bool = False) -> None:
-    """Ask at the terminal, on stderr if `err`, and end the command unless it is answered with yes.
+def ask(question: str, message: str, *, err: bool = False) -> None:
+    """Prompt on the terminal, and abort the command unless the answer is yes.
+
+    Args:
+        question: Text of the prompt.
+        message: Error message without a terminal.
+        err: Whether to prompt on stderr.
 
     Raises:
-        ConfigError: there is no terminal, which is the `refusal`.
+        ConfigError: If there is no terminal.
     """
     if not sys.stdin.isatty():
-        raise ConfigError(refusal)
+        raise ConfigError(message)
     click.confirm(question, abort=True, err=err)
 
 
@@ -116,25 +142,29 @@ def on_stderr(line: str) -> None:
 
 
 def warn_of_gpu_image(pod: PodSettings) -> None:
-    """Print on stderr which image can use the GPUs that a job requests; nothing if it requests none."""
+    """Print on stderr that the image must have CUDA libraries, if a job requests GPUs."""
     if pod.has_gpus:
         click.echo(
-            "pod.gpus: the image must have TensorFlow's CUDA libraries, and the image of the Dockerfile has none; a "
-            f"process that sees no GPU ends before it makes data. Given: image {pod.image}",
+            "pod.gpus: the image must contain TensorFlow's CUDA libraries, which the Dockerfile does not install; "
+            f"a process without a visible GPU fails at its start. Given: image {pod.image}",
             err=True,
         )
 
 
-# The exit codes of qcnn; where a command follows processes elsewhere it may also end with the code of one that failed.
-DONE, FAILED, REFUSED = 0, 1, 2
-# 128 + the signal: SIGINT; SIGPIPE, where nobody reads the output any more.
-INTERRUPTED, UNREAD = 130, 141
+# Exit codes of qcnn. A command that follows remote processes may also return the exit code of a failed process.
+DONE, FAILED, REJECTED = 0, 1, 2
+# 128 + the signal: SIGINT, and SIGPIPE for a closed output pipe.
+INTERRUPTED, PIPE_CLOSED = 130, 141
 
 
 class OutputLostError(KeyboardInterrupt):
-    """The output of a run can no longer be written, so the run has to end; `code` is the exit code of qcnn.
+    """Error that terminates a run whose output can no longer be written.
 
     It is a KeyboardInterrupt because it is raised inside logging, which swallows other exceptions.
+
+    Args:
+        message: Reason.
+        code: Exit code of qcnn.
     """
 
     def __init__(self, message: str, code: int) -> None:

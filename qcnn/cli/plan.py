@@ -1,4 +1,4 @@
-"""qcnn plan: what an experiment will cost, before it runs."""
+"""qcnn plan: estimate of the runtime, memory and cost of an experiment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tabulate import tabulate
 
 from qcnn.cli.options.cost import format_usd, read_prices
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, prepare_experiments
-from qcnn.cli.options.settings import form_option, settings_options
+from qcnn.cli.options.settings import format_option, settings_options
 from qcnn.cli.output import warn_of_gpu_image
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from qcnn.simulators.registry import Estimate
 
 _LOCAL = "local"
-_SECONDS = "seconds an epoch"
-_SIMULATORS = ("simulator", "flops a step", "traffic a step", "memory of states", _SECONDS, "")
-# Those of a simulator, of a step and of an epoch, as JSON names them.
+_SECONDS = "seconds per epoch"
+_SIMULATOR_HEADER = ("simulator", "flops per step", "traffic per step", "memory of states", _SECONDS, "")
+# JSON keys of the estimates of a simulator: the first two are per training step.
 _NUMBERS = ("flops", "traffic_bytes", "memory_bytes", "epoch_seconds")
-_WAYS = ("workers", "seconds an epoch", "training", "machines", "machine hours", "dollars", "on Spot", "")
+_SCALING_HEADER = ("workers", _SECONDS, "training", "machines", "machine hours", "USD", "USD on Spot", "")
 
 
 @dataclasses.dataclass(frozen=True)
 class _RemoteTarget:
-    """A training on a platform, of pods with these settings, at these prices."""
+    """Target with the settings of its pods, its prices and the estimates by number of workers."""
 
     target: str
     pod: PodSettings
     prices: Prices
-    ways: ScalingOptions
+    scaling: ScalingOptions
 
 
 @click.command()
@@ -55,94 +55,100 @@ class _RemoteTarget:
     type=click.Choice([_LOCAL, *targets_that(Submits)]),
     default=_LOCAL,
     show_default=True,
-    help="Where; all but local tell machines and money, by the number of workers.",
+    help="Execution target. Remote targets include machines and cost.",
 )
-@form_option
+@format_option
 @click.option(
     "--prices",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Machines and what they cost, as in qcnn/jobs/costs/prices.yaml.  [default: that file]",
+    help="Path to a price list (YAML).  [default: the price list of qcnn]",
 )
 @click.option(
     "--machine-type",
     metavar="NAME",
-    help="Machine of the prices to run on.  [default: the cheapest; with Vertex AI the smallest]",
+    help="Machine type to price.  [default: the cheapest; on Vertex AI the smallest]",
 )
 @settings_options(PodFields, "plan", "pod")
 @experiment_options
 def plan(
-    target: str, form: str, prices: Path | None, machine_type: str | None, pod: PodFields, words: ExperimentOptions
+    target: str,
+    output_format: str,
+    prices: Path | None,
+    machine_type: str | None,
+    pod: PodFields,
+    options: ExperimentOptions,
 ) -> None:
-    """Print what an experiment will cost: circuits, light cones, memory, seconds, machines and money, and why."""
-    (experiment,) = prepare_experiments([words.experiment()])
+    """Estimate circuits, light cones, memory, runtime, machines and cost."""
+    (experiment,) = prepare_experiments([options.experiment()])
     _check_target(target, prices, machine_type, pod)
     from qcnn.planning.plan import count, predict
 
-    # What is given is read before anything is measured.
-    settings, priced = pod.pod_with(image=IMAGE), read_prices(prices)
+    # Files are read before the benchmark, which takes seconds.
+    settings, price_list = pod.pod_with(image=IMAGE), read_prices(prices)
     warn_of_gpu_image(settings)
     platform = (
-        targets_that(Submits)[target].platform(settings, priced, machine_type or "") if target != _LOCAL else None
+        targets_that(Submits)[target].platform(settings, price_list, machine_type or "") if target != _LOCAL else None
     )
     counts = count(experiment)
-    kept = _machine()
-    predicted = predict(experiment, counts, kept.machine)
-    elsewhere = None
+    cached = _machine()
+    predicted = predict(experiment, counts, cached.machine)
+    remote = None
     if platform:
         from qcnn.components.cost_estimate import compare_worker_counts
 
-        found = compare_worker_counts(experiment, counts, platform, kept.machine, settings.spot)
-        elsewhere = _RemoteTarget(target, settings, priced, found)
-    if form == "json":
-        click.echo(json.dumps(_as_json(experiment, counts, predicted, kept, elsewhere), indent=2))
+        scaling = compare_worker_counts(experiment, counts, platform, cached.machine, settings.spot)
+        remote = _RemoteTarget(target, settings, price_list, scaling)
+    if output_format == "json":
+        click.echo(json.dumps(_as_json(experiment, counts, predicted, cached, remote), indent=2))
         return
-    for line in _lines(experiment, counts, predicted, kept, elsewhere):
+    for line in _lines(experiment, counts, predicted, cached, remote):
         click.echo(line)
 
 
 def _check_target(target: str, prices: Path | None, machine_type: str | None, pod: PodFields) -> None:
-    """Refuse what has no meaning on this machine."""
+    """Raise ConfigError if an option of remote targets is given for the local target."""
     has_pod = pod.has_pod_settings or None
-    given = {"--prices": prices, "--machine-type": machine_type, "--pod or a setting of pods": has_pod}
-    if target == _LOCAL and (words := [word for word, value in given.items() if value is not None]):
+    given = {"--prices": prices, "--machine-type": machine_type, "--pod and pod settings": has_pod}
+    if target == _LOCAL and (options := [option for option, value in given.items() if value is not None]):
         raise ConfigError(
-            f"plan: takes {words[0]} with --target {', '.join(targets_that(Submits))} alone. Given: --target {target}"
+            f"plan: {options[0]} must be given with --target {', '.join(targets_that(Submits))}. "
+            f"Given: --target {target}"
         )
 
 
 def _machine() -> CachedMachine:
-    """Return how fast this machine is, measured if nothing is kept of it."""
+    """Return the profile of the local machine from the cache, or benchmark the machine."""
     from qcnn.planning.machine_cache import load_or_measure
 
-    return load_or_measure(lambda: click.echo("measuring this machine, which takes some seconds", err=True))
+    return load_or_measure(lambda: click.echo("benchmarking this machine, which takes a few seconds", err=True))
 
 
 def _lines(
     experiment: ExperimentConfig,
     counts: Counts,
     predicted: Prediction,
-    kept: CachedMachine,
-    elsewhere: _RemoteTarget | None,
+    cached: CachedMachine,
+    remote: _RemoteTarget | None,
 ) -> list[str]:
     from qcnn.planning.training_estimate import strategy_does_not_pay
 
     lines = [
         _counts(counts),
         simulators_table(counts.estimates, counts.chosen, predicted.by_simulator),
-        _choice(counts, predicted, experiment, kept),
-        _whole(predicted, experiment),
+        _simulator(counts, predicted, experiment, cached),
+        _training(predicted, experiment),
         _memory(counts),
     ]
     if counts.trajectories:
         lines.append(
-            f"the evaluation then draws {counts.trajectories} trajectories of {experiment.qubits} qubits, which is not "
-            "counted here"
+            f"the evaluation also samples {counts.trajectories} trajectories of {experiment.qubits} qubits, which this "
+            "estimate does not include"
         )
-    if elsewhere:
-        return [*lines, *_elsewhere(elsewhere, experiment, counts, predicted)]
-    said = strategy_does_not_pay(experiment.strategy, predicted.chosen, predicted.by_workers[1])
-    return [*lines, _workers(predicted), *([said] if said else [])]
+    if remote:
+        return [*lines, *_remote_lines(remote, experiment, counts, predicted)]
+    hint = strategy_does_not_pay(experiment.strategy, predicted.chosen, predicted.by_workers[1])
+    return [*lines, _workers(predicted), *([hint] if hint else [])]
 
 
 def _counts(counts: Counts) -> str:
@@ -157,57 +163,69 @@ def _counts(counts: Counts) -> str:
 
 
 def cones_line(readouts: int, cones: Sequence[Sequence[int]]) -> str:
-    """Return how wide the light cones of every kind of readout are, as `Counts` has them."""
+    """Return the line about the light cones of the distinct readouts.
+
+    Args:
+        readouts: Number of readouts.
+        cones: Qubits of the independent parts of each distinct readout's light cone.
+    """
     widths = ", ".join(" + ".join(f"{qubits} qubits" for qubits in cone) for cone in dict.fromkeys(cones))
     return (
-        f"{readouts} readouts of {len(cones)} kinds; independent parts of their light cones, with what is traced out: "
-        f"{widths}"
+        f"{readouts} readouts, {len(cones)} of them distinct; independent parts of their light cones, including "
+        f"traced-out qubits: {widths}"
     )
 
 
 def simulators_table(
     estimates: Sequence[Estimate], chosen: Estimate | None, seconds: Mapping[str, float] | None = None
 ) -> str:
-    """Return what a step costs each simulator, and an epoch in seconds where these are known."""
+    """Return the table of the simulators' costs.
+
+    Args:
+        estimates: Cost of a training step with each simulator.
+        chosen: Estimate of the selected simulator, or None.
+        seconds: Seconds per epoch by simulator, or None if they are unknown.
+    """
     from qcnn.simulators.costs.cost import format_bytes
 
     rows = []
     for estimate in estimates:
         cost = estimate.cost
-        numbers, why_not = [""] * (len(_SIMULATORS) - 2), "cannot run this"
+        numbers, reason = [""] * (len(_SIMULATOR_HEADER) - 2), "unsupported"
         if math.isfinite(cost.memory):
             time = f"{seconds[estimate.simulator]:.3g}" if seconds else ""
             numbers = [f"{cost.operations:.2g}", format_bytes(cost.traffic), format_bytes(cost.memory), time]
-            why_not = "does not fit in simulator_memory_gib"
-        fits = "" if estimate.fits else why_not
-        row = [estimate.simulator, *numbers, "chosen" if estimate is chosen else fits]
-        rows.append([cell for cell, name in zip(row, _SIMULATORS, strict=True) if seconds or name != _SECONDS])
-    headers = [name for name in _SIMULATORS if seconds or name != _SECONDS]
+            reason = "exceeds simulator_memory_gib"
+        note = "" if estimate.fits else reason
+        row = [estimate.simulator, *numbers, "selected" if estimate is chosen else note]
+        rows.append([cell for cell, name in zip(row, _SIMULATOR_HEADER, strict=True) if seconds or name != _SECONDS])
+    headers = [name for name in _SIMULATOR_HEADER if seconds or name != _SECONDS]
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True)
 
 
-def _choice(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, kept: CachedMachine) -> str:
+def _simulator(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, cached: CachedMachine) -> str:
     from qcnn.planning.training_estimate import where_planned
 
-    why = "the cheapest that is exact and fits in memory" if experiment.simulator == "auto" else "as asked"
-    where = f"; delete {kept.path} to measure it again" if kept.path else ", and could not be kept"
-    busy = ", so it was busy with other work" if kept.was_busy else ""
+    reason = "the cheapest that is exact and fits in memory" if experiment.simulator == "auto" else "as requested"
+    cache = f"delete {cached.path} to repeat the benchmark" if cached.path else "the benchmark could not be cached"
+    busy = ", because other processes used the machine" if cached.was_busy else ""
     return (
-        f"\nsimulator {counts.chosen.simulator}, {why}: about {predicted.chosen:.3g} seconds an epoch "
-        f"{where_planned(experiment)}, which was measured on {kept.day} with a spread of {kept.spread:.0%}{busy}{where}"
+        f"\nsimulator {counts.chosen.simulator}, {reason}: about {predicted.chosen:.3g} seconds per epoch "
+        f"{where_planned(experiment)}, which was benchmarked on {cached.day} with a spread of "
+        f"{cached.spread:.0%}{busy}; {cache}"
     )
 
 
-def _whole(predicted: Prediction, experiment: ExperimentConfig) -> str:
+def _training(predicted: Prediction, experiment: ExperimentConfig) -> str:
     from qcnn.model.history import epochs_left
     from qcnn.planning.training_estimate import format_duration, where_planned
 
-    starts = experiment.options.num_initializations
-    tried = f", {starts} starts tried for a tenth of them each included" if starts > 1 else ""
+    initializations = experiment.options.num_initializations
+    included = f", including {initializations} initializations for a tenth of them each" if initializations > 1 else ""
     seconds = format_duration(predicted.chosen * epochs_left(experiment))
     return (
-        f"{experiment.epochs} epochs of batches of {experiment.batch_size}{tried}: about {seconds} once compiled, "
-        f"{where_planned(experiment)}"
+        f"{experiment.epochs} epochs with batches of {experiment.batch_size}{included}: about {seconds} after "
+        f"compilation, {where_planned(experiment)}"
     )
 
 
@@ -217,8 +235,8 @@ def _memory(counts: Counts) -> str:
 
     states = counts.chosen.cost.memory
     return (
-        f"a process takes about {format_bytes(process_bytes(states))} of memory: {format_bytes(states)} for states, "
-        f"{format_bytes(PROCESS_BYTES)} for TensorFlow, modules and compiled programs"
+        f"memory per process: about {format_bytes(process_bytes(states))}, of which {format_bytes(states)} for states, "
+        f"{format_bytes(PROCESS_BYTES)} for TensorFlow, modules and compiled functions"
     )
 
 
@@ -227,61 +245,61 @@ def _workers(predicted: Prediction) -> str:
 
     best = paying_workers(predicted.by_workers)
     times = ", ".join(f"{workers}: {seconds:.3g} s" for workers, seconds in predicted.by_workers.items())
-    advice = f"up to {best} workers pay" if best == max(predicted.by_workers) > 1 else more_do_not_pay(best)
-    return f"workers, each on a machine like this one, and seconds an epoch: {times}; {advice}"
+    advice = f"up to {best} workers reduce the time" if best == max(predicted.by_workers) > 1 else more_do_not_pay(best)
+    return f"seconds per epoch by number of workers, each on a machine like this one: {times}; {advice}"
 
 
-def _elsewhere(
-    elsewhere: _RemoteTarget, experiment: ExperimentConfig, counts: Counts, predicted: Prediction
+def _remote_lines(
+    remote: _RemoteTarget, experiment: ExperimentConfig, counts: Counts, predicted: Prediction
 ) -> list[str]:
     from qcnn.components.cost_estimate import local_is_sufficient, seconds_of_all
     from qcnn.planning.training_estimate import format_duration
 
-    ways, prices = elsewhere.ways, elsewhere.prices
+    scaling, prices = remote.scaling, remote.prices
     rows = [
         (
-            way.workers,
-            f"{way.epoch_seconds:.3g}",
-            format_duration(way.seconds),
-            f"{way.bill.machines} x {way.bill.machine}",
-            f"{way.bill.hours:.3g}",
-            *(format_usd(value) for value in (way.bill.dollars, way.bill.spot_dollars)),
-            ", ".join(_said_of(way, ways)),
+            option.workers,
+            f"{option.epoch_seconds:.3g}",
+            format_duration(option.seconds),
+            f"{option.bill.machines} x {option.bill.machine}",
+            f"{option.bill.hours:.3g}",
+            *(format_usd(value) for value in (option.bill.dollars, option.bill.spot_dollars)),
+            ", ".join(_notes(option, scaling)),
         )
-        for way in ways.compared
+        for option in scaling.compared
     ]
     lines = [
-        f"\n--target {elsewhere.target}, a process has {ways.cores:g} {'core' if ways.cores == 1 else 'cores'} "
-        f"and asks for {elsewhere.pod.memory} of memory; "
+        f"\n--target {remote.target}, each process with {scaling.cores:g} {'core' if scaling.cores == 1 else 'cores'} "
+        f"and a memory request of {remote.pod.memory}; "
         f"prices of {prices.region} on {prices.date}, without taxes and discounts",
-        tabulate(rows, headers=_WAYS, tablefmt="simple", disable_numparse=True),
+        tabulate(rows, headers=_SCALING_HEADER, tablefmt="simple", disable_numparse=True),
     ]
-    if elsewhere.pod.gpus:
-        lines.append("GPUs are charged, but how fast they are is not known: these are the seconds of the cores")
-    here = seconds_of_all(experiment, predicted.by_workers[1])
-    if local_is_sufficient(here, counts.by_workers[1].cost.memory, ways):
-        lines.append(f"this machine is enough: one process trains in about {format_duration(here)} here, for nothing")
+    if remote.pod.gpus:
+        lines.append("the cost includes GPUs, but their speed is unknown: the times are those of the CPU cores")
+    local = seconds_of_all(experiment, predicted.by_workers[1])
+    if local_is_sufficient(local, counts.by_workers[1].cost.memory, scaling):
+        lines.append(f"the local machine is sufficient: one process trains in about {format_duration(local)}")
     return lines
 
 
-def _said_of(way: ScalingOption, ways: ScalingOptions) -> list[str]:
-    said = {
-        "as asked": way is ways.asked,
-        "cheapest": way is ways.cheapest,
-        "fastest": way is ways.fastest,
-        "needs more memory": not way.fits,
+def _notes(option: ScalingOption, scaling: ScalingOptions) -> list[str]:
+    notes = {
+        "requested": option is scaling.asked,
+        "cheapest": option is scaling.cheapest,
+        "fastest": option is scaling.fastest,
+        "needs more memory": not option.fits,
     }
-    return [word for word, holds in said.items() if holds]
+    return [note for note, applies in notes.items() if applies]
 
 
 def _as_json(
     experiment: ExperimentConfig,
     counts: Counts,
     predicted: Prediction,
-    kept: CachedMachine,
-    elsewhere: _RemoteTarget | None,
+    cached: CachedMachine,
+    remote: _RemoteTarget | None,
 ) -> dict[str, Any]:
-    """Return all numbers of a plan; null for those that are more than any machine has."""
+    """Return all values of a plan, with null for numbers that exceed the memory of any machine."""
     from qcnn.model.history import epochs_left
     from qcnn.planning.plan import process_bytes
 
@@ -292,7 +310,7 @@ def _as_json(
         }
         for estimate in counts.estimates
     }
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "samples": counts.samples,
         "circuits": counts.circuits,
         "train_steps": counts.train_steps,
@@ -301,7 +319,7 @@ def _as_json(
         "cones": [list(cone) for cone in counts.cones],
         "simulators": simulators,
         "simulator": counts.chosen.simulator,
-        "machine": {"cores": kept.machine.cores, "measured": kept.day, "spread": kept.spread},
+        "machine": {"cores": cached.machine.cores, "measured": cached.day, "spread": cached.spread},
         "processes": sum(experiment.replicas.values()),
         "process_memory_bytes": process_bytes(counts.chosen.cost.memory),
         "trajectories": counts.trajectories,
@@ -309,17 +327,17 @@ def _as_json(
         "seconds": predicted.chosen * epochs_left(experiment),
         "epoch_seconds_by_workers": predicted.by_workers,
     }
-    if elsewhere:
-        ways, prices = elsewhere.ways, elsewhere.prices
-        found |= {
-            "target": elsewhere.target,
+    if remote:
+        scaling, prices = remote.scaling, remote.prices
+        values |= {
+            "target": remote.target,
             "prices": {"date": prices.date, "region": prices.region, "source": prices.source},
-            "asked": ways.asked.workers,
-            "cheapest": ways.cheapest.workers,
-            "fastest": ways.fastest.workers,
-            "ways": [dataclasses.asdict(way) for way in ways.compared],
+            "asked": scaling.asked.workers,
+            "cheapest": scaling.cheapest.workers,
+            "fastest": scaling.fastest.workers,
+            "ways": [dataclasses.asdict(option) for option in scaling.compared],
         }
-    return found
+    return values
 
 
 def _numbers(estimate: Estimate, predicted: Prediction) -> dict[str, float]:

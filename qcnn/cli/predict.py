@@ -1,4 +1,4 @@
-"""qcnn predict: predictions with what was trained, made where a target makes them."""
+"""qcnn predict: predictions of a trained model on a target."""
 
 from __future__ import annotations
 
@@ -11,54 +11,67 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from qcnn.cli.options.settings import OutputOptions, form_option, sending_options, settings_options
-from qcnn.cli.output import UNREAD, on_stderr, print_requests, show_rows, stdout_to_stderr
+from qcnn.cli.options.settings import OutputOptions, format_option, output_options, settings_options
+from qcnn.cli.output import PIPE_CLOSED, on_stderr, print_requests, show_rows, stdout_to_stderr
 from qcnn.startup import RETRYABLE
 from qcnn.targets.base import Predicts, SendsPredictions
 
 
 def predict_command(target: Predicts) -> click.Command:
-    """Return the command of a target."""
+    """Return the predict command of a target."""
 
-    def predict(settings: Any, form: str) -> None:
-        with _own_exit_code(), stdout_to_stderr(form):
-            found = target.predict(settings, click.echo, on_stderr, rows_progress)
-        if form == "json":
-            show_rows(form, found)
+    def predict(settings: Any, output_format: str) -> None:
+        with _without_retry_exit_code(), stdout_to_stderr(output_format):
+            summary = target.predict(settings, click.echo, on_stderr, rows_progress)
+        if output_format == "json":
+            show_rows(output_format, summary)
 
     options = settings_options(target.predict_settings, target.name)
     if not isinstance(target, SendsPredictions):
-        return click.command("predict", help=target.predict_help)(options(form_option(predict)))
+        return click.command("predict", help=target.predict_help)(options(format_option(predict)))
 
-    def sent(settings: Any, sending: OutputOptions) -> None:
-        if sending.dry_run:
-            print_requests(target.predict_requests(settings), target.requests_are, sending.form)
+    def predict_remotely(settings: Any, printing: OutputOptions) -> None:
+        if printing.dry_run:
+            print_requests(target.predict_requests(settings), target.requests_are, printing.output_format)
         else:
-            predict(settings, sending.form)
+            predict(settings, printing.output_format)
 
-    return click.command("predict", help=target.predict_help)(options(sending_options(target.requests_are)(sent)))
+    return click.command("predict", help=target.predict_help)(
+        options(output_options(target.requests_are)(predict_remotely))
+    )
 
 
 @contextlib.contextmanager
-def _own_exit_code() -> Iterator[None]:
-    """End as commands do where nobody reads their output; a process of a training would be tried again."""
+def _without_retry_exit_code() -> Iterator[None]:
+    """Context manager that replaces the exit code for a retry by that for a closed output pipe.
+
+    The libraries of training processes exit with the former, because a launcher would retry them.
+    """
     try:
         yield
     except SystemExit as error:
-        raise SystemExit(UNREAD if error.code == RETRYABLE else error.code) from None
+        raise SystemExit(PIPE_CLOSED if error.code == RETRYABLE else error.code) from None
 
 
 class _RowsPerSecond(ProgressColumn):
-    """Rows a second, of the last seconds."""
+    """Progress column with the current number of rows per second."""
 
     def render(self, task: Task) -> Text:
-        """Return nothing until some are done."""
+        """Return the speed of a task, or an empty text before it is known."""
         return Text(f"{task.speed:,.0f} rows/s" if task.speed else "")
 
 
 @contextlib.contextmanager
 def rows_progress(rows: int | None, console: Console | None = None) -> Iterator[Callable[[int], None]]:
-    """Yield what is told of more rows that are done, of so many; None where nobody knows how many there are."""
+    """Context manager that displays the progress of a prediction.
+
+    Args:
+        rows: Total number of rows, or None if it is unknown.
+        console: Console of the display. None: stderr.
+
+    Yields:
+        A function that advances the display by a number of rows.
+    """
     console = console or Console(stderr=True)
     columns = (TextColumn("{task.completed:,.0f} rows"), BarColumn(), _RowsPerSecond(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:

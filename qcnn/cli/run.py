@@ -1,4 +1,4 @@
-"""qcnn run: the pipeline on this machine."""
+"""qcnn run: the pipeline on the local machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from qcnn.cli.options.experiment import (
     ExperimentOptions,
     complete_run,
     experiment_options,
+    ignore_warning,
     prepare_experiments,
-    unwarned,
 )
-from qcnn.cli.options.settings import form_option, runs_option
+from qcnn.cli.options.settings import format_option, runs_option
 from qcnn.cli.output import show, stdout_to_stderr
-from qcnn.cli.shown_run import preload_tensorflow, shown_run, writable_folder
+from qcnn.cli.step_hooks import preload_tensorflow, step_hooks, writable_folder
 from qcnn.components.local_steps import apart, run_experiment
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ConfigError
@@ -39,9 +39,9 @@ _METRICS = {
     "fresh_mse": "fresh MSE",
     "accuracy": "sign accuracy",
     "r2": "test R2",
-    "epoch_seconds": "seconds an epoch",
+    "epoch_seconds": "seconds per epoch",
 }
-# Metrics that a repeated run must reproduce to the last bit.
+# Metrics that a repeated run must reproduce exactly.
 _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy", "r2")
 
 
@@ -51,69 +51,75 @@ _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy", "r2")
     "--resume",
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="Continue the training of this run.",
+    help="Resume RUN from its last checkpoint.",
     shell_complete=complete_run,
 )
 @click.option(
     "--repeat",
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="Run this run again and compare.",
+    help="Repeat RUN from its metadata and compare the results.",
     shell_complete=complete_run,
 )
-@form_option
+@format_option
 @experiment_options
-def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: ExperimentOptions) -> None:
-    """Run the whole pipeline on this machine: data, training, export, evaluation, TensorBoard."""
-    if sum(map(bool, (resume, repeat, words.given))) > 1:
-        given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + words.given
+def run(runs: Path, resume: Path | None, repeat: Path | None, output_format: str, options: ExperimentOptions) -> None:
+    """Run the pipeline locally: generate data, train, export, evaluate."""
+    if sum(map(bool, (resume, repeat, options.given))) > 1:
+        given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + options.given
         raise ConfigError(
-            f"run: --resume, --repeat and the experiment's words exclude each other. Given: {' '.join(given)}"
+            f"run: must have only one of --resume, --repeat and the fields of an experiment. Given: {' '.join(given)}"
         )
     if resume:
-        experiment = continued(resume)
+        experiment = resumed_experiment(resume)
     elif repeat:
-        # Read before anything runs: the metrics to compare with.
+        # Read before the run, so that a missing file is reported at once.
         before = read_metadata(repeat, "evaluate", "metrics")
         experiment = experiment_of(repeat, "export-weights", "model")
     else:
-        experiment = words.experiment()
-    (experiment,) = prepare_experiments([experiment], warn=unwarned)
-    with stdout_to_stderr(form):
+        experiment = options.experiment()
+    (experiment,) = prepare_experiments([experiment], warn=ignore_warning)
+    with stdout_to_stderr(output_format):
         folders = run_pipeline(experiment, runs)
     outputs, metrics = artifacts(folders), read_metrics(folders)
-    show(form, described(metrics, outputs), summary(metrics, outputs, str(folders.run)))
+    show(output_format, to_json(metrics, outputs), summary(metrics, outputs, str(folders.run)))
     if repeat:
-        click.echo(compare(before, metrics), err=form == "json")
+        click.echo(compare(before, metrics), err=output_format == "json")
 
 
 def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
-    """Run all steps of the pipeline here, those that need TensorFlow as processes; return what holds what they leave.
+    """Run all steps of the pipeline locally and return the folders of the run.
+
+    Steps that need TensorFlow run in child processes.
+
+    Args:
+        experiment: Experiment to run.
+        runs: Folder in which the folder of the run is created.
 
     Raises:
-        ArtifactError: the folder cannot be written.
-        StepError: a step failed; the log says why.
+        ArtifactError: If the folder cannot be written.
+        StepError: If a step fails; the log contains the reason.
     """
     check("run")
     folders = of_run(writable_folder(runs) / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}")
-    with preload_tensorflow(), shown_run(experiment.model_dump(), folders.run) as given:
-        run_experiment(experiment, folders, *given, call=apart, linked=True)
+    with preload_tensorflow(), step_hooks(experiment.model_dump(), folders.run) as hooks:
+        run_experiment(experiment, folders, *hooks, call=apart, linked=True)
     return folders
 
 
-def continued(run: Path) -> ExperimentConfig:
-    """Return the experiment of a run, to be continued from that run's checkpoints if it has any yet."""
+def resumed_experiment(run: Path) -> ExperimentConfig:
+    """Return the experiment of a run, set to resume from the checkpoints of the run if they exist."""
     from qcnn.model import checkpoints
 
     experiment, training = experiment_of(run), (run / "train" / "training").absolute()
     if not checkpoints.any_in(training / checkpoints.FOLDER):
-        click.echo(f"{run} was ended before its first checkpoint: training begins anew")
+        click.echo(f"{run} ended before its first checkpoint; training starts from scratch")
         return experiment
     return from_mapping(merge(experiment.model_dump(), {"continue_from": str(training)}))
 
 
 def artifacts(folders: RunFolders) -> dict[str, Path]:
-    """Return where the artifacts of a run are, by name."""
+    """Return the paths of a run's artifacts by name."""
     return {
         "dataset": folders.dataset,
         "training": folders.training,
@@ -128,36 +134,42 @@ def artifacts(folders: RunFolders) -> dict[str, Path]:
     }
 
 
-def described(metrics: Mapping[str, float], outputs: Mapping[str, Path]) -> dict[str, Any]:
-    """Return all metrics, and where the artifacts are, for other programs."""
+def to_json(metrics: Mapping[str, float], outputs: Mapping[str, Path]) -> dict[str, Any]:
+    """Return the metrics and the paths of the artifacts as JSON values."""
     return {"metrics": dict(metrics), "artifacts": {name: str(path) for name, path in outputs.items()}}
 
 
 def summary(metrics: Mapping[str, float], outputs: Mapping[str, Path], *logs: str) -> str:
-    """Return the table of metrics and artifacts; `logs` are the arguments of qcnn tensorboard for this run."""
+    """Return the table of metrics and artifacts.
+
+    Args:
+        metrics: Metrics by name; metrics without a title are omitted.
+        outputs: Paths of the artifacts by name.
+        *logs: Arguments of qcnn tensorboard that select the run.
+    """
     rows: list[tuple[str, str]] = [
         (title, f"{metrics[name]:.4f}") for name, title in _METRICS.items() if name in metrics
     ]
-    rows += [(name, _shown(str(path))) for name, path in outputs.items()]
-    program = _shown(str(Path(sys.executable).with_name("qcnn")))
-    rows.append(("look at it with", tensorboard_command(*map(_shown, logs), program=program)))
+    rows += [(name, _relative(str(path))) for name, path in outputs.items()]
+    program = _relative(str(Path(sys.executable).with_name("qcnn")))
+    rows.append(("view with", tensorboard_command(*map(_relative, logs), program=program)))
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 
 def compare(before: dict[str, float], after: dict[str, float]) -> str:
-    """Return a line that says that a repeated run gave the same numbers.
+    """Return a line that reports equal metrics of a run and its repetition.
 
     Raises:
-        StepError: it did not; one line with what differs.
+        StepError: If a metric differs.
     """
-    # A run of an older release may not have them all.
+    # A run of an earlier release may lack some of them.
     known = [name for name in _REPEATABLE if name in before]
     differing = [f"{name} {before[name]!r}, now {after[name]!r}" for name in known if before[name] != after[name]]
     if differing:
-        raise StepError(f"the repeated run gave other numbers. Given: {'; '.join(differing)}")
-    return f"the repeated run gave the same numbers: {', '.join(known)}"
+        raise StepError(f"the metrics of the repeated run differ. Given: {'; '.join(differing)}")
+    return f"the metrics of the repeated run are equal: {', '.join(known)}"
 
 
-def _shown(path: str) -> str:
-    """Return a path relative to where the user is, if it lies there."""
+def _relative(path: str) -> str:
+    """Return a path relative to the working directory if it is inside, or else unchanged."""
     return path.removeprefix(f"{Path.cwd()}/")

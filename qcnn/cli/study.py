@@ -1,4 +1,4 @@
-"""qcnn study --target local: one trial after the other."""
+"""qcnn study --target local: sequential trials on the local machine."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, prepare_experiments, unwarned
-from qcnn.cli.options.search import STUDY_HELP, SearchOptions, read_study, search_options
-from qcnn.cli.options.settings import form_option, runs_option
+from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, ignore_warning, prepare_experiments
+from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
+from qcnn.cli.options.settings import format_option, runs_option
 from qcnn.cli.output import show, stdout_to_stderr
-from qcnn.cli.run import described, summary
-from qcnn.cli.shown_run import preload_tensorflow, shown_run
+from qcnn.cli.run import summary, to_json
+from qcnn.cli.step_hooks import preload_tensorflow, step_hooks
 from qcnn.components.local_steps import SELECTED, Selected, apart, run_trial, select
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
@@ -27,53 +27,67 @@ from qcnn.studies.record import finished_trials, load_trials, read_table, save_t
 from qcnn.studies.trials import FailedTrial, save_failure
 from qcnn.targets.errors import StepError
 
+_HELP = f"""
+Run the trials of a hyperparameter search locally, one at a time, and evaluate the best.
+{STUDY_NOTES}"""
 
-@click.command(help=STUDY_HELP)
+
+@click.command(help=_HELP)
 @search_options
 @runs_option
-@click.option("--resume", type=click.Path(path_type=Path), metavar="STUDY", help="Train what is left of this study.")
-@form_option
+@click.option(
+    "--resume", type=click.Path(path_type=Path), metavar="STUDY", help="Resume STUDY, skipping finished trials."
+)
+@format_option
 @experiment_options
-def study(search: SearchOptions, runs: Path, resume: Path | None, form: str, words: ExperimentOptions) -> None:
-    """Run the study here, one trial after the other."""
-    if resume and (search.given or words.given):
-        given = " ".join(["--resume", *search.given, *words.given])
-        raise ConfigError(f"study: --resume takes the words of the study, and no others. Given: {given}")
-    # Before a folder is made.
+def study(
+    search: SearchOptions, runs: Path, resume: Path | None, output_format: str, options: ExperimentOptions
+) -> None:
+    """Run a study locally, or resume it."""
+    if resume and (search.given or options.given):
+        given = " ".join(["--resume", *search.given, *options.given])
+        raise ConfigError(f"study: must not have fields or a search space with --resume. Given: {given}")
+    # Checked before a folder is created.
     check("run")
-    with stdout_to_stderr(form):
-        folder, selected = resumed(resume) if resume else run_study(read_study(search, words).trials, runs)
+    with stdout_to_stderr(output_format):
+        folder, selected = resume_study(resume) if resume else run_study(read_study(search, options).trials, runs)
     outputs, metrics = artifacts(selected), read_metrics(selected.folders)
-    found = {"trials": read_table(selected.results), **described(metrics, outputs)}
-    show(form, found, summary(metrics, outputs, "--runs", str(folder)))
+    result = {"trials": read_table(selected.results), **to_json(metrics, outputs)}
+    show(output_format, result, summary(metrics, outputs, "--runs", str(folder)))
 
 
 def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, Selected]:
-    """Run each trial, then pick and evaluate the best; return the study's folder and what it leaves.
+    """Run the trials of a new study, and select and evaluate the best.
 
-    Every study makes a folder of its own under `runs`, with those of its trials in it. A trial that fails is a row of
-    its table.
+    The study creates a folder in `runs`, which contains the folders of its trials. A failed trial is a row of the table
+    of trials.
+
+    Returns:
+        The folder of the study, and the selected trial.
 
     Raises:
-        StepError: no trial succeeded, or the best one could not be evaluated; the log says why.
+        StepError: If no trial succeeds, or the best trial cannot be evaluated; the log contains the reason.
     """
-    trials = prepare_experiments(trials, warn=unwarned)
+    trials = prepare_experiments(trials, warn=ignore_warning)
     folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     save_trials(trials, folder)
     return folder, _train_and_select(trials, {}, folder)
 
 
-def resumed(folder: Path) -> tuple[Path, Selected]:
-    """Run what is left of a study that was ended, in its folder; return that and what it leaves.
+def resume_study(folder: Path) -> tuple[Path, Selected]:
+    """Run the unfinished trials of a study in its folder, and select and evaluate the best.
+
+    Returns:
+        The folder of the study, and the selected trial.
 
     Raises:
-        ArtifactError: it is no study, or one that has ended well.
-        StepError: as `run_study` does.
+        ArtifactError: If the folder is not a study, or the study has succeeded.
+        StepError: If no trial succeeds, or the best trial cannot be evaluated; the log contains the reason.
     """
     trials = load_trials(folder)
     if (folder / SELECTED / "metrics").exists():
-        raise ArtifactError(f"study: has ended well, nothing is left to do. Given: {folder}")
-    trials = prepare_experiments(trials, warn=unwarned)
+        raise ArtifactError(f"study: must be unfinished. Given: {folder}, which has succeeded")
+    trials = prepare_experiments(trials, warn=ignore_warning)
     shutil.rmtree(folder / SELECTED, ignore_errors=True)
     return folder, _train_and_select(trials, finished_trials(folder), folder)
 
@@ -81,38 +95,43 @@ def resumed(folder: Path) -> tuple[Path, Selected]:
 def _train_and_select(
     trials: Sequence[ExperimentConfig], finished: Mapping[ExperimentConfig, Path], folder: Path
 ) -> Selected:
-    """Train the trials of a study but for those that have `finished`, in these folders, and evaluate the best of all.
+    """Train the trials that are not finished, and evaluate the best of all trials.
 
-    Its workers live on from one trial to the next, with what they have compiled.
+    The worker processes are reused for all trials, because they keep their compiled functions.
+
+    Args:
+        trials: Trials of the study.
+        finished: Folders of the finished trials.
+        folder: Folder of the study.
     """
-    root, places = folder.absolute(), list[RunFolders]()
+    root, folders = folder.absolute(), list[RunFolders]()
     with preload_tensorflow(), terminated_as_interrupt():
-        with contextlib.closing(ProcessPool(lives_on=True)) as crew:
+        with contextlib.closing(ProcessPool(lives_on=True)) as pool:
             for number, trial in enumerate(trials):
                 click.echo(f"== trial {number}, {number + 1} of {len(trials)}")
                 if trial in finished:
-                    click.echo("has been trained before")
-                    places.append(of_trial(finished[trial].absolute()))
+                    click.echo("already trained")
+                    folders.append(of_trial(finished[trial].absolute()))
                     continue
-                place = of_trial(root / f"qcnn-trial-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}")
-                places.append(place)
+                current = of_trial(root / f"qcnn-trial-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}")
+                folders.append(current)
                 try:
-                    with shown_run(trial.model_dump(), place.run) as given:
-                        run_trial(trial, place, crew.run, *given)
+                    with step_hooks(trial.model_dump(), current.run) as hooks:
+                        run_trial(trial, current, pool.run, *hooks)
                 except StepError as error:
-                    # Training leaves why it failed; this was another step, or output that could not be written.
+                    # A failed training run records its error itself; this records the error of another step.
                     click.echo(f"error: {error}", err=True)
-                    save_failure(FailedTrial(trial, str(error)), place.training)
+                    save_failure(FailedTrial(trial, str(error)), current.training)
         click.echo(f"== {SELECTED}")
         try:
             with one_line_errors():
-                return select(root, places, call=apart)
+                return select(root, folders, call=apart)
         except SystemExit:
             raise StepError(f"step {SELECTED} failed, see the lines above. Given: {folder}") from None
 
 
 def artifacts(selected: Selected) -> dict[str, Path]:
-    """Return where the artifacts of a study are, by name."""
+    """Return the paths of a study's artifacts by name."""
     return {
         "results": selected.results,
         "table": selected.table,

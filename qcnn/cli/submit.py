@@ -1,4 +1,4 @@
-"""qcnn submit, and qcnn study of a target: sent to a cluster or a cloud; schedules are sent the same way."""
+"""qcnn submit and qcnn study of a target: submission of jobs, which schedules share."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 from qcnn.cli.jobs import follow, wait
 from qcnn.cli.options.cost import CostOptions, confirm_cost, cost_options
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
-from qcnn.cli.options.search import STUDY_HELP, SearchOptions, read_study, search_options
-from qcnn.cli.options.settings import OutputOptions, flags_of, options_as, sending_options, settings_options
+from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
+from qcnn.cli.options.settings import OutputOptions, flags_of, options_as, output_options, settings_options
 from qcnn.cli.output import print_requests, show_rows, warn_of_gpu_image
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
@@ -19,55 +19,55 @@ from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Schedu
 from qcnn.targets.errors import logs_to_stderr
 from qcnn.targets.settings import connection_of, described
 
-_OUTCOMES = {"created": "is created", "adopted": "runs already", "succeeded": "has already succeeded"}
+_OUTCOMES = {"created": "is created", "adopted": "already runs", "succeeded": "has already succeeded"}
 
 
-class Ending:
-    """Whether a job is waited for, and what is shown meanwhile.
+class WaitOptions:
+    """Whether to wait for a job, and whether to stream its logs.
 
     Raises:
-        ConfigError: both are asked for.
+        ConfigError: If both are requested.
     """
 
-    def __init__(self, *, is_waited: bool, is_followed: bool) -> None:
-        if is_waited and is_followed:
-            raise ConfigError("follow: shows lines where --wait shows states; takes one of them. Given: both")
-        self.is_waited, self.is_followed = is_waited, is_followed
+    def __init__(self, *, should_wait: bool, should_follow: bool) -> None:
+        if should_wait and should_follow:
+            raise ConfigError("follow: must be given without --wait. Given: both")
+        self.should_wait, self.should_follow = should_wait, should_follow
 
 
-# Gives a command --wait and --follow, and hands it `ending`.
-ending_options = options_as(
-    "ending",
-    lambda is_waited, is_followed: Ending(is_waited=is_waited, is_followed=is_followed),
+# Adds --wait and --follow to a command, and passes it `waiting`.
+wait_options = options_as(
+    "waiting",
+    lambda should_wait, should_follow: WaitOptions(should_wait=should_wait, should_follow=should_follow),
     click.option(
         "--wait",
-        "is_waited",
+        "should_wait",
         is_flag=True,
-        help="Show how its state changes until it has ended; fail where it fails.",
+        help="Wait for the job to end and print state changes. Fail if the job fails.",
     ),
     click.option(
         *("-f", "--follow"),
-        "is_followed",
+        "should_follow",
         is_flag=True,
-        help="Show what its processes print until it has ended; fail where it fails.",
+        help="Stream logs until the job ends. Fail if the job fails.",
     ),
 )
 
 
 def submit_command(target: Submits) -> click.Command:
-    """Return the command of a target."""
+    """Return the submit command of a target."""
 
-    @ending_options
-    @sending_options(target.requests_are)
+    @wait_options
+    @output_options(target.requests_are)
     @settings_options(target.settings, target.name)
     @cost_options
     @experiment_options
     def submit(
-        ending: Ending, sending: OutputOptions, settings: Any, cost: CostOptions, words: ExperimentOptions
+        waiting: WaitOptions, printing: OutputOptions, settings: Any, cost: CostOptions, options: ExperimentOptions
     ) -> None:
-        experiment = words.experiment()
+        experiment = options.experiment()
         prepared = target.prepare(experiment, settings)
-        send(target, prepared, settings, cost, [experiment], sending, ending)
+        send(target, prepared, settings, cost, [experiment], printing, waiting)
 
     return click.command("submit", help=f"Submit an experiment to {target.title}.\n\n{target.notes}")(submit)
 
@@ -78,91 +78,110 @@ def send(
     settings: Any,
     cost: CostOptions,
     trials: Sequence[ExperimentConfig],
-    sending: OutputOptions,
-    ending: Ending,
+    printing: OutputOptions,
+    waiting: WaitOptions,
 ) -> None:
-    """Submit a job, and print where it is; or print the requests that would do it, and ask nothing of a network.
+    """Submit a job and print its location, or print its requests with --dry-run.
 
-    What training its `trials` is estimated to cost is said before.
+    Args:
+        target: Target of the job.
+        prepared: Job to submit.
+        settings: Settings of the target.
+        cost: Options of the cost estimate, which is printed before submission.
+        trials: Experiments that the job trains.
+        printing: Output format, and whether to print the requests without sending them.
+        waiting: Whether to wait for the job.
 
     Raises:
-        ConfigError: the target refuses it, or it costs more than it may.
-        StepError: the job that was waited for failed.
+        ConfigError: If the target rejects the job, or the cost exceeds the limit.
+        StepError: If the job fails while this command waits for it.
     """
-    if sending.dry_run and (ending.is_waited or ending.is_followed):
-        flag = "--follow" if ending.is_followed else "--wait"
-        raise ConfigError(f"dry_run: creates nothing that could be followed. Given: --dry-run {flag}")
-    done = submitted(target, prepared, cost, trials, sending)
-    if done is None:
+    if printing.dry_run and (waiting.should_wait or waiting.should_follow):
+        flag = "--follow" if waiting.should_follow else "--wait"
+        raise ConfigError(f"dry_run: must be given without --wait and --follow. Given: --dry-run {flag}")
+    submitted = submit_prepared(target, prepared, cost, trials, printing)
+    if submitted is None:
         return
     connection = connection_of(target.connection, settings)
-    if sending.form == "text":
-        click.echo(f"{target.job_kind} {done.job} {_OUTCOMES[done.outcome]} in {target.place(connection)}")
-    rows = _rows(target, done, connection)
-    show_rows(sending.form, {"job": done.job, **rows} if sending.form == "json" else rows)
-    if done.outcome == "succeeded" or not isinstance(target, ReadsJobs):
+    if printing.output_format == "text":
+        click.echo(f"{target.job_kind} {submitted.job} {_OUTCOMES[submitted.outcome]} in {target.place(connection)}")
+    rows = _rows(target, submitted, connection)
+    show_rows(printing.output_format, {"job": submitted.job, **rows} if printing.output_format == "json" else rows)
+    if submitted.outcome == "succeeded" or not isinstance(target, ReadsJobs):
         return
-    if ending.is_followed:
+    if waiting.should_follow:
         restarts = trials[0].options.max_restarts if len(trials) == 1 else None
-        follow(target, done.job, connection, sending.form, restarts)
-    elif ending.is_waited:
-        wait(target, done.job, connection, sending.form)
+        follow(target, submitted.job, connection, printing.output_format, restarts)
+    elif waiting.should_wait:
+        wait(target, submitted.job, connection, printing.output_format)
 
 
-def submitted(
+def submit_prepared(
     target: Submits | Schedules,
     prepared: Prepared,
     cost: CostOptions,
     trials: Sequence[ExperimentConfig],
-    sending: OutputOptions,
+    printing: OutputOptions,
 ) -> Submitted | None:
-    """Return what submitting creates; None where the requests that would do it are printed instead.
+    """Submit a job after confirmation of its cost and return it, or print its requests with --dry-run.
+
+    Args:
+        target: Target of the job.
+        prepared: Job to submit.
+        cost: Options of the cost estimate.
+        trials: Experiments that the job trains.
+        printing: Output format, and whether to print the requests without sending them.
+
+    Returns:
+        The submitted job, or None with --dry-run.
 
     Raises:
-        ConfigError: the target refuses it, or it costs more than it may.
+        ConfigError: If the target rejects the job, or the cost exceeds the limit.
     """
     if prepared.pod:
         warn_of_gpu_image(prepared.pod)
-    if sending.dry_run:
-        print_requests(prepared.requests(), target.requests_are, sending.form)
+    if printing.dry_run:
+        print_requests(prepared.requests(), target.requests_are, printing.output_format)
         return None
     confirm_cost(cost, target.platform, prepared.pod, trials)
     with logs_to_stderr():
         return prepared.submit()
 
 
-def _rows(target: Submits, done: Submitted, connection: Any) -> Mapping[str, str]:
-    """Return where a job writes, and the page or the commands by which people look at it."""
-    rows = {**done.outputs, **({"look at it": done.page} if done.page else {}), **done.pages}
-    where = f" --target {target.name}{flags_of(connection)}"
+def _rows(target: Submits, submitted: Submitted, connection: Any) -> Mapping[str, str]:
+    """Return the output locations of a job, its web pages and its commands by JSON key."""
+    job = submitted.job
+    rows = {**submitted.outputs, **({"look at it": submitted.page} if submitted.page else {}), **submitted.pages}
+    flags = f" --target {target.name}{flags_of(connection)}"
     if isinstance(target, ReadsJobs):
-        if not done.page:
-            rows["look at it"] = f"qcnn status {done.job}{where}"
-        rows["follow it"] = f"qcnn logs -f {done.job}{where}"
+        if not submitted.page:
+            rows["look at it"] = f"qcnn status {job}{flags}"
+        rows["follow it"] = f"qcnn logs -f {job}{flags}"
         if isinstance(target, Predicts) and any(each.name == "job" for each in described(target.predict_settings)):
-            rows["predict"] = f"qcnn predict {done.job}{where}"
-        rows["delete it"] = f"qcnn delete {done.job}{where}"
+            rows["predict"] = f"qcnn predict {job}{flags}"
+        rows["delete it"] = f"qcnn delete {job}{flags}"
     return rows
 
 
 def study_command(target: RunsStudies) -> click.Command:
-    """Return the command of a target, which trains several trials at the same time."""
+    """Return the study command of a target."""
 
     @search_options
-    @ending_options
-    @sending_options(target.requests_are)
+    @wait_options
+    @output_options(target.requests_are)
     @settings_options(target.study_settings, target.name)
     @cost_options
     @experiment_options
     def study(
         search: SearchOptions,
-        ending: Ending,
-        sending: OutputOptions,
+        waiting: WaitOptions,
+        printing: OutputOptions,
         settings: Any,
         cost: CostOptions,
-        words: ExperimentOptions,
+        options: ExperimentOptions,
     ) -> None:
-        asked = read_study(search, words)
-        send(target, target.prepare_study(asked, settings), settings, cost, asked.trials, sending, ending)
+        plan = read_study(search, options)
+        send(target, target.prepare_study(plan, settings), settings, cost, plan.trials, printing, waiting)
 
-    return click.command("study", help=STUDY_HELP)(study)
+    help_text = f"Submit a hyperparameter search to {target.title} as one pipeline run.\n{STUDY_NOTES}"
+    return click.command("study", help=help_text)(study)

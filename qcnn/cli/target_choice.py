@@ -1,7 +1,7 @@
-"""Which command each target has, and the choice between targets by --target.
+"""Commands by target, and their selection by --target.
 
-A command is there for the targets that have the methods of a protocol of `qcnn.targets.base`. It is a function, which
-returns the command of a target, and is loaded when it is asked for.
+A target has a command if it implements a protocol of `qcnn.targets.base`. The command is created by a function of the
+target, which is imported on first use.
 """
 
 import copy
@@ -30,30 +30,33 @@ from qcnn.targets.base import (
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command that targets have: what a target must do for it, the function that makes it, and its usual target.
+    """A command that several targets have.
 
-    `here`: the function that makes that of this machine, where it is another one. Without a usual target --target must
-    be given.
+    Attributes:
+        protocol: Protocol that a target must implement.
+        factory: "module:function" that creates the command of a target.
+        default: Target if --target is not given. None: --target is required.
+        local: "module:command" for the local target, if the factory does not create it.
     """
 
-    needs: type[Target]
-    made_by: str
-    usual: str | None = None
-    here: str = ""
+    protocol: type[Target]
+    factory: str
+    default: str | None = None
+    local: str = ""
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The names of the targets that have it."""
-        known = targets_that(self.needs)
-        return tuple(name for name in TARGETS if name in known or (self.here and name == _LOCAL))
+        """Names of the targets that have the command."""
+        implementing = targets_that(self.protocol)
+        return tuple(name for name in TARGETS if name in implementing or (self.local and name == _LOCAL))
 
     def load(self, target: str) -> click.Command:
-        """Return the command of a target."""
-        if self.here and target == _LOCAL:
-            command: click.Command = _loaded(self.here)
+        """Import and return the command of a target."""
+        if self.local and target == _LOCAL:
+            command: click.Command = _import(self.local)
             return command
-        make: Callable[[Target], click.Command] = _loaded(self.made_by)
-        return make(target_that(self.needs, target))
+        create: Callable[[Target], click.Command] = _import(self.factory)
+        return create(target_that(self.protocol, target))
 
 
 _LOCAL = "local"
@@ -75,76 +78,75 @@ COMMANDS: Mapping[str, Command] = {
 
 @dataclasses.dataclass(frozen=True)
 class RequestedTarget:
-    """A target that a command line asks for, whether it names it, and the extra that brings its libraries."""
+    """Target of a command line, the extra that installs its libraries, and whether --target names it."""
 
     name: str
     extra: str
     is_given: bool
 
 
-def requested_target(name: str, words: Sequence[str]) -> RequestedTarget | None:
-    """Return the target that a command of this name is asked for by these words, None where it has none."""
+def requested_target(name: str, arguments: Sequence[str]) -> RequestedTarget | None:
+    """Return the target of a command line, or None if the command has no such target."""
     if name not in COMMANDS:
         return None
-    given = [word.partition("=")[2] for word in words if word.startswith("--target=")]
-    given += [value for word, value in itertools.pairwise(words) if word == "--target"]
-    having = COMMANDS[name].targets
-    chosen = given[-1] if given else having[0] if len(having) == 1 else COMMANDS[name].usual or ""
-    return RequestedTarget(chosen, target_that(Target, chosen).extra, bool(given)) if chosen in having else None
+    given = [argument.partition("=")[2] for argument in arguments if argument.startswith("--target=")]
+    given += [value for argument, value in itertools.pairwise(arguments) if argument == "--target"]
+    targets = COMMANDS[name].targets
+    target = given[-1] if given else targets[0] if len(targets) == 1 else COMMANDS[name].default or ""
+    return RequestedTarget(target, target_that(Target, target).extra, bool(given)) if target in targets else None
 
 
-def _loaded(line: str) -> Any:
-    module, _, name = line.partition(":")
+def _import(reference: str) -> Any:
+    module, _, name = reference.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def target_command(name: str, help_text: str) -> click.Command | None:
-    """Return the command of this name, with a choice of the targets that have one; None where none has."""
+    """Return the command of a name that --target selects, or None if no target has it."""
     return TargetChoice(name, help_text, COMMANDS[name]) if name in COMMANDS else None
 
 
 class TargetChoice(click.Command):
-    """A command that several targets have, each with options of its own: --target chooses between them."""
+    """Command with separate options for each target, which --target selects."""
 
     def __init__(self, name: str, help_text: str, command: Command) -> None:
         targets = list(command.targets)
         option = click.Option(
             ["--target"],
             type=click.Choice(targets),
-            default=command.usual,
+            default=command.default,
             show_default=True,
             expose_value=False,
-            help="Where; each has options of its own, which --target NAME --help shows.",
+            help="Execution target.",
         )
         metavar = f"--target [{'|'.join(targets)}] [OPTIONS]"
         super().__init__(name, params=[option], help=help_text, options_metavar=metavar)
-        self._option, self._targets, self._of_target = option, targets, command
+        self._option, self._targets, self._command = option, targets, command
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
-        """Return the context of the command of the target that is asked for."""
-        is_completed = bool(extra.get("resilient_parsing"))
-        target, rest = self._asked_for(args, parent, resilient_parsing=is_completed)
-        if target is None and is_completed:
-            # A shell asks how the words go on.
+        """Return the context of the command of the requested target."""
+        is_completion = bool(extra.get("resilient_parsing"))
+        target, rest = self._split_target(args, parent, resilient_parsing=is_completion)
+        if target is None and is_completion:
             return super().make_context(info_name, [], parent, **extra)
         if target is None:
-            # Help is given without a target; all other words belong to the command of a target.
+            # Only help works without a target: all other arguments belong to the command of a target.
             help_names = parent.help_option_names if parent else ["--help"]
-            help_asked = [word for word in args if word in help_names]
-            super().make_context(info_name, help_asked, parent, **extra)
-            raise click.UsageError(
-                f"{info_name}: --target must be given, one of {', '.join(self._targets)}. Given: none"
-            )
-        command = copy.copy(self._of_target.load(target))
+            help_arguments = [argument for argument in args if argument in help_names]
+            super().make_context(info_name, help_arguments, parent, **extra)
+            raise click.UsageError(f"{info_name}: --target must be one of {', '.join(self._targets)}. Given: none")
+        command = copy.copy(self._command.load(target))
         command.params = [self._option, *command.params]
-        # A group would take --target only before the name of its command.
-        own = rest if isinstance(command, click.Group) else args
-        return command.make_context(f"{info_name} --target {target}", own, parent, **extra)
+        # A group would accept --target only before the name of its command.
+        arguments = rest if isinstance(command, click.Group) else args
+        return command.make_context(f"{info_name} --target {target}", arguments, parent, **extra)
 
-    def _asked_for(self, args: list[str], parent: click.Context | None, **how: bool) -> tuple[str | None, list[str]]:
-        """Return the target that is asked for, and all other words."""
+    def _split_target(
+        self, args: list[str], parent: click.Context | None, **settings: bool
+    ) -> tuple[str | None, list[str]]:
+        """Return the requested target, and all other arguments."""
         option = copy.copy(self._option)
         option.expose_value = True
         only_target = click.Command(
@@ -153,5 +155,5 @@ class TargetChoice(click.Command):
             add_help_option=False,
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
-        with only_target.make_context(self.name, list(args), parent, **how) as context:
+        with only_target.make_context(self.name, list(args), parent, **settings) as context:
             return context.params["target"], context.args

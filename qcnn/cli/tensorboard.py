@@ -1,4 +1,4 @@
-"""qcnn tensorboard: runs of a target, and of this machine, in TensorBoard, here or on a cluster."""
+"""qcnn tensorboard: TensorBoard for local and remote runs, on the local machine or on a cluster."""
 
 import contextlib
 import dataclasses
@@ -27,18 +27,25 @@ from qcnn.targets.artifacts import LogSource, deduplicate, local_run_logs, resol
 from qcnn.targets.base import FindsLogs, HostsTensorBoard
 from qcnn.targets.errors import StepError
 
-# Events, and what plugins keep beside them.
-_READ = re.compile(r"tfevents[^/]*$|(^|/)plugins/")
+# Event files, and files of plugins.
+_TENSORBOARD_FILE = re.compile(r"tfevents[^/]*$|(^|/)plugins/")
 _NAME = "tensorboard"
-_ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
+_URL = re.compile(r"TensorBoard \S+ at (http\S+)")
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorBoardDeployment:
-    """Whether a TensorBoard of this name is to be brought to the cluster, or taken away, and who reaches it.
+    """Options of a TensorBoard on a cluster.
+
+    Attributes:
+        deploy: Whether to deploy it.
+        undeploy: Whether to delete it.
+        name: Name on the cluster, or None for the default name.
+        public: Whether to expose it with a LoadBalancer.
+        dry_run: Whether to print the changes without applying them.
 
     Raises:
-        ConfigError: both are asked for, or other words without either.
+        ConfigError: If both changes are requested, or an option requires one of them.
     """
 
     deploy: bool = False
@@ -49,54 +56,55 @@ class TensorBoardDeployment:
 
     def __post_init__(self) -> None:
         if self.deploy and self.undeploy:
-            raise ConfigError("tensorboard: takes one of --deploy, --undeploy. Given: both")
+            raise ConfigError("tensorboard: must have only one of --deploy and --undeploy. Given: both")
         if self.name is not None and not (self.deploy or self.undeploy):
-            raise ConfigError(f"name: needs --deploy or --undeploy. Given: {self.name}")
+            raise ConfigError(f"name: requires --deploy or --undeploy. Given: {self.name}")
         if self.name is not None:
             check_name(self.name)
         if self.public and not self.deploy:
-            raise ConfigError("public: needs --deploy. Given: --public")
+            raise ConfigError("public: requires --deploy. Given: --public")
         if self.dry_run and not (self.deploy or self.undeploy):
-            raise ConfigError("dry_run: needs --deploy or --undeploy. Given: --dry-run")
+            raise ConfigError("dry_run: requires --deploy or --undeploy. Given: --dry-run")
 
 
-# Gives a command --deploy, --undeploy and what belongs to them, and hands it `board`.
+# Adds --deploy, --undeploy and their options to a command, and passes it `board`.
 _board_options = options_as(
     "board",
     lambda deploy, undeploy, board_name, public, dry_run: TensorBoardDeployment(
         deploy, undeploy, board_name, public, dry_run
     ),
     click.option(
-        "--deploy", is_flag=True, help="Let it run on the cluster instead, with --image: a Deployment and a Service."
+        "--deploy", is_flag=True, help="Run TensorBoard on the cluster with --image, as a Deployment and a Service."
     ),
-    click.option("--undeploy", is_flag=True, help="Delete the one that runs there."),
-    click.option("--name", "board_name", metavar="NAME", help=f"Its name there.  [default: {_NAME}]"),
-    click.option("--public", is_flag=True, help="Let it be reached from everywhere (a LoadBalancer), by everybody."),
+    click.option("--undeploy", is_flag=True, help="Delete TensorBoard from the cluster."),
     click.option(
-        "--dry-run", is_flag=True, help="Print what --deploy would create, for kubectl apply -f -, and send nothing."
+        "--name", "board_name", metavar="NAME", help=f"Name of TensorBoard on the cluster.  [default: {_NAME}]"
     ),
+    click.option("--public", is_flag=True, help="Expose TensorBoard publicly with a LoadBalancer. No authentication."),
+    click.option("--dry-run", is_flag=True, help="Print the manifests for kubectl apply -f - without creating them."),
 )
 
 
 def tensorboard_command(target: FindsLogs) -> click.Command:
-    """Return the command of a target."""
+    """Return the tensorboard command of a target."""
 
-    @click.argument("chosen", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
+    @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
     @runs_option
-    @click.option("--experiment", metavar="NAME", help=f"RUNs are those of this experiment of {target.title}.")
+    @click.option("--experiment", metavar="NAME", help=f"Experiment of {target.title} that contains RUNs.")
     @click.option(
         "--port",
         type=click.IntRange(0, 65535),
-        help="Port to listen on; 0 takes any. [default: the first free from 6006]",
+        metavar="PORT",
+        help="Port to listen on. 0: any free port.  [default: the first free port from 6006]",
     )
     @click.option(
         "--bind-address", default="localhost", show_default=True, metavar="HOST", help="Host name or IP to listen on."
     )
-    @click.option("--wait", is_flag=True, help="Open it even if nothing is logged yet in a bucket.")
+    @click.option("--wait", is_flag=True, help="Open TensorBoard even if a bucket does not contain logs yet.")
     @settings_options(target.logs_settings, target.name)
     @(_board_options if isinstance(target, HostsTensorBoard) else _without_board)
     def tensorboard(
-        chosen: tuple[str, ...],
+        names: tuple[str, ...],
         runs: Path,
         experiment: str | None,
         port: int | None,
@@ -106,22 +114,22 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
         board: TensorBoardDeployment,
     ) -> None:
         def find() -> list[LogSource]:
-            here, ids = ([], []) if experiment else _sorted(chosen, runs, target.is_job_id)
-            names = chosen if experiment else ()
-            there = target.find_logs(ids, experiment, names, settings, in_a_pod=board.deploy)
-            return deduplicate([*here, *there] or local_run_logs(runs))
+            local, ids = ([], []) if experiment else _resolve(names, runs, target.is_job_id)
+            run_names = names if experiment else ()
+            remote = target.find_logs(ids, experiment, run_names, settings, in_a_pod=board.deploy)
+            return deduplicate([*local, *remote] or local_run_logs(runs))
 
-        if isinstance(target, HostsTensorBoard) and _on_the_cluster(target, find, settings, board):
+        if isinstance(target, HostsTensorBoard) and _change_deployment(target, find, settings, board):
             return
         check_library("tensorboard")
-        found = find()
+        sources = find()
         if port:
             _check_free(bind_address, port)
         with contextlib.ExitStack() as stack:
-            # One folder, named as the runs are: hparams compares only what lies under one --logdir.
+            # All runs are linked into one folder, because the hparams plugin compares only runs below one --logdir.
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-tensorboard-")))
-            for logs in found:
-                stack.enter_context(_shown(logs, folder, wait=wait))
+            for logs in sources:
+                stack.enter_context(_linked(logs, folder, wait=wait))
             _serve(
                 ["--logdir", str(folder), "--host", bind_address, *(["--port", str(port)] if port is not None else [])]
             )
@@ -130,7 +138,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
 
 
 def _without_board(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Hand a command a `board` that is not asked for."""
+    """Pass a command a `board` without a change."""
 
     @functools.wraps(command)
     def called(**values: Any) -> Any:
@@ -139,108 +147,128 @@ def _without_board(command: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _on_the_cluster(
+def _change_deployment(
     target: HostsTensorBoard, find: Callable[[], list[LogSource]], settings: Any, board: TensorBoardDeployment
 ) -> bool:
-    """Deploy a TensorBoard or take it away, where that is asked for; return whether it was."""
+    """Deploy or delete a TensorBoard if it is requested.
+
+    Args:
+        target: Target of the TensorBoard.
+        find: Returns the logs to display.
+        settings: Settings of the target.
+        board: Requested change.
+
+    Returns:
+        Whether a change was requested.
+    """
     name = board.name or _NAME
     if settings.has_pod_settings and not board.deploy:
-        raise ConfigError("tensorboard: takes settings of a pod with --deploy alone. Given: --pod or one of its words")
+        raise ConfigError("tensorboard: --deploy must be given with pod settings. Given: --pod or one of its settings")
     if board.undeploy and board.dry_run:
         click.echo(f"TensorBoard {name} would be deleted")
     elif board.undeploy:
         click.echo(f"TensorBoard {name} is deleted from namespace {target.delete_board(name, settings)}")
     elif board.deploy:
-        # What is wrong in the settings is said before anything is looked for.
+        # Validates the settings before the search for logs, which sends requests.
         target.board_requests(name, (), settings, public=board.public)
         addresses = [logs.address for logs in find()]
         if board.public:
-            click.echo("warning: everybody who finds its address can look at these logs", err=True)
+            click.echo("warning: --public has no authentication, so anyone with the URL can read the logs", err=True)
         if board.dry_run:
             manifests = target.board_requests(name, addresses, settings, public=board.public)
             click.echo(as_text(manifests, "yaml"), nl=False)
             return True
         rows = dict(target.deploy_board(name, addresses, settings, public=board.public))
-        click.echo(f"TensorBoard {name} answers in namespace {rows.pop('namespace')}")
+        click.echo(f"TensorBoard {name} runs in namespace {rows.pop('namespace')}")
         show_rows("text", rows)
     return board.deploy or board.undeploy
 
 
 _HELP = """
-Open TensorBoard on RUNs, by default on all of the folder of runs.
+Open TensorBoard on RUNs. By default, all runs in --runs.
 
-A RUN is a folder, its name in the folder of runs, an address in a bucket, or the id of a job of {title}; with
---experiment an id or a name, by default all of the experiment. What they log while it is open is shown, until Ctrl-C.
-Runs that begin later are seen when it is opened again, those below an address in a bucket at once.
+RUN is a folder, its name in --runs, a bucket URI, or the ID of a job of {title}. With --experiment, RUN is an ID or a
+name in the experiment, by default all of its runs. TensorBoard displays new log data until Ctrl-C. It displays runs
+that start later only after a restart, except runs below a bucket URI.
 """
 
 
-def _sorted(chosen: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> tuple[list[LogSource], list[str]]:
-    """Return the logs that are here or in a bucket, and the ids of other runs.
+def _resolve(names: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> tuple[list[LogSource], list[str]]:
+    """Return the logs of local folders and bucket URIs, and the remaining job IDs.
+
+    Args:
+        names: Values of RUN.
+        runs: Folder of local runs.
+        is_id: Returns whether a text can be a job ID of the target.
 
     Raises:
-        ArtifactError: a text is neither.
+        ArtifactError: If a text is none of these.
     """
-    here: list[LogSource] = []
+    local: list[LogSource] = []
     ids: list[str] = []
-    for name in chosen:
+    for name in names:
         if logs := resolve_logs(name, runs):
-            here.append(logs)
+            local.append(logs)
         elif is_id(name):
             ids.append(name)
         else:
             raise ArtifactError(
-                f"run: must be a folder with logs, the name of one in {runs}, an address in a bucket, or the id of a "
-                f"backend's run. Given: {name}"
+                f"run: must be a folder with logs, the name of a folder in {runs}, a bucket URI or the ID of a remote "
+                f"run. Given: {name}"
             )
-    return here, ids
+    return local, ids
 
 
 @contextlib.contextmanager
-def _shown(logs: LogSource, folder: Path, *, wait: bool) -> Iterator[None]:
-    """Make logs appear in a folder, and keep them up to date until the block ends.
+def _linked(logs: LogSource, folder: Path, *, wait: bool) -> Iterator[None]:
+    """Context manager that links logs into a folder, or downloads them from a bucket and updates them.
+
+    Args:
+        logs: Logs of a run.
+        folder: Folder that TensorBoard reads.
+        wait: Whether the bucket may contain no logs yet.
 
     Raises:
-        ArtifactError: nothing is at their address, and that is not waited for.
+        ArtifactError: If the bucket contains no logs and `wait` is not set.
     """
-    place = parse_bucket_uri(logs.address)
-    if place is None:
+    uri = parse_bucket_uri(logs.address)
+    if uri is None:
         (folder / logs.name).symlink_to(Path(logs.address).absolute())
         yield
         return
-    click.echo(f"reading {place}", err=True)
-    store = open_store(place)
-    with contextlib.closing(FolderDownloader(store, folder, _Names(logs))) as follower:
-        follower.update()
+    click.echo(f"reading {uri}", err=True)
+    store = open_store(uri)
+    with contextlib.closing(FolderDownloader(store, folder, _LocalNames(logs))) as downloader:
+        downloader.update()
         if not (wait or logs.of_run or (folder / logs.name).exists()):
-            raise ArtifactError(f"logs: nothing is there. Given: {place}")
-        follower.start()
+            raise ArtifactError(f"logs: must exist, unless --wait is given. Given: {uri}")
+        downloader.start()
         yield
 
 
-class _Names:
-    """Names the files of logs in a bucket as they are shown; all trainings of a run but the first get a number."""
+class _LocalNames:
+    """Mapping of log files in a bucket to local names, with numbers for further training runs of a run."""
 
     def __init__(self, logs: LogSource) -> None:
         self._logs = logs
         self._numbers: dict[str, int] = {}
 
     def __call__(self, name: str) -> str | None:
-        """Return the name of a file; None for one that TensorBoard does not read."""
-        # An address may be that of a folder of many runs, with datasets and checkpoints beside their logs.
-        if not _READ.search(name):
+        """Return the local name of a file, or None if TensorBoard does not read it."""
+        # A bucket URI may contain many runs, with datasets and checkpoints in addition to their logs.
+        if not _TENSORBOARD_FILE.search(name):
             return None
         if not self._logs.of_run:
             return f"{self._logs.name}/{name}"
-        training, found, rest = name.partition("/logs/")
-        if not found:
+        training, separator, rest = name.partition("/logs/")
+        if not separator:
             return None
         number = self._numbers.setdefault(training, len(self._numbers) + 1)
         return f"{self._logs.name}/{rest}" if number == 1 else f"{self._logs.name}-{number}/{rest}"
 
 
 def _check_free(host: str, port: int) -> None:
-    """Refuse a port that is taken: TensorBoard takes many seconds to notice that, and reports it in many lines."""
+    """Raise ConfigError if a port is in use, because TensorBoard reports it late and in many lines."""
     try:
         with socket.create_server((host, port)):
             pass
@@ -250,27 +278,27 @@ def _check_free(host: str, port: int) -> None:
 
 
 def _serve(arguments: list[str]) -> None:
-    """Run TensorBoard until it or this process is told to end; print its address once it answers."""
+    """Run TensorBoard until it exits or this process receives a signal, and print its URL."""
     command = [sys.executable, "-m", "qcnn.run_module", "tensorboard.main", *arguments]
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # A group of its own: Ctrl-C reaches it once, from here.
+    # In a separate session, so that Ctrl-C reaches it only from this process.
     server = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
     )
-    address, last = None, ""
+    url, last_line = None, ""
     try:
         assert server.stderr
         for line in server.stderr:
-            last = line.strip() or last
-            if found := _ADDRESS.search(line):
-                address = found[1]
-                click.echo(f"TensorBoard at {address} (Ctrl-C ends it)")
+            last_line = line.strip() or last_line
+            if match := _URL.search(line):
+                url = match[1]
+                click.echo(f"TensorBoard at {url} (Ctrl-C to stop)")
     except KeyboardInterrupt:
         return
     finally:
         server.terminate()
         server.wait()
         signal.signal(signal.SIGTERM, previous)
-    if address is None:
-        raise StepError(f"TensorBoard did not start. Given: {last}")
-    raise StepError(f"TensorBoard ended with exit code {server.returncode}. Given: {last}")
+    if url is None:
+        raise StepError(f"TensorBoard did not start. Given: {last_line}")
+    raise StepError(f"TensorBoard failed with exit code {server.returncode}. Given: {last_line}")

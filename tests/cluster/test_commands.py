@@ -138,7 +138,7 @@ def test_who_stops_to_follow_ends_nothing(launchers: Launchers, qcnn: Qcnn) -> N
     following = qcnn.start("logs", "-f", name)
     following.says(r"\[worker 0\] up")
     following.process.send_signal(signal.SIGINT)
-    following.says("not followed any more; the training goes on")
+    following.says("stopped following; the job continues")
     assert following.ends() == INTERRUPTED
     while _status(qcnn, name)["state"] != "running":
         pass
@@ -151,7 +151,7 @@ def test_delete_leaves_nothing_of_a_job_and_all_of_another(launchers: Launchers,
     launchers.api.apply(LEASES, lease(created, "test", 600, "2026-01-31T12:00:00.000000Z"))
     _until_they_run(launchers)
     assert qcnn("delete", name, code=INVALID).splitlines()[-1] == (
-        "error: delete: asks whether to; without a terminal give --yes. Given: 7 objects to delete"
+        "error: delete: must be confirmed; without a terminal, pass --yes. Given: 7 objects to delete"
     )
     shown = qcnn("delete", name, "--yes")
     for kind, ending in {"TFJob": "", "Pod": "-worker-1", "Service": "-profiler", "Lease": ""}.items():
@@ -224,12 +224,12 @@ def test_the_same_submitted_twice_is_one_job(launchers: Launchers, qcnn: Qcnn) -
     first = qcnn(*words)
     (name,) = re.findall(r"^TFJob (\S+) is created in namespace", first, re.MULTILINE)
     assert re.search(rf"^model +gs://none/none/{name}/model$", first, re.MULTILINE)
-    assert f"TFJob {name} runs already in namespace {launchers.namespace}" in qcnn(*words)
+    assert f"TFJob {name} already runs in namespace {launchers.namespace}" in qcnn(*words)
     assert len(launchers.until(TFJOBS, bool)) == 1
     following = qcnn.start(*words, "--follow")
     following.says("cannot start, (ErrImagePull|ImagePullBackOff|Failed)")
     following.process.send_signal(signal.SIGTERM)
-    following.says("not followed any more; the training goes on. Again: qcnn logs -f")
+    following.says("stopped following; the job continues. Follow again: qcnn logs -f")
     assert following.ends() == INTERRUPTED
     error = qcnn("predict", "--target", "tfjob", name, code=INVALID)
     assert re.fullmatch(rf"error: TFJob: must have succeeded, but is (New|Created)\. Given: {name}\n", error)

@@ -177,9 +177,7 @@ def test_a_job_that_somebody_deletes_is_not_asked_about_any_more(launchers: Laun
 
     deleting = threading.Thread(target=delete)
     deleting.start()
-    with pytest.raises(
-        RetryableError, match=r"^TFJob: it, or its namespace, was deleted while it was followed\. Given: "
-    ):
+    with pytest.raises(RetryableError, match=r"^TFJob: it, or its namespace, was deleted from outside\. Given: "):
         launch(launchers.manifest(waiting), launchers.namespace)
     deleting.join()
     logs = [thread for thread in threading.enumerate() if thread.name.startswith("log of ")]

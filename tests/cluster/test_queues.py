@@ -119,12 +119,12 @@ def test_what_a_dry_run_prints_can_be_applied_and_is_taken_up(
     assert not [found for found in launchers.api.find(TFJOBS) if run_of(found["metadata"]) == run]
     _apply(launchers.namespace, printed, "--validate=strict")
     name = _started(launchers)
-    assert f"TFJob {name} runs already in namespace {launchers.namespace}" in qcnn(*words)
+    assert f"TFJob {name} already runs in namespace {launchers.namespace}" in qcnn(*words)
     service: Any = launchers.api.get(SERVICES, f"{name}-profiler")
     (owner,) = service["metadata"]["ownerReferences"]
     assert owner["name"] == name
     # Applied once more, it is as it was.
     _apply(launchers.namespace, printed)
-    assert f"TFJob {name} runs already" in qcnn(*words)
+    assert f"TFJob {name} already runs" in qcnn(*words)
     qcnn("delete", "--run", run, "--yes")
     launchers.until_nothing_is_left()

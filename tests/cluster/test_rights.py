@@ -158,7 +158,7 @@ def test_a_namespace_that_is_deleted_ends_its_launchers(apart: Launchers) -> Non
     # By what of it is gone first.
     namespace = "namespace: is being deleted; "
     account = r"credentials: .* any more; was its service account deleted, or the namespace; "
-    tfjob = "TFJob: it, or its namespace, was deleted while it was followed"
+    tfjob = "TFJob: it, or its namespace, was deleted from outside"
     assert re.match(f"error: ({namespace}|{account}|{tfjob})", error), error
 
 

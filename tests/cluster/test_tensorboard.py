@@ -47,7 +47,7 @@ def test_a_training_that_runs_is_shown_and_profiled_until_the_board_is_deleted(
     name = following.says(r"^TFJob \S+ is created").split()[1]
     following.says(r"epoch 3/100000")
     said = qcnn("tensorboard", "--deploy", "--job", run, *pods)
-    assert "TensorBoard tensorboard answers in namespace" in said
+    assert "TensorBoard tensorboard runs in namespace" in said
     with _opened(namespace) as board:
         (shown,) = {run.partition("/")[0] for run in board.wait("runs", bool)}
         assert shown == name

@@ -10,7 +10,7 @@ from tests.docs.documents import ROOT
 def test_cli_page_lists_all_exit_codes() -> None:
     _, page = (ROOT / "docs" / "cli.md").read_text().split("## Exit codes")
     of_commands, of_workers = page.split("Worker processes")
-    codes = (output.DONE, output.FAILED, output.REFUSED, output.INTERRUPTED, output.UNREAD)
+    codes = (output.DONE, output.FAILED, output.REJECTED, output.INTERRUPTED, output.PIPE_CLOSED)
     assert _codes(of_commands) == [*codes]
     assert _codes(of_workers) == [startup.OWN_FAULT, startup.ABANDONED, startup.RETRYABLE]
 

@@ -219,7 +219,7 @@ def test_custom_target_submits_and_checks_cost_limit(
     monkeypatch.setenv("QCNN_COST_LIMIT", "0")
     code, _, err = typed("submit", "--target", "slurm", "--runs", str(tmp_path), "--qubits", "5")
     assert code == 2
-    assert "cost_limit: this is estimated to cost " in err
+    assert "cost_limit: must be at least the estimated cost, " in err
     assert typed("submit", "--target", "slurm")[2] == "error: runs: must be given to target slurm. Given: none\n"
     experiment = qcnn.Experiment(qubits=5)
     assert qcnn.submit(experiment, "slurm", runs=str(tmp_path), partition="night").name == "17"

@@ -1,4 +1,4 @@
-"""What .ci/run runs, with a make that only says what it was asked for."""
+"""Tests of .ci/run with a stub of make."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 _OF_A_CLUSTER = ("KUBECONFIG", "STORAGE_EMULATOR_HOST")
 WITHOUT_A_CLUSTER = ["lint", "types", "test", "test-long", "docs"]
-# A name in FAILS is one that always does, or only on its first call.
+# FAILS is the name of a program that always fails, or with "once" only at its first call.
 _CALLED = """name=$(basename "$0") && echo "$name $*" >>called
 case "${FAILS:-}" in
 "$name") echo "$name: why" >&2; exit 1 ;;
@@ -20,7 +20,7 @@ esac"""
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout beside which nothing lies, and the programs that .ci/run calls."""
+    """Checkout without a cluster folder next to it, and stubs of the programs that .ci/run calls."""
     folder = tmp_path / "checkout"
     (folder / ".ci").mkdir(parents=True)
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
@@ -37,7 +37,7 @@ def _program(path: Path, line: str) -> None:
 
 @pytest.fixture
 def cluster(checkout: Path) -> Path:
-    """The folder beside the checkout of programs that make a cluster; each says that it was called."""
+    """Folder next to the checkout with stubs of the programs that create a cluster."""
     folder = checkout.parent / "shared" / "cluster"
     folder.parent.mkdir()
     folder.mkdir()
@@ -66,21 +66,21 @@ def _called(checkout: Path) -> list[str]:
     return [line.split()[0] for line in (checkout / "called").read_text().splitlines()]
 
 
-def test_without_a_cluster_or_a_browser_it_succeeds_when_the_tests_do(checkout: Path) -> None:
+def test_ci_without_cluster_and_browser_runs_all_targets(checkout: Path) -> None:
     assert _run(checkout) == 0
     assert (checkout / "made").read_text().split() == WITHOUT_A_CLUSTER
 
 
 @pytest.mark.parametrize("target", WITHOUT_A_CLUSTER)
-def test_it_ends_where_something_fails(checkout: Path, target: str) -> None:
+def test_ci_stops_at_failing_target(checkout: Path, target: str) -> None:
     assert _run(checkout, FAILS=target) != 0
     assert (checkout / "made").read_text().split()[-1] == target
 
 
-def test_with_a_cluster_the_tests_on_it_run_too_and_it_is_stopped(checkout: Path, cluster: Path) -> None:
+def test_ci_with_cluster_runs_its_tests_and_stops_it(checkout: Path, cluster: Path) -> None:
     assert _run(checkout) == 0
     made = (checkout / "made").read_text().splitlines()
-    # Whole runs go on beside the tests on the cluster, and know nothing of it.
+    # The other tests run in parallel with those on the cluster, without its settings.
     assert sorted(line.strip() for line in made if "its-config" not in line) == sorted(WITHOUT_A_CLUSTER[:-1])
     assert [made[0].strip(), made[1].strip(), made[2].strip(), made[-1].split()[0]] == ["lint", "types", "test", "docs"]
     storage, whole, on_cluster = (
@@ -95,24 +95,24 @@ def test_with_a_cluster_the_tests_on_it_run_too_and_it_is_stopped(checkout: Path
 
 
 @pytest.mark.parametrize("target", ["test-long", "test-cluster"])
-def test_what_fails_beside_the_rest_fails_the_whole(checkout: Path, cluster: Path, target: str) -> None:
-    make = f'echo "$@ ${{KUBECONFIG:-}}" >>made; test "$*" != "{target}" || {{ echo {target} says why; exit 1; }}'
+def test_ci_with_failing_parallel_target_fails(checkout: Path, cluster: Path, target: str) -> None:
+    make = f'echo "$@ ${{KUBECONFIG:-}}" >>made; test "$*" != "{target}" || {{ echo {target} failed; exit 1; }}'
     _program(checkout.parent / "bin" / "make", make)
     done = _ended(checkout)
     assert done.returncode != 0
-    assert f"{target} says why" in done.stdout
+    assert f"{target} failed" in done.stdout
     assert "docs" not in (checkout / "made").read_text()
     assert _called(checkout)[-2:] == ["gcs", "down"]
 
 
-def test_a_cluster_that_does_not_start_is_made_from_nothing(checkout: Path, cluster: Path) -> None:
+def test_ci_recreates_cluster_that_does_not_start(checkout: Path, cluster: Path) -> None:
     assert _run(checkout, FAILS="up once") == 0
     assert _called(checkout)[1:4] == ["up", "down", "up"]
     assert "down --wipe" in (checkout / "called").read_text()
 
 
 @pytest.mark.parametrize("program", ["install", "up", "build-image"])
-def test_a_cluster_that_cannot_be_had_says_why_and_is_stopped(checkout: Path, cluster: Path, program: str) -> None:
+def test_ci_without_working_cluster_reports_reason_and_stops_it(checkout: Path, cluster: Path, program: str) -> None:
     done = _ended(checkout, FAILS=program)
     assert done.returncode != 0
     assert f"{program}: why" in done.stdout

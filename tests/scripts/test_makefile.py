@@ -1,4 +1,4 @@
-"""What make's targets run, as make itself says."""
+"""Tests of the commands that the Makefile's targets run."""
 
 import os
 import shutil
@@ -30,15 +30,15 @@ FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_
         ("test", "tests/trainer -k order", "tests/trainer -k order"),
     ],
 )
-def test_arguments_with_a_path_narrow_what_a_target_runs(target: str, arguments: str, run: str) -> None:
-    # What the make that runs these tests was told is not for this one.
+def test_test_targets_with_path_in_args_run_only_it(target: str, arguments: str, run: str) -> None:
+    # Removes the variables of the make process that runs these tests.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "ARGS"}
     command = ["make", "--dry-run", "--no-print-directory", target, f"ARGS={arguments}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert " ".join(done.stdout.splitlines()[-1].split()) == f".venv/bin/pytest {run}"
 
 
-def test_a_release_is_checked_after_the_documents_are_built() -> None:
+def test_release_check_builds_documentation_first() -> None:
     command = ["make", "--dry-run", "--no-print-directory", "release-check", "ARGS=--tag v1.2.0"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     lines = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
@@ -48,7 +48,7 @@ def test_a_release_is_checked_after_the_documents_are_built() -> None:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., list[str]]:
-    """Run make with a docker and a qcnn that only say what they are told; return what is said, line by line."""
+    """Return a function that runs make with stubs of docker and qcnn, and returns the printed lines."""
     for name in ("docker", ".venv/bin/qcnn"):
         program = tmp_path / name
         program.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def make(tmp_path: Path) -> Callable[..., list[str]]:
     environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
 
     def run(*arguments: str, code: int = 0) -> list[str]:
-        # What there is need not be made.
+        # --old-file prevents the creation of the environment.
         command = ["make", "--no-print-directory", "--old-file", ".venv/.complete", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
@@ -68,22 +68,22 @@ def make(tmp_path: Path) -> Callable[..., list[str]]:
     return run
 
 
-def test_training_pushes_the_image_first_and_prints_its_command(make: Callable[..., list[str]]) -> None:
+def test_training_pushes_image_and_prints_command(make: Callable[..., list[str]]) -> None:
     lines = make("training", "REGISTRY=host/path", "TAG=1", "OUTPUT=gs://bucket/a", "ARGS=--qubits 5", "BUILD=--pull")
-    # First as it is written, then as it is run.
+    # make prints the command, then the stub prints its arguments.
     *_, built = [line for line in lines if line.startswith("docker build --tag")]
     assert built.endswith(" --pull .")
     assert "--qubits" not in built
     assert "docker push host/path/qcnn:1" in lines
-    told = "submit --target tfjob --name qcnn --output gs://bucket/a --image host/path/qcnn:1 --qubits 5"
+    qcnn_arguments = "submit --target tfjob --name qcnn --output gs://bucket/a --image host/path/qcnn:1 --qubits 5"
     assert [" ".join(line.split()).replace('"', "") for line in lines[-2:]] == [
-        f".venv/bin/qcnn {told}",
-        f"qcnn {told}",
+        f".venv/bin/qcnn {qcnn_arguments}",
+        f"qcnn {qcnn_arguments}",
     ]
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "qcnn_arguments"),
     [
         ("inference", "predict --target tfjob mine --namespace team"),
         ("tensorboard", "tensorboard --deploy --job mine --image qcnn:1 --pod pod.yaml --namespace team"),
@@ -92,13 +92,13 @@ def test_training_pushes_the_image_first_and_prints_its_command(make: Callable[.
         ("delete-tensorboard", "tensorboard --undeploy --namespace team"),
     ],
 )
-def test_a_target_of_the_tutorial_is_a_command(make: Callable[..., list[str]], target: str, told: str) -> None:
+def test_kubernetes_targets_run_qcnn_commands(make: Callable[..., list[str]], target: str, qcnn_arguments: str) -> None:
     lines = make(target, "IMAGE=qcnn:1", "POD=pod.yaml", "NAME=mine", "NAMESPACE=team")
     assert not [line for line in lines if "docker" in line and not line.startswith("push")]
-    assert " ".join(lines[-1].split()) == f"qcnn {told}"
+    assert " ".join(lines[-1].split()) == f"qcnn {qcnn_arguments}"
 
 
-def test_without_an_image_nothing_is_sent(make: Callable[..., list[str]]) -> None:
+def test_training_without_image_is_an_error(make: Callable[..., list[str]]) -> None:
     lines = make("training", "OUTPUT=gs://bucket/a", code=2)
-    assert "push: needs REGISTRY=HOST/PATH to push to, or IMAGE=... that is there. Given: none" in lines
+    assert "push: requires REGISTRY=HOST/PATH, or IMAGE of an existing image. Given: none" in lines
     assert not [line for line in lines if line.startswith("qcnn")]

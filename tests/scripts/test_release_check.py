@@ -1,4 +1,4 @@
-"""What release-check calls complete, and when an incomplete release is an error."""
+"""Tests of scripts/release_check.py."""
 
 import importlib.metadata
 import importlib.util
@@ -20,12 +20,12 @@ RELEASED = (
 )
 NO_SECTION = "CHANGELOG.md: must have a section [1.2.0] - YYYY-MM-DD. Given: no such section"
 EMPTY_SECTION = "CHANGELOG.md: must have a section [1.2.0] - YYYY-MM-DD. Given: an empty section"
-OTHER_TAG = "tag: must be v1.2.0, as pyproject.toml says. Given: v1.3.0"
+OTHER_TAG = "tag: must be v1.2.0, as in pyproject.toml. Given: v1.3.0"
 
 
 @pytest.fixture
 def script() -> types.ModuleType:
-    """The script as a module."""
+    """Return the script as a module."""
     spec = importlib.util.spec_from_file_location("release_check", ROOT / "scripts" / "release_check.py")
     assert spec
     assert spec.loader
@@ -34,15 +34,13 @@ def script() -> types.ModuleType:
     return module
 
 
-def test_each_extra_has_a_command(script: types.ModuleType) -> None:
+def test_commands_contain_all_extras(script: types.ModuleType) -> None:
     assert script.COMMANDS.keys() == {script.NO_EXTRA, *PROJECT["optional-dependencies"]}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("extra", ["none", *PROJECT["optional-dependencies"]])
-def test_the_command_of_an_extra_succeeds_where_the_extra_is_installed(
-    script: types.ModuleType, tmp_path: Path, extra: str
-) -> None:
+def test_use_of_installed_extra_succeeds(script: types.ModuleType, tmp_path: Path, extra: str) -> None:
     script.use(Path(sys.executable).parent, PROJECT["version"], extra, tmp_path)
 
 
@@ -60,13 +58,13 @@ def test_the_command_of_an_extra_succeeds_where_the_extra_is_installed(
         ("", "## [1.2.0] - 2026-01-31\n", [EMPTY_SECTION]),
     ],
 )
-def test_a_release_lacks_its_tag_or_its_section(
+def test_missing_reports_tag_and_changelog_section(
     script: types.ModuleType, tag: str, changelog: str, lines: list[str]
 ) -> None:
     assert script.missing("1.2.0", tag, changelog, []) == lines
 
 
-def test_each_python_must_be_tried_with_every_extra(script: types.ModuleType) -> None:
+def test_untried_reports_missing_pairs(script: types.ModuleType) -> None:
     done = {("3.11", extra) for extra in script.COMMANDS} | {("3.12", "none"), ("3.12", "run")}
     assert script.untried(["3.10", "3.11", "3.12"], done) == [
         "Python 3.10: must work with every extra. Given: not tried",
@@ -84,7 +82,7 @@ def test_each_python_must_be_tried_with_every_extra(script: types.ModuleType) ->
         ("", "unknown"),
     ],
 )
-def test_the_license_of_a_package(script: types.ModuleType, tmp_path: Path, fields: str, license_name: str) -> None:
+def test_license_of_package(script: types.ModuleType, tmp_path: Path, fields: str, license_name: str) -> None:
     (tmp_path / "METADATA").write_text(f"Metadata-Version: 2.4\nName: package\nVersion: 1\n{fields}")
     assert script.license_of(importlib.metadata.PathDistribution(tmp_path).metadata) == license_name
 
@@ -97,7 +95,7 @@ def test_the_license_of_a_package(script: types.ModuleType, tmp_path: Path, fiel
         ([], ["Python 3.11, extra none: failed"], 1),
     ],
 )
-def test_what_is_missing_is_an_error_for_a_tag_alone(
+def test_main_with_incomplete_release_fails_only_with_tag(
     script: types.ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -120,7 +118,7 @@ def test_what_is_missing_is_an_error_for_a_tag_alone(
     assert [f"release-check: {failure}" for failure in failures] == (printed.err.splitlines() if failures else [])
 
 
-def test_a_failing_command_is_one_line_after_its_output(
+def test_run_failing_command_prints_output_and_raises(
     script: types.ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     program = "import sys; print('first'); sys.exit('error: no libraries')"

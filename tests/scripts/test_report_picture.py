@@ -1,4 +1,4 @@
-"""The picture of a report, drawn by the browser where there is one."""
+"""Tests of scripts/report_picture.py."""
 
 import runpy
 import shutil
@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "report_picture.py"
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on the PATH")
-def test_the_upper_part_of_a_report_is_drawn(tmp_path: Path) -> None:
+def test_draw_saves_screenshot_of_report(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text(report())
     script = runpy.run_path(str(SCRIPT))
     script["draw"](tmp_path / "report.html", tmp_path / "report.png")
@@ -26,14 +26,14 @@ def test_the_upper_part_of_a_report_is_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["runs/none"], ["one", "two"]])
-def test_what_is_no_run_is_one_line(arguments: list[str]) -> None:
+def test_script_without_finished_run_is_an_error(arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     given = " ".join(arguments) or "none"
-    assert done.stderr == f"picture: needs the folder of one finished run. Given: {given}\n"
+    assert done.stderr == f"picture: requires the folder of one finished run. Given: {given}\n"
 
 
-def test_without_a_browser_it_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draw_without_browser_names_install_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "report.html").write_text(report())
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match=r"scripts/install-browser"):

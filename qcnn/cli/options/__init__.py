@@ -1,1 +1,1 @@
-"""What a command takes, as flags."""
+"""Options of the qcnn command."""

@@ -1,4 +1,4 @@
-"""What a training costs, said before it is sent to a cluster or a cloud, and asked about above a limit."""
+"""Cost estimate of training runs before submission, and confirmation of costs above a limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.options.settings import options_as
+from qcnn.cli.options.settings import options_as, yes_option
 from qcnn.cli.output import ask
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import read_file
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from qcnn.planning.machine import MachineProfile
 
 
-# What pods with these settings run on, by these prices.
+# Returns the platform of pods with these settings, at these prices.
 OnPlatform = Callable[["PodSettings", "Prices"], "PricingPlatform"]
 
 
 def read_prices(file: Path | None) -> Prices:
-    """Return the prices of a file, or those that come with this package.
+    """Return the prices of a file, or the default prices.
 
     Raises:
-        ConfigError: the file cannot be read, or one line with the first that is wrong in it.
+        ConfigError: If the file cannot be read or a price is invalid.
     """
     return prices_from(read_file(file, "prices")) if file else load_default_prices()
 
 
 def format_usd(value: float | None) -> str:
-    """Return dollars as text, to the cent; an empty one for None.
+    """Return an amount in USD as text, rounded to cents, or an empty text for None.
 
-    >>> in_dollars(1234.5), in_dollars(0.004)
+    >>> format_usd(1234.5), format_usd(0.004)
     ('1,234.50', 'below 0.01')
     """
     if value is None:
@@ -48,28 +48,33 @@ def format_usd(value: float | None) -> str:
     return "below 0.01" if value < 0.01 else f"{value:,.2f}"
 
 
-def about_dollars(value: float) -> str:
-    """Return an estimate in dollars as text.
+def about_usd(value: float) -> str:
+    """Return an estimate in USD as text.
 
-    >>> about_dollars(1234.5), about_dollars(0.004)
-    ('about 1,234.50 dollars', 'below 0.01 dollars')
+    >>> about_usd(1234.5), about_usd(0.004)
+    ('about 1,234.50 USD', 'below 0.01 USD')
     """
     text = format_usd(value)
-    return f"{text} dollars" if text.startswith("below") else f"about {text} dollars"
+    return f"{text} USD" if text.startswith("below") else f"about {text} USD"
 
 
-# Dollars.
-_LIMIT = 10.0
-# The trials of a study are much alike: so many of them are estimated.
-_TRIALS = 8
+# In USD.
+_DEFAULT_LIMIT = 10.0
+# The trials of a study have similar costs, so only this number of them is estimated.
+_MAX_ESTIMATED_TRIALS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class CostOptions:
-    """Above how many dollars to ask, whether that is answered beforehand, and a file of prices.
+    """Options of the cost estimate.
+
+    Attributes:
+        limit: Estimated cost in USD above which the user must confirm.
+        yes: Whether to skip the confirmation.
+        prices: Price list, or None for the default prices.
 
     Raises:
-        ConfigError: the limit is no number of dollars.
+        ConfigError: If the limit is negative or not finite.
     """
 
     limit: float
@@ -78,10 +83,10 @@ class CostOptions:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.limit) and self.limit >= 0):
-            raise ConfigError(f"cost_limit: must be a number of dollars, at least 0. Given: {self.limit}")
+            raise ConfigError(f"cost_limit: must be a number of USD, at least 0. Given: {self.limit}")
 
 
-# Gives a command --cost-limit, --yes and --prices, and hands it `cost`.
+# Adds --cost-limit, --yes and --prices to a command, and passes it `cost`.
 cost_options = options_as(
     "cost",
     lambda cost_limit, yes, prices: CostOptions(cost_limit, yes, prices),
@@ -89,17 +94,17 @@ cost_options = options_as(
         "--cost-limit",
         type=float,
         envvar="QCNN_COST_LIMIT",
-        default=_LIMIT,
+        default=_DEFAULT_LIMIT,
         show_default=True,
-        metavar="DOLLARS",
-        help="Ask before what is estimated to cost more.",
+        metavar="USD",
+        help="Prompt if the estimated cost exceeds this amount (USD).",
     ),
-    click.option("--yes", is_flag=True, help="Do not ask."),
+    yes_option,
     click.option(
         "--prices",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Machines and what they cost, as for qcnn plan.",
+        help="Path to a price list (YAML).  [default: the price list of qcnn]",
     ),
 )
 
@@ -107,75 +112,81 @@ cost_options = options_as(
 def confirm_cost(
     cost: CostOptions, platform: OnPlatform, pod: PodSettings | None, trials: Sequence[ExperimentConfig]
 ) -> None:
-    """Say on stderr what trainings are estimated to cost where pods run so, and ask about more than the limit.
+    """Print the estimated cost of training runs on stderr, and prompt if it exceeds the limit.
 
-    Where no estimate can be made, that is said, and nothing is asked.
+    If the cost cannot be estimated, print the reason instead.
+
+    Args:
+        cost: Limit, prices and whether to skip the prompt.
+        platform: Returns the platform of the pods.
+        pod: Settings of the pods, or None if they are unknown.
+        trials: Experiments to train.
 
     Raises:
-        ConfigError: the prices are wrong; or the estimate is above the limit, and there is no terminal to ask at.
+        ConfigError: If the prices are invalid, or the estimate exceeds the limit without a terminal.
     """
     if pod is None:
-        click.echo("no estimate of the cost: the package does not say what its pods are given", err=True)
+        click.echo("no cost estimate: the compiled pipeline does not define the resources of its pods", err=True)
         return
     prices = read_prices(cost.prices)
     try:
-        ways = _estimated(platform, pod, prices, trials)
+        estimates = _estimate_trials(platform, pod, prices, trials)
     except (ConfigError, ImportError) as error:
-        click.echo(f"no estimate of the cost: {error}", err=True)
+        click.echo(f"no cost estimate: {error}", err=True)
         return
-    share = len(trials) / len(ways)
-    bills = [way.bill for way in ways]
-    dollars = share * sum(bill.charged(pod.spot) for bill in bills)
-    click.echo(_line(len(trials), ways, share, dollars, pod, prices), err=True)
+    scale = len(trials) / len(estimates)
+    dollars = scale * sum(estimate.bill.charged(pod.spot) for estimate in estimates)
+    click.echo(_line(len(trials), estimates, scale, dollars, pod, prices), err=True)
     if dollars <= cost.limit or cost.yes:
         return
-    refusal = (
-        f"cost_limit: this is estimated to cost {about_dollars(dollars)}; give --yes or a higher "
+    message = (
+        f"cost_limit: must be at least the estimated cost, {about_usd(dollars)}; pass --yes or a higher "
         f"--cost-limit. Given: {cost.limit:g}"
     )
-    ask(f"submit what may cost more than {cost.limit:g} dollars?", refusal, err=True)
+    ask(f"The estimated cost exceeds {cost.limit:g} USD. Submit?", message, err=True)
 
 
-def _estimated(
+def _estimate_trials(
     platform: OnPlatform, pod: PodSettings, prices: Prices, trials: Sequence[ExperimentConfig]
 ) -> list[ScalingOption]:
-    """Return what some of the trials take as they are asked for: all of few, else each of as many steps."""
+    """Return the estimates of evenly spaced trials, with their own number of workers."""
     from qcnn.components.cost_estimate import compare_worker_counts
     from qcnn.planning.plan import count
 
-    there = platform(pod, prices)
+    pods_platform = platform(pod, prices)
     machine = _machine()
-    picked = trials[:: math.ceil(len(trials) / _TRIALS)]
-    return [compare_worker_counts(trial, count(trial), there, machine, pod.spot).asked for trial in picked]
+    sample = trials[:: math.ceil(len(trials) / _MAX_ESTIMATED_TRIALS)]
+    return [compare_worker_counts(trial, count(trial), pods_platform, machine, pod.spot).asked for trial in sample]
 
 
 def _machine() -> MachineProfile:
-    """Return what is known of this machine without measuring it."""
+    """Return the cached profile of the local machine, or a nominal profile."""
     from importlib.metadata import PackageNotFoundError
 
     from qcnn.planning.machine import NOMINAL_MACHINE
     from qcnn.planning.machine_cache import load
 
     try:
-        kept = load()
+        cached = load()
     except PackageNotFoundError:
-        # Where TensorFlow is not installed, nothing was measured.
-        kept = None
-    return kept.machine if kept else NOMINAL_MACHINE
+        # Without TensorFlow there is no cached profile.
+        cached = None
+    return cached.machine if cached else NOMINAL_MACHINE
 
 
 def _line(
-    trials: int, ways: Sequence[ScalingOption], share: float, dollars: float, pod: PodSettings, prices: Prices
+    trials: int, estimates: Sequence[ScalingOption], scale: float, dollars: float, pod: PodSettings, prices: Prices
 ) -> str:
     from qcnn.planning.training_estimate import format_duration
 
-    seconds = share * sum(way.seconds for way in ways)
-    hours = share * sum(way.bill.hours for way in ways)
-    bill = ways[0].bill
-    what = "training" if trials == 1 else f"{trials} trainings, one after the other"
-    short = "" if all(way.fits for way in ways) else "; its processes need more memory than they ask for"
-    on = f"{bill.machines} x {bill.machine}{' (Spot)' if pod.spot else ''}"
+    seconds = scale * sum(estimate.seconds for estimate in estimates)
+    hours = scale * sum(estimate.bill.hours for estimate in estimates)
+    bill = estimates[0].bill
+    title = "training" if trials == 1 else f"{trials} sequential training runs"
+    is_short = not all(estimate.fits for estimate in estimates)
+    memory = "; the processes need more memory than their pods request" if is_short else ""
+    machines = f"{bill.machines} x {bill.machine}{' (Spot)' if pod.spot else ''}"
     return (
-        f"estimate: {what} {format_duration(seconds)} on {on}, {hours:.2g} machine hours, {about_dollars(dollars)} "
-        f"by the prices of {prices.region} on {prices.date}{short}"
+        f"estimate: {title} {format_duration(seconds)} on {machines}, {hours:.2g} machine hours, {about_usd(dollars)} "
+        f"at the prices of {prices.region} on {prices.date}{memory}"
     )

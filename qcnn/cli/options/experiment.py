@@ -1,4 +1,4 @@
-"""The experiment's words as flags, generated from its own description, and what a shell offers for them."""
+"""Flags for the fields of an experiment, generated from the schema, and their shell completion."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -19,36 +19,48 @@ from qcnn.fields import GENERATED, describe, is_switch, written_default
 from qcnn.results.local_run import FILE
 from qcnn.simulators.registry import check_published
 
-# What click asks for the items of a parameter whose value has been begun.
+# Completion function of click: returns the completions of an incomplete value.
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-# Words whose value may be a file, with the values that are none.
+# Fields whose value may be a file, with their values that are not files.
 _OR_FILE = {"model": MODELS, "data": GENERATED, "continue_from": ()}
 
 
-def complete_word(name: str, field: FieldInfo) -> Complete:
-    """Return what completes the value of an experiment's word."""
+def complete_field(name: str, field: FieldInfo) -> Complete:
+    """Return the completion function of an experiment's field."""
 
-    def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-        found = [CompletionItem(value) for value in _values(name, field) if value.startswith(begun)]
-        return found or (complete_file(context, parameter, begun) if name in _OR_FILE else [])
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        matching = [CompletionItem(value) for value in _values(name, field) if value.startswith(incomplete)]
+        return matching or (complete_file(context, parameter, incomplete) if name in _OR_FILE else [])
 
     return complete
 
 
-def complete_file(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Let the shell complete the name of a file."""
-    return [CompletionItem(begun, type="file")]
+def complete_file(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Delegate completion of a file name to the shell.
+
+    Args:
+        context: Context of the command.
+        parameter: Option or argument to complete.
+        incomplete: Start of the value.
+    """
+    return [CompletionItem(incomplete, type="file")]
 
 
-def complete_run(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Return the runs in the folder of --runs that begin so, or let the shell complete a folder."""
+def complete_run(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the matching runs in the folder of --runs, or delegate completion of a folder to the shell.
+
+    Args:
+        context: Context of the command, with the value of --runs.
+        parameter: Argument, completed by names of runs, or option, completed by paths.
+        incomplete: Start of the value.
+    """
     runs = Path(context.params.get("runs") or "runs")
     names = sorted(path.parent.name for path in runs.glob(f"*/{FILE}")) if runs.is_dir() else []
-    found = [name for name in names if name.startswith(begun)]
+    matching = [name for name in names if name.startswith(incomplete)]
     if parameter.nargs == 1:
         # An option takes the path of a run.
-        found = [str(runs / name) for name in names if str(runs / name).startswith(begun)]
-    return [CompletionItem(name) for name in found] or [CompletionItem(begun, type="dir")]
+        matching = [str(runs / name) for name in names if str(runs / name).startswith(incomplete)]
+    return [CompletionItem(name) for name in matching] or [CompletionItem(incomplete, type="dir")]
 
 
 def _values(name: str, field: FieldInfo) -> tuple[str, ...]:
@@ -59,44 +71,49 @@ def _values(name: str, field: FieldInfo) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentOptions:
-    """What was typed about an experiment: a file, and the text of each flag; None for what was not given.
+    """Options that define an experiment.
 
-    Where it is only to be printed, whatever reads the experiment prints it and ends the command.
+    Attributes:
+        config: Experiment file, or None.
+        flags: Text of each flag, or None if it is not given.
+        print_config: Whether to print the experiment and exit when it is read.
     """
 
     config: str | None
     flags: Mapping[str, str | None]
-    only_printed: bool = False
+    print_config: bool = False
 
     @property
     def given(self) -> list[str]:
-        """The flags that were given."""
+        """The given flags."""
         values = {"config": self.config, **self.flags}
         return [_flag(name) for name, text in values.items() if text is not None]
 
     def mapping(self) -> dict[str, Any]:
-        """Return what the file holds with the flags laid over it, not yet validated; a circuit's file is read.
+        """Return the unvalidated fields of the file, overridden by the flags.
+
+        The content of a circuit file replaces its name.
 
         Raises:
-            ConfigError: a file cannot be read.
+            ConfigError: If a file cannot be read.
         """
         given = {name: parse_flag(ALL_FIELDS[name], text) for name, text in self.flags.items() if text is not None}
         return with_circuit(merge(read_file(Path(self.config)) if self.config is not None else {}, given))
 
     def experiment(self) -> ExperimentConfig:
-        """Return the experiment.
+        """Return the validated experiment.
 
         Raises:
-            ConfigError: one line with what is wrong.
+            ConfigError: If a file cannot be read or a field is invalid.
         """
         experiment = from_mapping(self.mapping())
-        self.print_if_asked(experiment.model_dump())
+        self.print_if_requested(experiment.model_dump())
         return experiment
 
-    def print_if_asked(self, words: Mapping[str, Any]) -> None:
-        """Print words as a file for --config, and end the command, if that is all it was asked for."""
-        if self.only_printed:
-            click.echo(as_yaml(words), nl=False)
+    def print_if_requested(self, fields: Mapping[str, Any]) -> None:
+        """Print fields as a file for --config and exit, if --print-config is given."""
+        if self.print_config:
+            click.echo(as_yaml(fields), nl=False)
             raise click.exceptions.Exit(0)
 
 
@@ -105,46 +122,50 @@ def _flag(name: str) -> str:
 
 
 def _option(name: str, field: FieldInfo) -> Callable[..., Any]:
-    help_text, complete = f"{describe(field)} [default: {written_default(field)}]", complete_word(name, field)
+    help_text, complete = f"{describe(field)} [default: {written_default(field)}]", complete_field(name, field)
     if is_switch(field):
-        # For yes it needs no value.
+        # Without a value, the flag means 1.
         return click.option(
             _flag(name), name, help=help_text, metavar="VALUE", is_flag=False, flag_value="1", shell_complete=complete
         )
     return click.option(_flag(name), name, help=help_text, metavar="VALUE", shell_complete=complete)
 
 
-# Gives a command --config and a flag for each word, and hands it `words`.
+# Adds --config, --print-config and a flag for each field to a command, and passes it `options`.
 experiment_options = options_as(
-    "words",
+    "options",
     lambda config, print_config, **flags: ExperimentOptions(config, flags, print_config),
     click.option(
         "--config",
-        help="YAML file with any of the words below; flags win.",
+        help="Path to an experiment file (YAML). Flags override its values.",
         metavar="FILE",
         shell_complete=complete_file,
     ),
-    click.option("--print-config", is_flag=True, help="Print all words with their values as such a file, and end."),
+    click.option("--print-config", is_flag=True, help="Print the resolved experiment as YAML and exit."),
     *(
-        # As text, so that file, flag and pipeline parameter are refused with the same message.
+        # As text, so that a file, a flag and a pipeline parameter give the same error message.
         _option(name, field)
         for name, field in ALL_FIELDS.items()
     ),
 )
 
 
-def unwarned(line: str) -> None:
-    """Leave a line about a file out, which the step that makes the dataset prints."""
+def ignore_warning(line: str) -> None:
+    """Discard a warning about a data file, because the step that creates the dataset logs it."""
 
 
 def prepare_experiments(
     experiments: Sequence[ExperimentConfig], warn: Callable[[str], None] = data.warn_once
 ) -> list[ExperimentConfig]:
-    """Return experiments as they will run here: circuits are checked and files are read, and nothing has begun.
+    """Return experiments with the values of their data files, after validation of circuits and files.
+
+    Args:
+        experiments: Experiments to run locally.
+        warn: Receives each warning about a data file.
 
     Raises:
-        ArtifactError: a file cannot be read or used; one line, which names the row that is wrong.
-        ConfigError: a circuit or an experiment cannot be used.
+        ArtifactError: If a data file cannot be read or a row is invalid.
+        ConfigError: If a circuit or an experiment is invalid.
     """
     for experiment in experiments:
         check_model(experiment)
@@ -153,16 +174,16 @@ def prepare_experiments(
 
 
 def check_model(experiment: ExperimentConfig) -> None:
-    """Refuse a circuit of the user's own that cannot be used, before anything is written or started.
+    """Validate a custom circuit before any file is written or process started.
 
-    Its module is found in the folder that the user runs from, as the processes of a run find it.
+    Its module is imported from the working directory, as in the processes of a run.
 
     Raises:
-        ConfigError: one line with what is wrong.
+        ConfigError: If the circuit is invalid.
     """
     if experiment.model in MODELS:
         return
-    # It takes a second to load.
+    # Importing it takes a second.
     from qcnn.simulators.structure.gates import read_model
 
     read_model(experiment.model, experiment.qubits)

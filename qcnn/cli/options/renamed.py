@@ -1,4 +1,4 @@
-"""Earlier names of flags, which the command accepts with a warning until version 0.2."""
+"""Earlier names of flags, accepted with a warning until version 0.2."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _RENAMED: Mapping[str, str] = {
 
 
 def with_current_flags(arguments: Sequence[str]) -> list[str]:
-    """Return command-line arguments with earlier names of flags replaced; log a warning for each.
+    """Return command-line arguments with earlier names of flags replaced, and log a warning for each.
 
     >>> with_current_flags(["submit", "--restarts=1", "--", "--starts"])
     ['submit', '--max-restarts=1', '--', '--starts']

@@ -1,4 +1,4 @@
-"""What a study searches, as flags."""
+"""Flags of the search space of a study."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,19 @@ from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import as_parameters, parse_flag
 from qcnn.studies.trials import StudyPlan, plan, search_from_mapping
 
-# What each target's command says that it does.
-STUDY_HELP = """
-Search an experiment's words, on a grid or at random, and evaluate the trial with the lowest validation loss.
-
-The file of --config may hold grid, range and random beside the experiment's words. Each trial has a seed of its own,
-counted up from the experiment's, unless the seed is searched.
+# Follows the first sentence of the help, which depends on the target.
+STUDY_NOTES = """
+The best trial has the lowest validation loss. The file of --config may contain grid, range and random in addition to
+the fields of the experiment. The seeds of the trials count up from the seed of the experiment, unless the search
+contains the seed.
 """
-# Keys of a study's file beside the experiment's words, and flags.
+# Keys of a study file in addition to the fields of the experiment; also flags.
 _KEYS = ("grid", "range", "random")
 
 
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
-    """What was typed of a search."""
+    """Values of --grid, --range and --random."""
 
     grid: Sequence[str]
     range: Sequence[str]
@@ -35,69 +34,76 @@ class SearchOptions:
 
     @property
     def given(self) -> list[str]:
-        """The flags that were given."""
+        """The given flags."""
         values = {"--grid": self.grid, "--range": self.range, "--random": self.random}
         return [flag for flag, value in values.items() if value not in (None, ())]
 
-    def laid_over(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Return grid, range and random as a study's file holds them, the flags laid over what was `found` in one.
+    def merged_into(self, file_values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return grid, range and random of a study file, overridden by the flags.
 
         Raises:
-            ConfigError: a flag has no such form.
+            ConfigError: If a flag cannot be parsed.
         """
         return {
-            "grid": _laid_over(found.get("grid"), dict(map(_choices, self.grid))),
-            "range": _laid_over(found.get("range"), dict(map(_bounds, self.range))),
-            "random": found.get("random") if self.random is None else self.random,
+            "grid": _override(file_values.get("grid"), dict(map(_choices, self.grid))),
+            "range": _override(file_values.get("range"), dict(map(_bounds, self.range))),
+            "random": file_values.get("random") if self.random is None else self.random,
         }
 
 
-# Gives a command --grid, --range and --random, and hands it `search`.
+# Adds --grid, --range and --random to a command, and passes it `search`.
 search_options = options_as(
     "search",
     SearchOptions,
-    click.option("--grid", metavar="WORD=VALUE,...", multiple=True, help="Values of a word; again for another."),
-    click.option("--range", metavar="WORD=LOW:HIGH[:log]", multiple=True, help="Numbers that --random draws from."),
-    click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
+    click.option("--grid", metavar="FIELD=VALUE,...", multiple=True, help="Values to try for a field. Repeatable."),
+    click.option(
+        "--range",
+        metavar="FIELD=LOW:HIGH[:log]",
+        multiple=True,
+        help="Range to sample a field from with --random. Repeatable.",
+    ),
+    click.option("--random", type=int, metavar="N", help="Number of random trials.  [default: every combination]"),
 )
 
 
-def read_study(search: SearchOptions, words: ExperimentOptions) -> StudyPlan:
-    """Return the study of a file with flags laid over it.
+def read_study(search: SearchOptions, options: ExperimentOptions) -> StudyPlan:
+    """Return the study of a file, overridden by flags.
 
     Raises:
-        ConfigError: one line with what is wrong.
+        ConfigError: If a file cannot be read, or the search space or an experiment is invalid.
     """
-    shared = words.mapping()
-    searched = search.laid_over({key: shared.pop(key, None) for key in _KEYS})
+    shared = options.mapping()
+    searched = search.merged_into({key: shared.pop(key, None) for key in _KEYS})
     searched["grid"] = with_circuits(searched["grid"])
     trials = plan(shared, search_from_mapping(searched))
-    words.print_if_asked({**as_parameters(shared), **{key: value for key, value in searched.items() if value}})
+    options.print_if_requested({**as_parameters(shared), **{key: value for key, value in searched.items() if value}})
     return StudyPlan(searched, as_parameters(shared), trials)
 
 
-def _laid_over(found: Any, flags: dict[str, Any]) -> Any:
-    return {**found, **flags} if isinstance(found, Mapping) else flags if flags or found is None else found
+def _override(file_value: Any, flags: dict[str, Any]) -> Any:
+    if isinstance(file_value, Mapping):
+        return {**file_value, **flags}
+    return flags if flags or file_value is None else file_value
 
 
 def _choices(text: str) -> tuple[str, list[Any]]:
-    name, values = _split(text, "grid", "WORD=VALUE,...")
+    name, values = _split(text, "grid", "FIELD=VALUE,...")
     return name, [_value(name, value) for value in values.split(",")]
 
 
 def _bounds(text: str) -> tuple[str, list[Any]]:
-    name, values = _split(text, "range", "WORD=LOW:HIGH or WORD=LOW:HIGH:log")
+    name, values = _split(text, "range", "FIELD=LOW:HIGH or FIELD=LOW:HIGH:log")
     bounds = values.split(":")
     try:
         return name, [*map(float, bounds[:2]), *bounds[2:]]
     except ValueError:
-        raise ConfigError(f"range: must be WORD=LOW:HIGH or WORD=LOW:HIGH:log. Given: {text}") from None
+        raise ConfigError(f"range: must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log. Given: {text}") from None
 
 
-def _split(text: str, option: str, form: str) -> tuple[str, str]:
+def _split(text: str, option: str, allowed: str) -> tuple[str, str]:
     name, equals, values = text.partition("=")
     if not (name and equals and values):
-        raise ConfigError(f"{option}: must be {form}. Given: {text}")
+        raise ConfigError(f"{option}: must be {allowed}. Given: {text}")
     return name.strip().replace("-", "_"), values
 
 

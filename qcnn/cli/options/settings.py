@@ -1,4 +1,4 @@
-"""Flags of commands: several as one value, those of a target's settings, and those of what is printed."""
+"""Options that commands share: groups of options, settings of targets, and the output format."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ from qcnn.errors import ConfigError
 from qcnn.experiment_io import read_file
 from qcnn.targets.settings import Described, described, settings_from
 
-# What click calls a decorator: it gives a command an option.
+# Decorator of click that adds an option to a command.
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def options_as(name: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
-    """Return a decorator that gives a command these options; it is called with what `make` makes of them as `name`."""
+    """Return a decorator that adds options to a command and passes their values as one argument.
+
+    Args:
+        name: Name of the argument.
+        make: Returns the argument from the values of the options.
+        *options: Options to add.
+    """
     probe = click.Command(name)
     _decorated(probe, options)
     keys = [parameter.name for parameter in probe.params]
@@ -28,8 +34,8 @@ def options_as(name: str, make: Callable[..., Any], *options: Decorator) -> Deco
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def called(**values: Any) -> Any:
-            made = make(**{key: values.pop(key) for key in keys})
-            return command(**{name: made}, **values)
+            argument = make(**{key: values.pop(key) for key in keys})
+            return command(**{name: argument}, **values)
 
         return _decorated(called, options)
 
@@ -42,61 +48,86 @@ def _decorated(command: Callable[..., Any], options: Sequence[Decorator]) -> Cal
     return command
 
 
-_HELP = "json is complete, for programs."
-# Gives a command --format, and hands it `form`.
-form_option = click.option(
-    *("-o", "--format"), "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help=_HELP
+_HELP = "Output format. JSON is complete and unrounded."
+# Adds --format to a command, and passes it `output_format`.
+format_option = click.option(
+    *("-o", "--format"),
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help=_HELP,
 )
-# Of what is deleted, or ended.
-shown_only_option = click.option("--dry-run", is_flag=True, help="Print what it would be, and leave it as it is.")
+# For commands that change or delete objects of a target.
+yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print the changes without applying them.")
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputOptions:
-    """Whether a request is printed instead of sent, and in which form the answer is printed.
+    """Output format of a command, and whether to print the request instead of sending it.
 
     Raises:
-        ConfigError: an answer is asked for as YAML.
+        ConfigError: If the format is YAML without --dry-run.
     """
 
     dry_run: bool
-    form: str
+    output_format: str
 
     def __post_init__(self) -> None:
-        if self.form == "yaml" and not self.dry_run:
-            raise ConfigError(f"format: {self.form} is only of what --dry-run prints. Given: {self.form}")
+        if self.output_format == "yaml" and not self.dry_run:
+            raise ConfigError("format: must be text or json without --dry-run. Given: yaml")
 
 
-def sending_options(requests_are: Literal["json", "yaml"]) -> Decorator:
-    """Return a decorator that gives a command --dry-run and --format, and hands it `sending`."""
-    is_yaml = requests_are == "yaml"
-    printed = "what would be created, for kubectl apply -f -" if is_yaml else "the request as JSON"
-    forms = ["text", "yaml", "json"] if is_yaml else ["text", "json"]
+def output_options(request_format: Literal["json", "yaml"]) -> Decorator:
+    """Return a decorator that adds --dry-run and --format to a command, and passes it `printing`."""
+    is_yaml = request_format == "yaml"
+    dry_run_help = (
+        "Print the manifests for kubectl apply -f - without creating them."
+        if is_yaml
+        else "Print the request as JSON without sending it."
+    )
+    formats = ["text", "yaml", "json"] if is_yaml else ["text", "json"]
     return options_as(
-        "sending",
+        "printing",
         OutputOptions,
-        click.option("--dry-run", is_flag=True, help=f"Print {printed}, and send nothing."),
+        click.option("--dry-run", is_flag=True, help=dry_run_help),
         click.option(
-            *("-o", "--format"), "form", type=click.Choice(forms), default="text", show_default=True, help=_HELP
+            *("-o", "--format"),
+            "output_format",
+            type=click.Choice(formats),
+            default="text",
+            show_default=True,
+            help=_HELP,
         ),
     )
 
 
 runs_option = click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Folder of runs.",
 )
 
 
 def settings_options(kind: type[Any], target: str, name: str = "settings") -> Decorator:
-    """Return a decorator that gives a command a flag for each setting of a class, and hands it the settings as `name`.
+    """Return a decorator that adds a flag for each setting to a command, and passes it the settings.
 
-    What is not typed is left to the class: its defaults, and the environment variables that a setting names.
+    Settings without a flag take the value of their environment variable, or their default.
+
+    Args:
+        kind: Class of the settings.
+        target: Name of the target or command in error messages.
+        name: Name of the argument.
     """
     fields = described(kind)
 
-    def make(**typed: Any) -> Any:
+    def make(**given: Any) -> Any:
         values = {
-            field.name: _read(field, typed[field.name]) for field in fields if typed[field.name] not in (None, ())
+            field.name: _read(field, given[field.name]) for field in fields if given[field.name] not in (None, ())
         }
         return settings_from(kind, values, target)
 
@@ -104,37 +135,37 @@ def settings_options(kind: type[Any], target: str, name: str = "settings") -> De
 
 
 def flag_of(field: Described) -> str:
-    """Return what the command calls a setting."""
+    """Return the flag of a setting."""
     return f"--{(field.setting.flag or field.name).replace('_', '-')}"
 
 
 def flags_of(settings: Any) -> str:
-    """Return the flags by which another command reaches the same target, each behind a space; no secrets."""
-    found = ""
+    """Return the flags of settings without secrets, each preceded by a space."""
+    flags = ""
     for field in described(type(settings)):
         value = getattr(settings, field.name)
         if value != field.default and not field.is_secret and isinstance(value, str | Path):
-            found += f" {flag_of(field)} {shlex.quote(str(value))}"
-    return found
+            flags += f" {flag_of(field)} {shlex.quote(str(value))}"
+    return flags
 
 
 def _option(field: Described) -> Decorator:
-    said, kind = field.setting, field.plain_kind
-    if said.is_argument:
-        metavar = said.metavar or field.name.upper()
+    setting, kind = field.setting, field.plain_kind
+    if setting.is_argument:
+        metavar = setting.metavar or field.name.upper()
         return click.argument(
             field.name, required=field.is_required, metavar=metavar if field.is_required else f"[{metavar}]"
         )
     flag = flag_of(field)
-    names = [flag, *([f"-{said.short}"] if said.short else []), field.name]
+    names = [flag, *([f"-{setting.short}"] if setting.short else []), field.name]
     common: dict[str, Any] = {"default": None, "help": _help(field)}
-    if said.variables:
-        common |= {"envvar": list(said.variables), "show_envvar": True}
+    if setting.variables:
+        common |= {"envvar": list(setting.variables), "show_envvar": True}
     if kind is bool:
         if field.kind is not kind:
             names[0] = f"{flag}/--no-{flag[2:]}"
         return click.option(*names, is_flag=True, **common)
-    metavar = said.metavar or ("[" + "|".join(said.choices) + "]" if said.choices else "VALUE")
+    metavar = setting.metavar or ("[" + "|".join(setting.choices) + "]" if setting.choices else "VALUE")
     is_several = kind in (Sequence[str], Mapping[str, str])
     return click.option(*names, type=int if kind is int else str, multiple=is_several, metavar=metavar, **common)
 
@@ -142,18 +173,18 @@ def _option(field: Described) -> Decorator:
 def _help(field: Described) -> str:
     text = field.setting.help
     if field.plain_kind in (Sequence[str], Mapping[str, str]):
-        text = f"{text.removesuffix('.')}; may come often."
+        text = f"{text} Repeatable."
     return f"{text}  [default: {field.shown_default}]" if field.shown_default else text
 
 
-def _read(field: Described, typed: Any) -> Any:
-    """Return the value of a setting, of what was typed."""
+def _read(field: Described, given: Any) -> Any:
+    """Return the value of a setting from the value of its flag."""
     kind = field.plain_kind
     if kind == Mapping[str, Any]:
-        return read_file(Path(typed), field.name)
+        return read_file(Path(given), field.name)
     if kind == Mapping[str, str]:
-        return dict(_pair(flag_of(field).removeprefix("--"), text) for text in typed)
-    return typed
+        return dict(_pair(flag_of(field).removeprefix("--"), text) for text in given)
+    return given
 
 
 def _pair(flag: str, text: str) -> tuple[str, str]:

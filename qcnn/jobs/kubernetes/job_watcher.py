@@ -129,17 +129,17 @@ class LostError(RetryableError):
 class JobAbandonedError(LostError):
     """A job was given up though its processes may be started again; it is to be replaced."""
 
-    def __init__(self, reason: str, name: str, lives: RestartTracker) -> None:
+    def __init__(self, reason: str, name: str, tracker: RestartTracker) -> None:
         super().__init__(reason, name)
         # All losses so far, this one included.
-        self.tracker = lives
+        self.tracker = tracker
 
 
 class JobWatcher:
     """Follows one job, as the API returned it, to its end.
 
     `processes` are role and index of all that it is made of. Without `restarts` it only looks on, however often
-    processes are lost. `lives` is what was seen of the jobs that it replaces. `observer` is told at every look.
+    processes are lost. `tracker` is what was seen of the jobs that it replaces. `observer` is told at every look.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class JobWatcher:
         processes: Sequence[tuple[str, int]],
         restarts: int | None,
         pending_seconds: float,
-        lives: RestartTracker | None = None,
+        tracker: RestartTracker | None = None,
         observer: Observer = ignore,
     ) -> None:
         self._api = api
@@ -159,7 +159,7 @@ class JobWatcher:
         self._name, self._uid = job["metadata"]["name"], job["metadata"]["uid"]
         names = [f"{role} {index}" for role, index in processes]
         leader = "chief 0" if "chief 0" in names else names[0]
-        self._seen = Observation(leader, restarts, lives.for_job(self._uid) if lives else RestartTracker(self._uid))
+        self._seen = Observation(leader, restarts, tracker.for_job(self._uid) if tracker else RestartTracker(self._uid))
         self._start = StartupMonitor(api, job, names, pending_seconds)
         self._observer = observer
         self._news: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -274,7 +274,7 @@ class JobWatcher:
     def _see_processes(self, processes: Sequence[PodProcess]) -> None:
         suspended = is_suspended(self._job)
         self._start.observe(processes, suspended=suspended)
-        self._returned += [process.name for process in processes if self._seen.tracker.returned(process)]
+        self._returned += [process.name for process in processes if self._seen.tracker.is_replacement(process)]
         self._seen = self._seen.observe(processes, suspended=suspended)
         self._observer(self._job, self._seen.tracker.restarts)
 

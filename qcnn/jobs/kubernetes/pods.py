@@ -205,7 +205,7 @@ class PendingProcesses:
         since = now if self.since is None else self.since
         return PendingProcesses(since, waiting, {**self.troubles, **troubles})
 
-    def told(self, name: str, trouble: str) -> "PendingProcesses":
+    def with_reason(self, name: str, trouble: str) -> "PendingProcesses":
         """Return what is known once events have told why a process does not start."""
         return dataclasses.replace(self, troubles={**self.troubles, name: trouble})
 
@@ -215,7 +215,7 @@ class PendingProcesses:
         silent = [name for name, process in self.processes.items() if process and not process.trouble]
         return next(iter(missing + silent), None)
 
-    def why(self) -> str:
+    def describe(self) -> str:
         """Return why processes have not started; where nothing is known, which."""
         waiting = sorted(self.processes)
         known = [f"{name} {self.troubles[name]}" for name in waiting if name in self.troubles]

@@ -1,4 +1,4 @@
-"""When a job has failed, and how often it was started again: pure functions of the pods that were seen."""
+"""Restart policy of a job: pure functions of the observed pods."""
 
 import collections
 import dataclasses
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from qcnn.jobs.kubernetes.pods import PodProcess, root_cause_process
 
-# Where one process is lost, all others end because they lost a peer, and are started again. A process that is back
-# before the last of the others has ended connects to that one, and ends a second time for the same loss.
+# When one process is lost, all others exit because they lost a peer, and are restarted. A process that restarts before
+# the last of the others has exited connects to that one, and exits a second time for the same loss.
 _MAX_EXITS = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class ProcessFailure:
-    """A process, in one pod, that ended too early; `caused_by_peer` where it ended only because it lost another process.
+    """Process, in one pod, that ended early; `caused_by_peer` if the loss of another process was the cause.
 
-    `job` is the uid of the TFJob; a TFJob that replaces another one starts all processes anew.
+    `job` is the uid of the TFJob; a TFJob that replaces another one restarts all processes.
     """
 
     job: str
@@ -26,9 +26,9 @@ class ProcessFailure:
 
 
 def count_restarts(losses: Iterable[ProcessFailure]) -> int:
-    """Return how often a training had to be started again, by its losses in the order in which they were seen.
+    """Return the number of restarts that a sequence of losses, in the order of observation, has caused.
 
-    Losses with one cause count once: those of a node's processes, and of the processes that lost them as peers.
+    Losses with one cause count once: those of all processes of a node, and of the processes that lost them as peers.
     """
     count, job, has_cause = 0, "", False
     ends: collections.Counter[str] = collections.Counter()
@@ -44,11 +44,11 @@ def count_restarts(losses: Iterable[ProcessFailure]) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class RestartTracker:
-    """What was seen of the processes of a training, each of which has one pod after the other.
+    """State of the processes of a job, each of which has a sequence of pods.
 
     `job` is the uid of the TFJob, `current` the last pod of each process by its name. `endings` are the pods that
-    ended or were told to end, in the order in which that was seen. `lost` are those of them that are known to be a
-    loss, `excused` those that were ended on purpose, with the whole job.
+    ended or are terminating, in the order of observation. `lost` are those that are known to be a loss, `excused`
+    those that were ended on purpose, together with the job.
     """
 
     job: str
@@ -59,10 +59,10 @@ class RestartTracker:
 
     @property
     def losses(self) -> list[ProcessFailure]:
-        """What was lost, in the order in which it was seen.
+        """Losses in the order of observation.
 
-        A pod that is told to end is a loss once another one has taken its place, or once a process has ended because
-        it lost this one as a peer: the operator also tells pods to end when their job is over.
+        A terminating pod is a loss if another pod has replaced it, or if a process has ended because it lost this peer:
+        the operator also terminates pods when their job has completed.
         """
         found: list[ProcessFailure] = []
         for ending in reversed(self.endings):
@@ -72,18 +72,18 @@ class RestartTracker:
 
     @property
     def restarts(self) -> int:
-        """How often the training was started again, a restart that is due now included."""
+        """Number of restarts, including one that is due now."""
         return count_restarts(self.losses)
 
     def failure_over_limit(self, allowed: int) -> ProcessFailure | None:
-        """Return the loss after which the training would be started again more often than is allowed."""
+        """Return the first loss that would cause more than `allowed` restarts, or None."""
         losses = self.losses
         return next((loss for number, loss in enumerate(losses, 1) if count_restarts(losses[:number]) > allowed), None)
 
     def observe(self, processes: Sequence[PodProcess], *, suspended: bool) -> "RestartTracker":
-        """Return what is known once all pods that are there have been looked at.
+        """Return the tracker after an observation of all existing pods.
 
-        The operator ends the pods of a suspended job, which is no loss.
+        The operator deletes the pods of a suspended job, which is not a loss.
         """
         replaced = [self.current[each.name] for each in processes if self._is_replaced_by(each)]
         current = {**self.current, **{process.name: process for process in processes}}
@@ -97,30 +97,30 @@ class RestartTracker:
         )
 
     def job_abandoned(self) -> "RestartTracker":
-        """Return what is known once the operator has given the job up, though no process is at fault.
+        """Return the tracker after the operator has failed the job although no process has failed permanently.
 
-        It does so for a pod that is being deleted, and starts no other one in its place.
+        The operator does so for a pod that is being deleted, and does not replace that pod.
         """
         last = {process.uid for process in self.current.values()}
-        # The first ending is the cause: later ones come of the job's failure. Without any, a pod has vanished unseen.
+        # The first ending is the cause; later ones follow from it. Without any, a pod was deleted between observations.
         first = next((ending.pod for ending in self.endings if ending.pod in last), None)
         endings = self.endings if first else (*self.endings, ProcessFailure(self.job, self.job, ""))
         return dataclasses.replace(self, endings=endings, lost=self.lost | {first or self.job})
 
     def for_job(self, job: str) -> "RestartTracker":
-        """Return what is known as the job that replaces this one begins."""
+        """Return the tracker at the start of `job`, which replaces this one."""
         losses = self.losses
         return RestartTracker(job, endings=tuple(losses), lost=frozenset(loss.pod for loss in losses))
 
-    def returned(self, process: PodProcess) -> bool:
-        """Whether this pod has taken the place of one that was lost."""
+    def is_replacement(self, process: PodProcess) -> bool:
+        """Return True if this pod has replaced one that was lost."""
         return self._is_replaced_by(process) and self.current[process.name].uid not in self.excused
 
     def _is_replaced_by(self, process: PodProcess) -> bool:
         return process.name in self.current and self.current[process.name].uid != process.uid
 
     def _with(self, ended: Iterable[PodProcess]) -> tuple[ProcessFailure, ...]:
-        """Return all endings; among those that are seen at the same moment, causes come first."""
+        """Return all endings; causes come first among those of the same observation."""
         known = {ending.pod for ending in self.endings}
         new = [
             ProcessFailure(self.job, each.uid, each.name, each.ended_by_peer) for each in ended if each.uid not in known
@@ -128,36 +128,36 @@ class RestartTracker:
         return (*self.endings, *sorted(new, key=lambda loss: loss.caused_by_peer))
 
 
-# The news that a job has failed may come before that of its pod, by so many seconds.
+# The failure of a job may be observed this many seconds before that of its pod.
 POD_SECONDS = 3.0
-# What the operator says of a job that it gave up for its pods, and not for its time.
+# Message of the operator for a job that failed because of its pods, not because of a deadline.
 _PODS_FAILED = "replica(s) failed"
 
 
 class Action(enum.Enum):
-    """What is done about a job."""
+    """Action of the launcher."""
 
-    GO_ON = "follow it further"
-    SUCCEEDED = "return: it has succeeded"
-    FAILED = "fail as it has failed"
-    DELETED = "fail: somebody else has deleted it"
-    GIVE_UP = "delete it and fail: it would be started again, and must not be"
-    START_AGAIN = "replace it: it was given up though its processes may be started again"
+    CONTINUE = "continue to watch the job"
+    SUCCEEDED = "return, the job has succeeded"
+    FAILED = "raise the failure of the job"
+    DELETED = "fail, the job was deleted from outside"
+    CANCEL = "delete the job and fail, its restart limit is exceeded"
+    REPLACE = "replace the job, which has failed although restarts are left"
 
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What is known of a followed job at one moment.
+    """Snapshot of a watched job.
 
-    `processes` are those that have a pod, None until pods were looked for; `known` are these and those whose pod is
-    gone, by the uid of the pod. The job has ended once `leader` has ended well. Its processes may be started again
-    `count_restarts` times; where that is None, nothing is done about the job. `failure` is what the cluster says of a job
-    that has failed, and was first seen `failed_for` seconds ago.
+    `processes` are those with a pod, None before the first listing of pods; `known` adds those whose pod was deleted,
+    by the uid of the pod. The job is complete when `leader` has succeeded. Its processes may be restarted `restarts`
+    times; None means that the launcher only watches. `failure` is the cluster's reason of a failed job, first observed
+    `failed_for` seconds ago.
     """
 
     leader: str
     restarts: int | None
-    lives: RestartTracker
+    tracker: RestartTracker
     processes: Sequence[PodProcess] | None = None
     known: Mapping[str, PodProcess] = dataclasses.field(default_factory=dict)
     deleted: bool = False
@@ -166,7 +166,7 @@ class Observation:
     failed_for: float = 0.0
 
     def observe(self, processes: Sequence[PodProcess], *, suspended: bool) -> "Observation":
-        """Return what is known once all pods that are there were looked at."""
+        """Return the snapshot after an observation of all existing pods."""
         return dataclasses.replace(
             self,
             processes=processes,
@@ -177,24 +177,24 @@ class Observation:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What is done, and why.
+    """Action and its reason.
 
-    `process` is the one to blame, None where it is no single one. Of a failure, `reason` is what an error says of it,
-    without the last line of that process, and `is_final` whether a further try would fail in the same way. `lives` are
-    those of a job that is replaced, the loss for which it was given up included.
+    `process` is the root cause, or None without a single one. `reason` is the error message of a failure, without the
+    last line of that process; `is_final` is true if a further attempt would fail in the same way. `tracker` is that of
+    a replaced job, including the loss that has ended it.
     """
 
     action: Action
     process: PodProcess | None = None
     reason: str = ""
     is_final: bool = False
-    lives: RestartTracker | None = None
+    tracker: RestartTracker | None = None
 
 
 def decide(seen: Observation) -> Decision:
-    """Return what is done about a job."""
+    """Return the action for the snapshot of a job."""
     if seen.deleted:
-        return Decision(Action.DELETED, reason="it, or its namespace, was deleted while it was followed.")
+        return Decision(Action.DELETED, reason="it, or its namespace, was deleted from outside.")
     if seen.processes is None:
         return Decision(Action.CONTINUE)
     if seen.failure:
@@ -208,8 +208,8 @@ def _decide_running(seen: Observation, processes: Sequence[PodProcess]) -> Decis
     is_done = any(process.name == seen.leader and process.exit_code == 0 for process in processes)
     if seen.restarts is None or is_done:
         return Decision(Action.CONTINUE)
-    if greedy := [process for process in processes if process.out_of_memory]:
-        return _failure_decision(Action.CANCEL, greedy[0], seen.tracker)
+    if over_limit := [process for process in processes if process.out_of_memory]:
+        return _failure_decision(Action.CANCEL, over_limit[0], seen.tracker)
     if loss := seen.tracker.failure_over_limit(seen.restarts):
         return _failure_decision(Action.CANCEL, seen.known[loss.pod], seen.tracker)
     return Decision(Action.CONTINUE)
@@ -220,26 +220,26 @@ def _decide_failed(seen: Observation, processes: Sequence[PodProcess], failure: 
     if blamed is None and seen.failed_for < POD_SECONDS:
         return Decision(Action.CONTINUE)
     if seen.restarts is not None and _PODS_FAILED in failure and not (blamed and _is_final(blamed)):
-        # The operator (1.9) takes a pod that is being deleted for one that has failed (updateJobReplicaStatuses),
-        # whatever its exit code will be: so nodes that are drained or taken back end jobs that are to go on.
-        lives = seen.tracker.job_abandoned()
-        if lives.restarts <= seen.restarts:
-            return Decision(Action.REPLACE, reason="was given up for a process that was lost.", tracker=lives)
+        # The operator (1.9) counts a pod that is being deleted as failed (updateJobReplicaStatuses), whatever its exit
+        # code will be. Drained or preempted nodes thereby end jobs that must continue.
+        tracker = seen.tracker.job_abandoned()
+        if tracker.restarts <= seen.restarts:
+            return Decision(Action.REPLACE, reason="was given up for a process that was lost.", tracker=tracker)
         return Decision(
-            Action.FAILED, reason=f"processes were lost, after {seen.restarts} restarts: {failure}", tracker=lives
+            Action.FAILED, reason=f"processes were lost, after {seen.restarts} restarts: {failure}", tracker=tracker
         )
     if blamed is None:
         return Decision(Action.FAILED, reason=failure, is_final=True)
     return _failure_decision(Action.FAILED, blamed, seen.tracker)
 
 
-def _failure_decision(action: Action, process: PodProcess, lives: RestartTracker) -> Decision:
-    """Return a verdict whose reason is how a process ended."""
+def _failure_decision(action: Action, process: PodProcess, tracker: RestartTracker) -> Decision:
+    """Return a decision whose reason is the exit of a process."""
     how = "was lost" if process.exit_code is None else f"ended with exit code {process.exit_code}"
     if process.out_of_memory:
         how = "used more memory than its limit"
     elif not process.is_permanent_error:
-        how += f", after {max(0, lives.restarts - 1)} restarts"
+        how += f", after {max(0, tracker.restarts - 1)} restarts"
     return Decision(action, process, f"{process.name} {how}", _is_final(process))
 
 

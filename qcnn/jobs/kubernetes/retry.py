@@ -140,7 +140,7 @@ class RetryPolicy:
         self._began = self.clock()
         self._rejected_since: float | None = None
 
-    def tries(self) -> tenacity.Retrying:
+    def retrying(self) -> tenacity.Retrying:
         """Return what calls a function until it succeeds; where it never does, its last error is raised."""
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception(lambda error: is_broken(error) or self._may_pass(error)),

@@ -195,7 +195,7 @@ def launch(
                 yield
 
         observer = _metrics_observer(stack, manifest)
-        lives: RestartTracker | None = None
+        tracker: RestartTracker | None = None
         # What earlier launchers of the training have counted.
         before: int | None = None
         while True:
@@ -205,14 +205,14 @@ def launch(
                 return
             before = status.restarts_before(running) if before is None else before
             processes = status.replicas(manifest)
-            following = JobWatcher(api, TFJOB, running, processes, restarts, pending_seconds, lives, observer)
+            following = JobWatcher(api, TFJOB, running, processes, restarts, pending_seconds, tracker, observer)
             try:
                 _follow(api, renewing, running, following, lease_seconds)
                 return
             except JobAbandonedError as error:
-                lives = error.tracker
-                manifest = restarted(manifest, before + lives.restarts)
-                logger.warning("%s; it is started again (%d of %d)", error, lives.restarts, restarts)
+                tracker = error.tracker
+                manifest = restarted(manifest, before + tracker.restarts)
+                logger.warning("%s; it is started again (%d of %d)", error, tracker.restarts, restarts)
 
 
 def _termination_check(stack: contextlib.ExitStack, api: NamespaceClient, own_pod: str | None) -> Callable[[], bool]:

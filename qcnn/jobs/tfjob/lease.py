@@ -15,8 +15,8 @@ from qcnn.jobs.tfjob.manifest import lease
 
 logger = logging.getLogger("qcnn")
 
-# The Lease is renewed this many times before it would be stale, and at least every `_MAX_INTERVAL` seconds. That keeps the
-# connection open on which a launcher that is told to end deletes its TFJob.
+# The Lease is renewed this many times before it would be stale, and at least every `_MAX_INTERVAL` seconds. That keeps
+# the connection open on which a launcher deletes its TFJob at SIGTERM.
 _RENEWALS = 10
 _MAX_INTERVAL = 30.0
 

@@ -1,4 +1,4 @@
-"""What tests of the command line share."""
+"""Fixtures of the command line's tests."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,9 +12,9 @@ from tests.backend import FakeBackend, fake_backend
 from tests.forks import run
 from tests.vertex.server.vertex import Vertex
 
-# Code, stdout, stderr.
+# Runs a command and returns its exit code, stdout and stderr.
 Typed = Callable[..., tuple[int, str, str]]
-# A study's file.
+# Study file.
 STUDY = """
 qubits: 4
 rounds: 12
@@ -38,13 +38,13 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
 
 
 def without_estimate(stderr: str) -> str:
-    """Return what a command says on stderr but for what it estimates to cost, of which test_cost.py has the tests."""
-    return re.sub(r"^(no )?estimate( of the cost)?: .*\n", "", stderr, flags=re.M)
+    """Return stderr without the cost estimate, which test_cost.py tests."""
+    return re.sub(r"^(estimate|no cost estimate): .*\n", "", stderr, flags=re.M)
 
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Type a command; return its exit code and what it printed."""
+    """Run a command in this process and return its exit code, stdout and stderr."""
 
     def type_command(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["qcnn", *arguments])
@@ -61,12 +61,12 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def on_vertex(vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: None) -> Typed:
-    """Type a command in a process of its own, with the project and location of the local Vertex AI."""
-    place = {"GOOGLE_CLOUD_PROJECT": vertex.project, "GOOGLE_CLOUD_REGION": vertex.location}
+    """Run a command in a separate process, with the project and location of the local Vertex AI."""
+    location = {"GOOGLE_CLOUD_PROJECT": vertex.project, "GOOGLE_CLOUD_REGION": vertex.location}
     monkeypatch.chdir(tmp_path)
 
     def type_command(*arguments: str) -> tuple[int, str, str]:
-        done = run("-m", "qcnn.cli", *arguments, environment=vertex.process_environment() | place)
+        done = run("-m", "qcnn.cli", *arguments, environment=vertex.process_environment() | location)
         return done.returncode, done.stdout, without_estimate(done.stderr)
 
     return type_command

@@ -1,4 +1,4 @@
-"""Folders as runs of this machine leave them."""
+"""Folders of local runs."""
 
 import json
 from pathlib import Path
@@ -11,12 +11,21 @@ from qcnn.model.history import EpochMetrics, save_history
 def run_folder(
     root: Path,
     name: str,
-    words: dict[str, Any],
+    fields: dict[str, Any],
     mse: float | None = None,
     trained: int = 50,
-    **facts: Any,
+    **record_values: Any,
 ) -> Path:
-    """Make what a run leaves that was `trained` so many epochs; `facts` are laid over those of its record."""
+    """Create the folder of a run.
+
+    Args:
+        root: Parent folder.
+        name: Name of the run.
+        fields: Fields of the experiment.
+        mse: Test error. None: the run has not been evaluated.
+        trained: Number of trained epochs.
+        **record_values: Values that override those of the record.
+    """
     folder = root / name
     (folder / "train" / "training").mkdir(parents=True)
     epochs = [EpochMetrics(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2)]
@@ -31,14 +40,14 @@ def run_folder(
         "started": "2026-11-20T23:00:00Z",
         "ended": "2026-11-20T23:00:01Z",
         "steps": [],
-        "words": from_mapping(words).model_dump(),
+        "words": from_mapping(fields).model_dump(),
     }
-    (folder / "run.json").write_text(json.dumps({**record, **facts}))
+    (folder / "run.json").write_text(json.dumps({**record, **record_values}))
     return folder
 
 
 def old_run_folder(root: Path, name: str) -> Path:
-    """Make what a run left of a release that kept no record."""
+    """Create the folder of a run of a release that wrote no record."""
     folder = run_folder(root, name, {}, 0.75)
     (folder / "run.json").unlink()
     (folder / "generate-data").mkdir()

@@ -1,4 +1,4 @@
-"""qcnn circuit as a user types it."""
+"""Tests of qcnn circuit."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ VALUES = np.array([0.9, 0.1, -0.4])
 
 @pytest.fixture
 def trained(tmp_path: Path) -> str:
-    """Return a model folder's files that hold the circuit and what it has learnt."""
+    """Create a model folder with a circuit and its trained parameters."""
     folder = tmp_path / "model"
     folder.mkdir()
     with h5py.File(folder / "qcnn.weights.h5", "w") as file:
@@ -45,7 +45,7 @@ def trained(tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_draws_counts_and_names_the_simulator(typed: Typed) -> None:
+def test_circuit_prints_drawing_counts_and_simulator(typed: Typed) -> None:
     code, text, _ = typed("circuit", FILE)
     assert code == 0
     assert re.match(r"stabilizers.qasm@[0-9a-f]{8}: 8 qubits, 3 parameters, 8 readouts\n", text)
@@ -53,13 +53,15 @@ def test_draws_counts_and_names_the_simulator(typed: Typed) -> None:
     assert "24 gates: 8 CZPow, 8 ZPow, 8 YPow\n" in text
     assert "parameters: strength, phase_shift, turn\n" in text
     assert "readouts: qubits 0, 1, 2, 3, 4, 5, 6, 7\n" in text
-    assert re.search(r"^8 readouts of \d kinds; independent parts of their light cones, .*: \d qubits", text, re.M)
-    assert re.search(r"^lightcone +[\d.e+]+ .*chosen$", text, re.M)
+    assert re.search(
+        r"^8 readouts, \d of them distinct; independent parts of their light cones, .*: \d qubits", text, re.M
+    )
+    assert re.search(r"^lightcone +[\d.e+]+ .*selected$", text, re.M)
     assert text.endswith("\nsimulator lightcone, the cheapest that is exact and fits in memory\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "qubits", "simulator"),
+    ("arguments", "qubits", "simulator"),
     [
         (("hybrid", "--qubits", "64"), 64, "lightcone"),
         (("deep", "--qubits", "5"), 5, "statevector"),
@@ -67,28 +69,28 @@ def test_draws_counts_and_names_the_simulator(typed: Typed) -> None:
         (("tests.qcnn.circuits.test_circuits:reread",), 8, "lightcone"),
     ],
 )
-def test_all_numbers_as_json(typed: Typed, words: tuple[str, ...], qubits: int, simulator: str) -> None:
-    found = json.loads(typed("circuit", *words, "--format", "json")[1])
+def test_circuit_as_json(typed: Typed, arguments: tuple[str, ...], qubits: int, simulator: str) -> None:
+    found = json.loads(typed("circuit", *arguments, "--format", "json")[1])
     assert (found["qubits"], found["simulator"], found["values"], found["refusal"]) == (qubits, simulator, None, "")
     assert found["depth"] >= found["fused_depth"] >= 1
     assert sum(found["gates"].values()) >= found["blocks"]
     assert list(found["simulators"]) == list(SIMULATORS)
 
 
-def test_what_no_simulator_takes_is_looked_at_all_the_same(typed: Typed) -> None:
+def test_circuit_without_simulator_prints_reason(typed: Typed) -> None:
     code, text, _ = typed("circuit", "deep", "--qubits", "512")
     assert code == 0
-    assert "light cones: wider than any memory holds" in text
+    assert "light cones: too wide for any memory" in text
     assert "qubits: no simulator can run this circuit in 2 GiB (simulator_memory_gib); " in text
 
 
-def test_a_trained_model_is_exported_with_its_numbers(typed: Typed, trained: str, tmp_path: Path) -> None:
+def test_export_of_trained_model_contains_values(typed: Typed, trained: str, tmp_path: Path) -> None:
     found = json.loads(typed("circuit", trained, "--format", "json")[1])
     assert found["values"] == dict(zip(("strength", "phase_shift", "turn"), VALUES.tolist(), strict=True))
     for name in ("a.qasm", "a.qpy"):
         code, text, error = typed("circuit", trained, "--export", str(tmp_path / name), "--sample", "3,0.5")
         assert code == 0, error
-        assert text.endswith(f"written: {tmp_path / name}\n")
+        assert text.endswith(f"saved {tmp_path / name}\n")
     with (tmp_path / "a.qpy").open("rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         both = (*qpy.load(file), qasm3.loads((tmp_path / "a.qasm").read_text()))
@@ -99,7 +101,7 @@ def test_a_trained_model_is_exported_with_its_numbers(typed: Typed, trained: str
         np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
-def test_a_file_that_was_exported_is_a_model_again(typed: Typed, tmp_path: Path) -> None:
+def test_exported_file_is_a_valid_model(typed: Typed, tmp_path: Path) -> None:
     for name, options in (("a.json", ()), ("a.qasm", ())):
         assert typed("circuit", "hybrid", "--qubits", "4", "--export", str(tmp_path / name), *options)[0] == 0
         code, text, _ = typed("circuit", str(tmp_path / name))
@@ -107,7 +109,7 @@ def test_a_file_that_was_exported_is_a_model_again(typed: Typed, tmp_path: Path)
         assert "parameters: s0, s1, s2, s3, s4, ... s20 (21)" in text
 
 
-def test_what_is_read_is_never_written_over(typed: Typed, trained: str, tmp_path: Path) -> None:
+def test_export_to_input_file_is_an_error(typed: Typed, trained: str, tmp_path: Path) -> None:
     (mine := tmp_path / "mine.qasm").write_bytes(Path(FILE).read_bytes())
     (tmp_path / "link.qasm").symlink_to(mine)
     run = tmp_path / "run"
@@ -118,25 +120,25 @@ def test_what_is_read_is_never_written_over(typed: Typed, trained: str, tmp_path
     for model, target in ((mine, mine), (tmp_path / "link.qasm", mine), (trained, description), (run, description)):
         code, out, error = typed("circuit", str(model), "--export", str(target))
         assert (code, out) == (2, "")
-        assert error == f"error: export: must be another file than the one that is read. Given: {target}\n"
+        assert error == f"error: export: must differ from the input file. Given: {target}\n"
     assert (mine.read_bytes(), description.read_bytes()) == before
 
 
-def test_the_folder_of_a_run_is_its_model(typed: Typed, trained: str, tmp_path: Path) -> None:
+def test_circuit_accepts_folder_of_run(typed: Typed, trained: str, tmp_path: Path) -> None:
     run = tmp_path / "run" / "export-weights"
     run.mkdir(parents=True)
     Path(trained).rename(run / "model")
     assert "3 parameters" in typed("circuit", str(run.parent))[1]
 
 
-def test_an_image_is_drawn(typed: Typed, tmp_path: Path) -> None:
+def test_image_is_saved(typed: Typed, tmp_path: Path) -> None:
     for name, begin in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml")):
         assert typed("circuit", "hybrid", "--qubits", "4", "--image", str(tmp_path / name))[0] == 0
         assert (tmp_path / name).read_bytes().startswith(begin)
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
         (("nothing.qasm",), "model: no such file. Given: nothing.qasm"),
         (("nothing",), "model: must be one of hybrid, deep, or a custom circuit.* Given: 'nothing'"),
@@ -147,19 +149,19 @@ def test_an_image_is_drawn(typed: Typed, tmp_path: Path) -> None:
         (("x.json#" + "A" * 300,), "model: must be one of hybrid, deep, or a custom circuit.* Given: 'x.json#A.*"),
         ((".qasm",), "model: must be one of hybrid, deep, or a custom circuit.* Given: '.qasm'"),
         (("hybrid", "--export", "a.gif"), "export: the file's name must end in one of .* Given: a.gif"),
-        (("hybrid", "--sample", "1,2"), "circuit: takes --sample with --export alone. Given: --sample 1,2"),
+        (("hybrid", "--sample", "1,2"), "sample: must be given with --export. Given: 1,2"),
         (("hybrid", "--export", "a.qasm", "--sample", "x"), "sample: must be finite numbers .* Given: x"),
         (("hybrid", "--export", "a.qasm", "--sample", "9,1"), "sample: must be a qubit, 0 to 7, and .* Given: 9,1"),
         (("hybrid", "--export", "a.qasm", "--openqasm", "2"), "export: OpenQASM 2 has no inputs; .* 21 parameters"),
         ((".",), "model: must be the folder of a model or of a run, with model.json in it. Given: ."),
-        ((".", "--qubits", "8"), "circuit: a trained model has its own --qubits and --encoding. Given: ."),
+        ((".", "--qubits", "8"), "circuit: --qubits and --encoding must not be given for a trained model. Given: ."),
     ],
 )
-def test_refuses_in_one_line(
-    typed: Typed, words: tuple[str, ...], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_invalid_arguments_are_one_line_errors(
+    typed: Typed, arguments: tuple[str, ...], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, error = typed("circuit", *words)
+    code, out, error = typed("circuit", *arguments)
     assert (code, out) == (2, "")
     assert re.fullmatch(rf"error: {line}\n", error)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""qcnn compare as a user types it, on folders as `qcnn run` leaves them; tests/qcnn/cli/kubeflow has the rest."""
+"""Tests of qcnn compare on local runs; tests/qcnn/cli/kubeflow tests remote runs."""
 
 import contextlib
 import csv
@@ -32,7 +32,7 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compare(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Type the command in the folder above the runs; return what it prints on stdout, or its one line on stderr."""
+    """Return a function that runs the command in the parent folder of the runs and returns its stdout or stderr."""
 
     def typed(*arguments: str) -> str:
         monkeypatch.chdir(runs.parent)
@@ -40,7 +40,7 @@ def compare(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         with contextlib.suppress(SystemExit):
             main()
         captured = capsys.readouterr()
-        # Either a result, or one line of what is wrong.
+        # The output is a result or a one-line error.
         assert (captured.out == "") == captured.err.startswith("error: ")
         assert captured.err.count("\n") == (captured.out == "")
         return captured.out or captured.err
@@ -48,7 +48,7 @@ def compare(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return typed
 
 
-def test_a_circuit_is_shown_by_its_files_name(runs: Path, compare: Any) -> None:
+def test_compare_shows_circuit_by_file_name(runs: Path, compare: Any) -> None:
     run_folder(runs, "a-third", {"model": embed("a.qasm", "[]")}, 0.25)
     for form in ("text", "csv", "json"):
         shown = compare("--format", form)
@@ -60,7 +60,7 @@ def _rows(compare: Any, *arguments: str) -> dict[str, dict[str, Any]]:
     return {row["run"]: row for row in json.loads(compare(*arguments, "--format", "json"))}
 
 
-def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: Any) -> None:
+def test_compare_shows_differing_fields_metrics_and_duration(compare: Any) -> None:
     header, _, *rows = (re.split(r"  +", line.strip()) for line in compare().splitlines())
     assert header == [
         "run",
@@ -78,9 +78,7 @@ def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: An
     ]
 
 
-def test_epochs_that_were_trained_stand_beside_those_that_were_asked_for_where_they_differ(
-    runs: Path, compare: Any
-) -> None:
+def test_compare_shows_trained_and_requested_epochs(runs: Path, compare: Any) -> None:
     run_folder(runs, "longer", {"epochs": 60}, 0.5, trained=60)
     assert {run: (row["epochs"], "metrics.epochs" in row) for run, row in _rows(compare).items()} == {
         FIRST: (50, False),
@@ -92,7 +90,7 @@ def test_epochs_that_were_trained_stand_beside_those_that_were_asked_for_where_t
     assert (row["epochs"], row["metrics.epochs"]) == (60, 7)
 
 
-def test_csv_and_json_hold_the_same_unrounded(compare: Any) -> None:
+def test_csv_and_json_have_equal_unrounded_values(compare: Any) -> None:
     read = list(csv.DictReader(io.StringIO(compare("--format", "csv"))))
     rows = _rows(compare)
     assert rows[FIRST]["duration"] == 20.25
@@ -102,31 +100,31 @@ def test_csv_and_json_hold_the_same_unrounded(compare: Any) -> None:
 @pytest.mark.parametrize(
     ("column", "order"), [("mse", [SECOND, FIRST]), ("seed", [FIRST, SECOND]), ("optimizer", [FIRST, SECOND])]
 )
-def test_sorts_by_a_column_with_blanks_last(runs: Path, compare: Any, column: str, order: list[str]) -> None:
+def test_sort_puts_blanks_last(runs: Path, compare: Any, column: str, order: list[str]) -> None:
     (runs / "early").mkdir()
     (runs / "early" / "log.txt").touch()
     assert list(_rows(compare, "--sort", column)) == [*order, "early"]
 
 
-def test_refuses_a_column_that_is_not_there(compare: Any) -> None:
+def test_sort_by_missing_column_is_an_error(compare: Any) -> None:
     assert re.match(
         r"error: sort: must be one of run, state, seed, .*duration\. Given: speed\n", compare("--sort", "speed")
     )
 
 
-def test_picks_runs_by_path_or_name_in_the_order_given(compare: Any) -> None:
+def test_compare_keeps_order_of_given_runs(compare: Any) -> None:
     assert list(_rows(compare, f"runs/{SECOND}/", FIRST)) == [SECOND, FIRST]
 
 
 @pytest.mark.parametrize("name", ["runs/other", "missing"])
-def test_refuses_what_is_no_run(runs: Path, compare: Any, name: str) -> None:
+def test_compare_of_missing_run_is_an_error(runs: Path, compare: Any, name: str) -> None:
     (runs / "other").mkdir()
     assert compare(name).endswith(f"Given: {name}\n")
     assert list(_rows(compare)) == [FIRST, SECOND]
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_no_runs_are_one_line(runs: Path, compare: Any, exists: bool) -> None:
+def test_compare_without_runs_prints_one_line(runs: Path, compare: Any, exists: bool) -> None:
     shutil.rmtree(runs)
     if exists:
         runs.mkdir()
@@ -134,7 +132,7 @@ def test_no_runs_are_one_line(runs: Path, compare: Any, exists: bool) -> None:
     assert compare("--format", "json") == "[]\n"
 
 
-def test_the_page_has_the_curves_of_all_runs(runs: Path, compare: Any) -> None:
+def test_html_page_contains_curves_of_all_runs(runs: Path, compare: Any) -> None:
     (runs / "early <b>").mkdir()
     (runs / "early <b>" / "log.txt").touch()
     compare("--html", "curves.html")
@@ -143,15 +141,15 @@ def test_the_page_has_the_curves_of_all_runs(runs: Path, compare: Any) -> None:
     assert "early &lt;b&gt;" in page
     colors = re.findall(r'class="swatch" style="background:(#\w+)"></span>([^<]*)', page)
     assert [name for _, name in colors] == ["early &lt;b&gt;", FIRST, SECOND]
-    # Each run's color is that of a line in both figures.
+    # The color of a run is that of its line in both plots.
     assert [page.count(f"stroke: {color}") for color, _ in colors] == [0, 2, 2]
 
 
-def test_a_page_that_cannot_be_written_is_one_line(compare: Any) -> None:
+def test_html_page_that_cannot_be_written_is_an_error(compare: Any) -> None:
     assert compare("--html", "runs").startswith("error: output: cannot be written (")
 
 
-def test_draws_without_tensorflow() -> None:
+def test_compare_does_not_import_tensorflow() -> None:
     program = "import sys; import qcnn.results.report, qcnn.cli.compare; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"tensorflow", "tf_keras", "cirq"} & set(loaded)

@@ -1,4 +1,4 @@
-"""Commands that print instead of sending, in forms for programs, and experiments as files."""
+"""Tests of --dry-run, --format and --print-config."""
 
 import importlib.metadata
 import json
@@ -16,7 +16,7 @@ from tests.backend import FakeBackend
 from tests.qcnn.cli.conftest import Typed
 
 SCHEDULE = ("schedule create", "schedule enable", "schedule disable", "schedule delete")
-# Where something is sent, changed or ended.
+# Commands that send, change or delete something, by target.
 DRY = {
     "local": ("delete",),
     "kubeflow": ("submit", "study", *SCHEDULE, "terminate", "delete", "tensorboard"),
@@ -24,7 +24,7 @@ DRY = {
     "vertex": ("submit", "study", *SCHEDULE, "terminate", "delete", "deploy", "undeploy", "predict"),
     "vertex-job": ("submit", "delete"),
 }
-# Where a table is printed.
+# Commands with --format, by target.
 FORMS = {
     "local": ("study", "predict", "status", "delete"),
     "kubeflow": ("submit", "study", "compare", "schedule create", "schedule list", "status", "delete"),
@@ -47,36 +47,36 @@ def having(option: str, target: str) -> set[str]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_sends_something_can_print_it_instead(target: str) -> None:
+def test_commands_that_change_something_have_dry_run(target: str) -> None:
     assert having("--dry-run", target) == set(DRY[target])
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_prints_a_table_prints_json_too(target: str) -> None:
+def test_commands_that_print_tables_have_format(target: str) -> None:
     assert set(FORMS[target]) <= having("--format", target)
 
 
 @pytest.mark.parametrize("name", ["run", "plan"])
-def test_so_does_what_no_target_has(name: str) -> None:
+def test_commands_without_targets_have_format(name: str) -> None:
     command = qcnn.get_command(click.Context(qcnn), name)
     assert command
     assert "--format" in {option for param in command.params for option in param.opts}
 
 
 @pytest.mark.parametrize("option", ["--version"])
-def test_the_version_is_that_of_the_package(typed: Typed, option: str) -> None:
+def test_version_is_that_of_package(typed: Typed, option: str) -> None:
     assert typed(option) == (0, f"qcnn {importlib.metadata.version('qcnn')}\n", "")
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("--qubits", "12", "--model", "deep", "--learning-rate", "1e-3", "--warmup-fraction", "0.1"),
         ("--target-val-loss", "floor+0.01", "--visible-gpus", "0", "--profile-batches", "", "--rounds", "44"),
     ],
 )
-def test_a_printed_experiment_is_read_back_as_it_was(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:
-    code, printed, _ = typed("run", *words, "--print-config")
+def test_printed_experiment_is_a_valid_config(typed: Typed, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code, printed, _ = typed("run", *arguments, "--print-config")
     assert code == 0
     (tmp_path / "file.yaml").write_text(printed)
     found = from_mapping(read_file(tmp_path / "file.yaml"))
@@ -85,14 +85,14 @@ def test_a_printed_experiment_is_read_back_as_it_was(typed: Typed, tmp_path: Pat
     assert found.model_dump() == read_file(tmp_path / "file.yaml")
 
 
-def test_so_is_a_printed_study(typed: Typed, tmp_path: Path) -> None:
+def test_printed_study_is_a_valid_config(typed: Typed, tmp_path: Path) -> None:
     search = ("--grid", "model=hybrid,deep", "--range", "learning_rate=0.001:0.1:log", "--random", "3")
     code, printed, _ = typed("study", "--qubits", "4", *search, "--print-config")
     assert code == 0
     (tmp_path / "file.yaml").write_text(printed)
     found = read_file(tmp_path / "file.yaml")
     assert (found["grid"], found["random"]) == ({"model": ["hybrid", "deep"]}, 3)
-    # What rules choose is another number in another trial.
+    # Automatic values stay 0, because they differ between trials.
     assert (found["qubits"], found["rounds"]) == (4, 0)
     assert typed("study", "--config", str(tmp_path / "file.yaml"), "--print-config") == (0, printed, "")
 
@@ -105,7 +105,7 @@ def test_so_is_a_printed_study(typed: Typed, tmp_path: Path) -> None:
         (("schedule", "create", "--interval", "2h"), "papers"),
     ],
 )
-def test_a_request_to_a_backend_is_printed_and_not_sent(
+def test_dry_run_to_kfp_prints_request_without_sending(
     typed: Typed, backend: FakeBackend, command: tuple[str, ...], name: str
 ) -> None:
     where = ("--host", backend.host, "--image", "qcnn:1", "--experiment", name, "--qubits", "5", "--dry-run")
@@ -118,7 +118,7 @@ def test_a_request_to_a_backend_is_printed_and_not_sent(
     assert not backend.calls
 
 
-def test_one_printer_prints_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_rows_and_show_table_print_json(capsys: pytest.CaptureFixture[str]) -> None:
     from qcnn.cli.output import show_rows, show_table
 
     show_rows("json", {"run": "1"})
@@ -130,16 +130,16 @@ def test_one_printer_prints_for_programs(capsys: pytest.CaptureFixture[str]) -> 
     ).split() + ["[]", "none"]
 
 
-def test_a_tensorboard_and_a_job_that_predicts_are_printed_for_kubectl(typed: Typed) -> None:
+def test_dry_run_of_tensorboard_and_predict_prints_manifests(typed: Typed) -> None:
     for command, kinds in (
         (("tensorboard", "gs://bucket/logs", "--deploy"), ["Deployment", "Service"]),
         (("predict", "--target", "tfjob", "--model", "gs://bucket/model"), ["Job"]),
     ):
-        code, printed, said = typed(*command, "--image", "qcnn:1", "--dry-run")
-        assert code == 0, said
+        code, printed, error = typed(*command, "--image", "qcnn:1", "--dry-run")
+        assert code == 0, error
         assert [document["kind"] for document in yaml.safe_load_all(printed)] == kinds
 
 
-def test_what_is_not_deployed_has_nothing_to_print(typed: Typed) -> None:
-    said = "error: dry_run: needs --deploy or --undeploy. Given: --dry-run\n"
-    assert typed("tensorboard", "run", "--dry-run") == (2, "", said)
+def test_tensorboard_dry_run_without_deploy_is_an_error(typed: Typed) -> None:
+    message = "error: dry_run: requires --deploy or --undeploy. Given: --dry-run\n"
+    assert typed("tensorboard", "run", "--dry-run") == (2, "", message)

@@ -1,4 +1,4 @@
-"""What becomes of a command whose output cannot be written, or that nobody reads."""
+"""Tests of commands whose output cannot be written."""
 
 import subprocess
 import sys
@@ -10,16 +10,16 @@ QCNN = Path(sys.executable).with_name("qcnn")
 
 
 def run(command: str, folder: Path) -> tuple[int, str]:
-    """Run a command of the shell; return the exit code of its first program, and what is on stderr."""
+    """Run a shell command and return the exit code of its first program and its stderr."""
     shell = ("bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}")
     done = subprocess.run(shell, cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
     return done.returncode, done.stderr
 
 
-def test_a_run_that_nobody_reads_ends_with_one_line_and_leaves_no_process(tmp_path: Path) -> None:
-    code, said = run(f"{QCNN} run --qubits 4 | head -1 > first", tmp_path)
+def test_run_with_closed_pipe_exits_with_one_line(tmp_path: Path) -> None:
+    code, stderr = run(f"{QCNN} run --qubits 4 | head -1 > first", tmp_path)
     (folder,) = (tmp_path / "runs").iterdir()
-    assert said == f"error: nobody reads the output any more; the run was ended. Given: {folder}\n"
+    assert stderr == f"error: output pipe closed; the run was terminated. Given: {folder}\n"
     assert (code, (tmp_path / "first").read_text()) == (141, "== generate-data\n")
 
 
@@ -33,17 +33,17 @@ def test_a_run_that_nobody_reads_ends_with_one_line_and_leaves_no_process(tmp_pa
         (f"run --{'x' * 1000}", 2, f"error: No such option '--{'x' * 80} ... {'x' * 95}'.\n"),
     ],
 )
-def test_a_command_that_cannot_print_says_so_once(tmp_path: Path, command: str, code: int, line: str) -> None:
+def test_command_that_cannot_print_reports_error_once(tmp_path: Path, command: str, code: int, line: str) -> None:
     assert run(f"{QCNN} {command}", tmp_path) == (code, line)
 
 
-def test_a_process_without_standard_streams_gets_some_that_lead_nowhere(tmp_path: Path) -> None:
+def test_process_without_standard_streams_opens_null_streams(tmp_path: Path) -> None:
     program = """
 import os, sys
 from qcnn.startup import open_standard_streams
 open_standard_streams()
 opened = os.open("file", os.O_WRONLY | os.O_CREAT)
-print("printed"), sys.stderr.write("said"), sys.stdin.read()
+print("printed"), sys.stderr.write("error"), sys.stdin.read()
 sys.stdout.flush()
 os.write(opened, str(opened).encode())
 """
@@ -51,11 +51,11 @@ os.write(opened, str(opened).encode())
     root = Path(__file__).parents[3]
     for closed in ("<&- >&- 2>&-", ">&- 2>&-", ">&-", "<&- 2>&-"):
         run(f"PYTHONPATH={root} {sys.executable} program.py {closed}", tmp_path)
-        # It stands behind the three, so that nothing that is printed goes into it.
+        # Descriptors 0 to 2 are in use, so printed text cannot reach the file.
         assert int((tmp_path / "file").read_text()) > 2
 
 
-def test_the_log_lines_of_a_process_that_nobody_reads_end_it(tmp_path: Path) -> None:
+def test_process_with_closed_pipe_exits_at_log_line(tmp_path: Path) -> None:
     program = """
 import logging
 from qcnn.startup import one_line_errors
@@ -65,7 +65,7 @@ with one_line_errors():
 """
     (tmp_path / "program.py").write_text(program)
     command = f"PYTHONPATH={Path(__file__).parents[3]} {sys.executable} program.py"
-    said = "error: nobody reads the output of this process any more\n"
-    assert run(f"{command} | head -1 > first", tmp_path) == (138, said)
-    said = "error: output: cannot be written (No space left on device). Given: standard output\n"
-    assert run(f"{command} > /dev/full", tmp_path) == (2, said)
+    stderr = "error: nobody reads the output of this process any more\n"
+    assert run(f"{command} | head -1 > first", tmp_path) == (138, stderr)
+    stderr = "error: output: cannot be written (No space left on device). Given: standard output\n"
+    assert run(f"{command} > /dev/full", tmp_path) == (2, stderr)

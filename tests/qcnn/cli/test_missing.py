@@ -1,4 +1,4 @@
-"""Commands, and the Python interface, where no extra is installed: one line says which one brings what is missing."""
+"""Tests of commands and Python functions without the extras: each names the missing extra in one line."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from qcnn.experiment_io import from_mapping
 ROOT = Path(__file__).parents[3]
 ON_VERTEX = "--project my-project --location us-central1"
 SENT = f"{ON_VERTEX} --pipeline-root gs://bucket/runs --image registry/qcnn:1"
-# What is typed, what is said to need which library of which extra.
+# Arguments of a command; its name in the message, the name of the library, the extra and the module.
 TYPED = {
     "run --qubits 4": ("run", "Kubeflow's SDK", "run", "kfp"),
     "run --model my_circuits:ladder": ("run", "cirq", "run", "cirq"),
@@ -74,8 +74,8 @@ print("code", os.waitstatus_to_exitcode(os.wait()[1]))
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The lines that all of these print, by one process: to hide what is installed takes a second."""
+def output(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the lines that all of these print, in one process because hiding the libraries takes a second."""
     folder = tmp_path_factory.mktemp("bare")
     (folder / "run").mkdir()
     (folder / "run" / "log.txt").touch()
@@ -100,16 +100,16 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_command_says_in_one_line_which_extra_is_missing(said: list[str]) -> None:
-    lines = iter(said)
+def test_command_without_extra_names_it_in_one_line(output: list[str]) -> None:
+    lines = iter(output)
     for typed, (command, title, extra, library) in TYPED.items():
         what = f'qcnn {command} needs {title}: pip install "qcnn[{extra}]"'
         expected = f"error: {what}. Given: {library} is not installed"
         assert (next(lines), next(lines)) == (expected, "code 2"), typed
 
 
-def test_so_does_a_function_and_data_are_made_without_any(said: list[str]) -> None:
-    *_, train, study, plan, generate, experiment, load, circuit, samples, _ = said
+def test_function_without_extra_names_it(output: list[str]) -> None:
+    *_, train, study, plan, generate, experiment, load, circuit, samples, _ = output
     assert train == 'qcnn.train needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
     assert study == 'qcnn.study needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
     assert plan == 'qcnn.plan needs cirq: pip install "qcnn[run]". Given: cirq is not installed'
@@ -120,6 +120,6 @@ def test_so_does_a_function_and_data_are_made_without_any(said: list[str]) -> No
     assert int(samples) > 0
 
 
-def test_a_shell_that_asks_how_words_go_on_is_told_nothing(said: list[str]) -> None:
-    assert said[-1] == "code 0"
-    assert "needs" not in said[-2]
+def test_shell_completion_without_extra_prints_nothing(output: list[str]) -> None:
+    assert output[-1] == "code 0"
+    assert "needs" not in output[-2]

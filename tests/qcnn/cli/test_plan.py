@@ -1,4 +1,4 @@
-"""qcnn plan as a user types it."""
+"""Tests of qcnn plan."""
 
 import contextlib
 import datetime
@@ -19,14 +19,14 @@ WORDS = ["--qubits", "12", "--rounds", "10", "--batch-size", "16", "--workers", 
 
 
 def _table(text: str) -> dict[str, list[str]]:
-    """Return the cells behind every simulator's name."""
+    """Return the cells of each simulator's row."""
     rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
     return {row[0]: row[1:] for row in rows if row[0] in ("lightcone", "statevector", "tfq")}
 
 
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Type the command; return what it prints on stdout, or on stderr where it fails."""
+    """Return a function that runs the command and returns its stdout, or its stderr if it fails."""
 
     def typed(*arguments: str) -> str:
         monkeypatch.setattr("sys.argv", ["qcnn", "plan", *arguments])
@@ -40,134 +40,138 @@ def plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a cache folder of its own, which takes the machine for a nominal one: measuring it takes seconds."""
+    """Return a separate cache folder with a nominal machine profile, because a benchmark takes seconds."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kept = machine_cache.keep(NOMINAL_MACHINE)
     assert kept.path
     return kept.path.parent
 
 
-def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., str]) -> None:
-    """120 samples are split 0.7, 0.15 and 0.15; a readout's cone is two parts of 4 qubits with 2 traced out."""
+def test_plan_counts_circuits_and_selects_cheapest_simulator(plan: Callable[..., str]) -> None:
+    """The split of 120 samples is 0.7, 0.15 and 0.15. A light cone is two parts of 4 qubits with 2 traced out."""
     text = plan(*WORDS)
     assert "120 samples; an epoch runs 102 circuits in 6 training and 2 validation steps" in text
-    assert re.search(r"6 readouts of \d kinds; independent parts .* traced out: 6 qubits \+ 6 qubits", text)
     assert re.search(
-        r"simulator lightcone, the cheapest .*: about [\d.e-]+ seconds an epoch in 1 process on this machine", text
+        r"6 readouts, \d of them distinct; independent parts .* traced-out qubits: 6 qubits \+ 6 qubits", text
+    )
+    assert re.search(
+        r"simulator lightcone, the cheapest .*: about [\d.e-]+ seconds per epoch in 1 process on this machine", text
     )
     table = _table(text)
-    assert [name for name, cells in table.items() if cells[-1] == "chosen"] == ["lightcone"]
+    assert [name for name, cells in table.items() if cells[-1] == "selected"] == ["lightcone"]
     seconds = {name: float(cells[3]) for name, cells in table.items()}
     assert seconds["lightcone"] < seconds["statevector"] < seconds["tfq"]
     assert "more than one worker does not pay" in text
 
 
-def test_tells_what_does_not_fit(plan: Callable[..., str]) -> None:
+def test_plan_reports_simulators_above_memory_limit(plan: Callable[..., str]) -> None:
     text = plan(*WORDS, "--simulator-memory-gib", "0.0005", "--simulator", "lightcone")
-    assert "simulator lightcone, as asked: about" in text
-    assert _table(text)["statevector"][-1] == "does not fit in simulator_memory_gib"
+    assert "simulator lightcone, as requested: about" in text
+    assert _table(text)["statevector"][-1] == "exceeds simulator_memory_gib"
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("flags", "line"),
     [
         (
             ("--model", "deep", "--qubits", "64"),
             "qubits: no simulator can run this .* needs the least, .* TiB. Given: 64",
         ),
-        # Light cones that cannot even be counted.
+        # Light cones that are too wide to be counted.
         (("--model", "deep", "--qubits", "2000"), "qubits: no simulator .* more than any machine has. Given: 2000"),
         (("--simulator", "lightcone", "--model", "deep", "--qubits", "300"), "qubits: the light cones .* Given: 300"),
         (("--simulator", "statevector", "--qubits", "64"), "qubits: must be at most 30 with simulator .* Given: 64"),
         (("--model", "tests.nothing:here"), "model: cannot be imported or fails .* Given: tests.nothing:here"),
     ],
 )
-def test_refuses_what_no_simulator_can_run_in_one_line(
-    plan: Callable[..., str], words: tuple[str, ...], line: str
+def test_plan_without_suitable_simulator_is_an_error(
+    plan: Callable[..., str], flags: tuple[str, ...], line: str
 ) -> None:
-    assert re.fullmatch(rf"error: {line}\n", plan(*words, "--rounds", "2"))
+    assert re.fullmatch(rf"error: {line}\n", plan(*flags, "--rounds", "2"))
 
 
-def test_says_from_where_on_more_workers_do_not_pay(plan: Callable[..., str]) -> None:
-    """16 of them evolve two states each, and so do 32."""
+def test_plan_reports_break_even_number_of_workers(plan: Callable[..., str]) -> None:
+    """Each of 16 workers simulates two states at once, and so does each of 32."""
     text = plan("--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256", "--workers", "4")
     assert text.endswith("; more than 16 workers do not pay\n")
-    # Of 17 states 5.
+    # 5 of 17 states.
     assert _table(text)["statevector"][2] == "25 MiB"
 
 
-def test_every_number_says_of_how_many_processes_and_machines_it_is(plan: Callable[..., str]) -> None:
+def test_plan_reports_processes_and_machines(plan: Callable[..., str]) -> None:
     many = (*WORDS[:-4], "--workers", "2", "--strategy", "multi_worker")
     text = plan(*many)
-    assert re.search(r"seconds an epoch in 2 processes on 2 machines like this one, which was measured on", text)
-    assert re.search(r"once compiled, in 2 processes on 2 machines like this one$", text, re.M)
+    assert re.search(r"seconds per epoch in 2 processes on 2 machines like this one, which was benchmarked on", text)
+    assert re.search(r"after compilation, in 2 processes on 2 machines like this one$", text, re.M)
     assert "this machine" not in text
     assert json.loads(plan(*many, "--format", "json"))["processes"] == 2
     alone = plan(*WORDS)
-    assert re.search(r"once compiled, in 1 process on this machine$", alone, re.M)
+    assert re.search(r"after compilation, in 1 process on this machine$", alone, re.M)
     assert json.loads(plan(*WORDS, "--format", "json"))["processes"] == 1
-    # A chief and a parameter server have machines of their own.
+    # The chief and the parameter server have separate machines.
     assert "in 4 processes on 4 machines" in plan(*WORDS[:-4], "--workers", "2", "--strategy", "parameter_server")
 
 
 @pytest.mark.parametrize(("qubits", "measured"), [("12", 954e6), ("17", 1254e6), ("20", 2333e6), ("22", 2538e6)])
-def test_the_memory_of_a_process_is_at_least_what_was_measured(
-    plan: Callable[..., str], qubits: str, measured: float
-) -> None:
-    """The peak of a training of `deep` in one process, as docs/benchmarks.md has it."""
-    words = ("--model", "deep", "--qubits", qubits, "--rounds", "4", "--batch-size", "32", "--workers", "1")
-    found = json.loads(plan(*words, "--strategy", "none", "--format", "json"))
+def test_process_memory_is_at_least_measured_peak(plan: Callable[..., str], qubits: str, measured: float) -> None:
+    """The measured peaks of model deep in one process are those of docs/benchmarks.md."""
+    flags = ("--model", "deep", "--qubits", qubits, "--rounds", "4", "--batch-size", "32", "--workers", "1")
+    found = json.loads(plan(*flags, "--strategy", "none", "--format", "json"))
     assert measured <= found["process_memory_bytes"] < 1.3 * measured
     states = found["simulators"]["statevector"]["memory_bytes"]
     assert found["process_memory_bytes"] == 2**30 + states
-    assert "for TensorFlow, modules and compiled programs" in plan(*words, "--strategy", "none")
+    assert "for TensorFlow, modules and compiled functions" in plan(*flags, "--strategy", "none")
 
 
-def test_a_measurement_says_its_spread(plan: Callable[..., str]) -> None:
+def test_plan_reports_date_and_spread_of_benchmark(plan: Callable[..., str]) -> None:
     today = datetime.date.today()
-    assert f"measured on {today} with a spread of 0%; delete" in plan(*WORDS)
+    assert f"benchmarked on {today} with a spread of 0%; delete" in plan(*WORDS)
     machine_cache.keep(NOMINAL_MACHINE, 0.75)
-    assert f"measured on {today} with a spread of 75%, so it was busy with other work; delete" in plan(*WORDS)
+    assert f"benchmarked on {today} with a spread of 75%, because other processes used the machine; delete" in plan(
+        *WORDS
+    )
     assert json.loads(plan(*WORDS, "--format", "json"))["machine"]["spread"] == 0.75
 
 
 @pytest.mark.parametrize("qubits", [27, 30, 31, 64, 1024, 5001])
-def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
-    """What does not fit anywhere has no numbers."""
+def test_plan_at_any_size_selects_lightcone(plan: Callable[..., str], qubits: int) -> None:
+    """Unsupported simulators have no numbers."""
     text = plan("--qubits", str(qubits), "--rounds", "2")
     assert "simulator lightcone, the cheapest that is exact and fits in memory: about " in text
     table = _table(text)
-    assert table["lightcone"][-1] == "chosen"
-    assert table["tfq"] == ["cannot run this"]
-    # Counted up to 30 qubits, though they do not fit.
+    assert table["lightcone"][-1] == "selected"
+    assert table["tfq"] == ["unsupported"]
+    # Counted up to 30 qubits, even above the memory limit.
     assert (len(table["statevector"]) == 5) == (qubits <= 30)
     assert not re.search(r"\b(nan|inf)\b|any machine", text)
 
 
-def test_tells_how_long_the_whole_training_takes_with_all_that_is_tried(plan: Callable[..., str]) -> None:
-    """Of 50 epochs each of the eleven other starts has five."""
+def test_training_time_includes_initializations(plan: Callable[..., str]) -> None:
+    """Each of the 11 other initializations trains for 5 of the 50 epochs."""
     text = plan("--model", "deep", "--workers", "1", "--epochs", "50")
-    found = re.search(r"50 epochs of batches of 64, 12 starts tried .* included: about ([\d.]+) s once compiled", text)
-    an_epoch = re.search(r"about ([\d.]+) seconds an epoch", text)
+    found = re.search(
+        r"50 epochs with batches of 64, including 12 initializations .*: about ([\d.]+) s after compilation", text
+    )
+    an_epoch = re.search(r"about ([\d.]+) seconds per epoch", text)
     assert found
     assert an_epoch
     assert float(found[1]) == pytest.approx(105 * float(an_epoch[1]), rel=0.1)
 
 
-def test_the_machine_is_measured_once(cache: Path) -> None:
+def test_machine_is_benchmarked_once(cache: Path) -> None:
     (file,) = cache.iterdir()
     file.write_text("damaged")
-    # Processes of their own: what TensorFlow says when it loads is seen only there.
+    # Separate processes, because TensorFlow prints messages only at its first import.
     program = [sys.executable, "-c", "from qcnn.cli.main import main; main()", "plan", *WORDS]
     first, second = (subprocess.run(program, capture_output=True, text=True, check=True) for _ in range(2))
-    assert (first.stderr, second.stderr) == ("measuring this machine, which takes some seconds\n", "")
-    # To the digit: the numbers are those that were measured then.
+    assert (first.stderr, second.stderr) == ("benchmarking this machine, which takes a few seconds\n", "")
+    # Equal, because the second process uses the cached benchmark.
     assert first.stdout == second.stdout
-    assert f"which was measured on {datetime.date.today()} with a spread of " in first.stdout
-    assert f"; delete {file} to measure it again" in first.stdout
+    assert f"which was benchmarked on {datetime.date.today()} with a spread of " in first.stdout
+    assert f"; delete {file} to repeat the benchmark" in first.stdout
 
 
-def test_a_machine_that_is_known_needs_no_tensorflow() -> None:
+def test_plan_with_cached_machine_does_not_import_tensorflow() -> None:
     program = """
 import sys
 from qcnn.cli.main import main
@@ -180,58 +184,61 @@ print(*sys.modules)
     assert not {"tensorflow", "tf_keras"} & set(done.stdout.split())
 
 
-ELSEWHERE = ["--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256"]
+REMOTE = ["--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256"]
 
 
 @pytest.mark.parametrize("target", ["kubeflow", "tfjob", "vertex", "vertex-job"])
-def test_tells_machines_and_money_by_the_number_of_workers(plan: Callable[..., str], target: str) -> None:
-    text = plan(*ELSEWHERE, "--target", target, "--cpu", "4", "--workers", "3", "--epochs", "999")
+def test_plan_for_target_lists_machines_and_cost_by_workers(plan: Callable[..., str], target: str) -> None:
+    text = plan(*REMOTE, "--target", target, "--cpu", "4", "--workers", "3", "--epochs", "999")
     assert (
-        f"--target {target}, a process has 4 cores and asks for 2Gi of memory; prices of us-central1 on 2026-" in text
+        f"--target {target}, each process with 4 cores and a memory request of 2Gi; prices of us-central1 on 2026-"
+        in text
     )
     rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines() if re.match(r"\d+ {4,}", line)]
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "8", "16", "32"]
     assert all(float(row[5]) > 0 and re.fullmatch(r"\d+ x [a-z0-9-]+", row[3]) for row in rows)
-    said = {row[0]: row[7] for row in rows if len(row) == 8}
-    assert said["3"].startswith("as asked")
-    assert {"cheapest", "fastest"} <= set(", ".join(said.values()).split(", "))
+    notes = {row[0]: row[7] for row in rows if len(row) == 8}
+    assert notes["3"].startswith("requested")
+    assert {"cheapest", "fastest"} <= set(", ".join(notes.values()).split(", "))
 
 
-def test_says_plainly_that_this_machine_is_enough(plan: Callable[..., str]) -> None:
-    enough = "this machine is enough: one process trains in about"
+def test_plan_reports_sufficient_local_machine(plan: Callable[..., str]) -> None:
+    enough = "the local machine is sufficient: one process trains in about"
     assert enough in plan("--target", "kubeflow")
-    assert enough not in plan(*ELSEWHERE, "--target", "kubeflow", "--cpu", "8", "--epochs", "9999")
+    assert enough not in plan(*REMOTE, "--target", "kubeflow", "--cpu", "8", "--epochs", "9999")
 
 
-def test_what_is_not_known_of_gpus_is_said(plan: Callable[..., str], tmp_path: Path) -> None:
+def test_plan_with_gpus_reports_unknown_speed(plan: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("gpus: 1\naccelerator: nvidia-l4\n")
-    words = ("--qubits", "12", "--workers", "1", "--target", "vertex")
-    said = "GPUs are charged, but how fast they are is not known"
-    assert said in plan(*words, "--pod", str(tmp_path / "pod.yaml"))
-    assert said not in plan(*words)
+    flags = ("--qubits", "12", "--workers", "1", "--target", "vertex")
+    message = "the cost includes GPUs, but their speed is unknown"
+    assert message in plan(*flags, "--pod", str(tmp_path / "pod.yaml"))
+    assert message not in plan(*flags)
 
 
-def test_plan_with_gpus_names_the_image_they_need(
+def test_plan_with_gpus_names_required_image(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("--target", "kubeflow", "--format", "json", "--image", "registry/qcnn:1")
-    for gpus, is_said in ((1, True), (0, False)):
-        monkeypatch.setattr("sys.argv", ["qcnn", "plan", *WORDS, *words, "--gpus", str(gpus)])
+    flags = ("--target", "kubeflow", "--format", "json", "--image", "registry/qcnn:1")
+    for gpus, is_warned in ((1, True), (0, False)):
+        monkeypatch.setattr("sys.argv", ["qcnn", "plan", *WORDS, *flags, "--gpus", str(gpus)])
         main()
         captured = capsys.readouterr()
         assert json.loads(captured.out)["target"] == "kubeflow"
-        assert ("pod.gpus: the image must have TensorFlow's CUDA libraries" in captured.err) is is_said
+        assert ("pod.gpus: the image must contain TensorFlow's CUDA libraries" in captured.err) is is_warned
 
 
-def test_says_how_often_noise_is_drawn(plan: Callable[..., str]) -> None:
-    """Of the 120 samples 18 are the test split."""
+def test_plan_reports_number_of_trajectories(plan: Callable[..., str]) -> None:
+    """The test split contains 18 of the 120 samples."""
     noisy = (*WORDS, "--noise", "readout=0.1", "--trajectories", "7")
-    assert "the evaluation then draws 126 trajectories of 12 qubits, which is not counted here" in plan(*noisy)
+    assert "the evaluation also samples 126 trajectories of 12 qubits, which this estimate does not include" in plan(
+        *noisy
+    )
     assert json.loads(plan(*noisy, "--format", "json"))["trajectories"] == 126
     assert "trajectories" not in plan(*WORDS)
 
 
-def test_all_numbers_as_json(plan: Callable[..., str]) -> None:
+def test_plan_as_json(plan: Callable[..., str]) -> None:
     found = json.loads(
         plan("--qubits", "12", "--target", "vertex", "--format", "json", "--machine-type", "n2-standard-8")
     )
@@ -239,33 +246,38 @@ def test_all_numbers_as_json(plan: Callable[..., str]) -> None:
     assert found["simulators"]["lightcone"]["epoch_seconds"] == found["epoch_seconds"]
     assert {way["bill"]["machine"] for way in found["ways"]} == {"n2-standard-8"}
     assert found["cheapest"] in [way["workers"] for way in found["ways"]]
-    # Here there are no bills.
+    # The local target has no cost.
     assert "ways" not in json.loads(plan("--qubits", "12", "--format", "json"))
-    # What no machine has is no number.
+    # Numbers above the memory of any machine are null.
     assert json.loads(plan("--qubits", "64", "--rounds", "2", "--format", "json"))["simulators"]["tfq"]["flops"] is None
 
 
-def test_prices_of_ones_own(plan: Callable[..., str], tmp_path: Path) -> None:
+def test_plan_with_custom_prices(plan: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "prices.yaml"
     file.write_text(
         "date: 2031-05-06\nregion: our-cellar\nsource: a bill\nmachines:\n  big: {cpus: 64, memory: 256, price: 60}\n"
     )
     text = plan("--qubits", "12", "--workers", "1", "--target", "tfjob", "--prices", str(file))
     assert "prices of our-cellar on 2031-05-06" in text
-    # Ten minutes of idling and less than one of training.
-    assert re.search(r"^1 .* 1 x big .* 10\.\d\d +as asked, cheapest, fastest$", text, re.M)
+    # Ten idle minutes and less than a minute of training.
+    assert re.search(r"^1 .* 1 x big .* 10\.\d\d +requested, cheapest, fastest$", text, re.M)
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("flags", "line"),
     [
-        (("--cpu", "4"), "plan: takes --pod or a setting of pods with --target kubeflow, .* Given: --target local"),
-        (("--machine-type", "n2-standard-8"), "plan: takes --machine-type with --target .* Given: --target local"),
+        (("--cpu", "4"), "plan: --pod and pod settings must be given with --target kubeflow, .* Given: --target local"),
+        (
+            ("--machine-type", "n2-standard-8"),
+            "plan: --machine-type must be given with --target .* Given: --target local",
+        ),
         (("--target", "tfjob", "--machine-type", "z9"), "machine_type: must be in the prices.* Given: z9"),
         (("--target", "vertex", "--machine-type", "z9"), "pod.vertex.machine_type: must be of those .* Given: z9"),
         (("--target", "tfjob", "--cpu", "900"), "pod: no machine type .* Given: cpu 900, memory 2Gi"),
         (("--target", "tfjob", "--prices", "nothing.yaml"), "prices: .* Given: nothing.yaml"),
     ],
 )
-def test_refuses_what_it_cannot_price_in_one_line(plan: Callable[..., str], words: tuple[str, ...], line: str) -> None:
-    assert re.fullmatch(rf"error: {line}\n", plan(*words, "--qubits", "12"))
+def test_plan_with_invalid_prices_or_pods_is_an_error(
+    plan: Callable[..., str], flags: tuple[str, ...], line: str
+) -> None:
+    assert re.fullmatch(rf"error: {line}\n", plan(*flags, "--qubits", "12"))

@@ -1,4 +1,4 @@
-"""qcnn predict as a user types it, on this machine."""
+"""Tests of qcnn predict on the local target."""
 
 import io
 import json
@@ -29,7 +29,7 @@ WORDS = {"qubits": 4, "rounds": 10, "epochs": 1, "batch_size": 8, "strategy": "n
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run; read only."""
+    """Return the folder of a run, which tests must not change."""
     folder, config = tmp_path_factory.mktemp("run"), from_mapping(WORDS)
     dataset = data.generate(config)
     data.save(dataset, folder / "generate-data" / "dataset")
@@ -39,12 +39,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_predicts_a_file_with_the_model_of_a_run(run: Path, here: Path, typed: Typed) -> None:
+def test_predict_file_with_model_of_run(run: Path, working_folder: Path, typed: Typed) -> None:
     shown = ["qubit", "angle", "label"]
     frame = pd.DataFrame({"angle": [0.5, -3, 1], "qubit": [0, 3, 1], "label": [1, -1, 1], "note": ["a", "b", "c"]})
     frame.to_csv("data.csv", index=False)
@@ -60,7 +60,7 @@ def test_predicts_a_file_with_the_model_of_a_run(run: Path, here: Path, typed: T
     assert "Prediction against angle" in Path("page.html").read_text()
 
 
-def test_rows_and_error_are_json_for_programs(run: Path, here: Path, typed: Typed) -> None:
+def test_predict_as_json(run: Path, working_folder: Path, typed: Typed) -> None:
     pd.DataFrame({"qubit": [0, 3], "angle": [0.5, -3], "label": [1, -1]}).to_csv("data.csv", index=False)
     code, out, _ = typed("predict", str(run), "--data", "data.csv", "--output", "out.csv", "--format", "json")
     found = pd.read_csv("out.csv")
@@ -76,7 +76,7 @@ def test_rows_and_error_are_json_for_programs(run: Path, here: Path, typed: Type
     assert (code, json.loads(out)) == (0, {"rows": len(evaluation.samples), **evaluation.metrics})
 
 
-def test_without_a_file_the_test_split_is_predicted(run: Path, here: Path, typed: Typed) -> None:
+def test_predict_without_file_uses_test_split(run: Path, working_folder: Path, typed: Typed) -> None:
     model = run / "export-weights" / "model"
     _, config = describe(model)
     expected = evaluate.evaluate(model, data.generate(config)).metrics
@@ -87,7 +87,7 @@ def test_without_a_file_the_test_split_is_predicted(run: Path, here: Path, typed
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (("--data", "data.csv"), "predict: takes --data and --output together, and --report with both. Given: --data"),
         (("--data", "data.csv", "--output", "out.pdf"), "output: must end in .csv, .parquet, .npz or .jsonl. Given: "),
@@ -95,25 +95,25 @@ def test_without_a_file_the_test_split_is_predicted(run: Path, here: Path, typed
         (("--data", "data.csv", "--output", "out.csv"), "data: line 3, column qubit: must be a whole number, 0 to 3."),
     ],
 )
-def test_what_is_wrong_is_one_line_and_nothing_is_written(
-    run: Path, here: Path, typed: Typed, words: tuple[str, ...], said: str
+def test_predict_with_invalid_arguments_writes_nothing(
+    run: Path, working_folder: Path, typed: Typed, arguments: tuple[str, ...], message: str
 ) -> None:
-    (here / "data.csv").write_text("qubit,angle\n0,1\n4,1\n")
-    code, _, err = typed("predict", str(run), *words)
+    (working_folder / "data.csv").write_text("qubit,angle\n0,1\n4,1\n")
+    code, _, err = typed("predict", str(run), *arguments)
     assert code == 2
     (line,) = err.splitlines()
-    assert line.startswith(f"error: {said}")
-    assert [path.name for path in here.iterdir()] == ["data.csv"]
+    assert line.startswith(f"error: {message}")
+    assert [path.name for path in working_folder.iterdir()] == ["data.csv"]
 
 
-def test_what_is_no_model_is_one_line(here: Path, typed: Typed) -> None:
+def test_predict_without_model_is_an_error(working_folder: Path, typed: Typed) -> None:
     code, _, err = typed("predict", "nowhere", "--data", "a.csv", "--output", "b.csv")
     message = "model: must be the folder of a model or of a run, with model.json in it. Given: nowhere"
     assert (code, err) == (2, f"error: {message}\n")
 
 
-def test_one_that_nobody_reads_ends_with_the_code_of_commands(
-    run: Path, here: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+def test_predict_with_closed_pipe_exits_with_141(
+    run: Path, working_folder: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(text: str) -> int:
         raise BrokenPipeError
@@ -125,23 +125,23 @@ def test_one_that_nobody_reads_ends_with_the_code_of_commands(
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_that_is_interrupted_leaves_nothing(run: Path, here: Path, number: int, interruptible: None) -> None:
+def test_interrupted_predict_writes_nothing(run: Path, working_folder: Path, number: int, interruptible: None) -> None:
     rows = 2_000_000
     with new_table("data.csv") as write:
         write({"qubit": np.zeros(rows, np.int32), "angle": np.linspace(-3, 3, rows)})
     command = [str(QCNN), "predict", str(run), "--data", "data.csv", "--output", "out.csv"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
-        while not list(here.glob(".unfinished-*")):
+        while not list(working_folder.glob(".unfinished-*")):
             assert process.poll() is None
             time.sleep(0.005)
         process.send_signal(number)
         _, err = process.communicate()
     assert process.returncode == 130
     assert err.strip() == "interrupted"
-    assert [path.name for path in here.iterdir()] == ["data.csv"]
+    assert [path.name for path in working_folder.iterdir()] == ["data.csv"]
 
 
-def test_progress_is_shown_in_a_terminal_alone() -> None:
+def test_rows_progress_is_displayed_only_in_terminal() -> None:
     for is_terminal in (False, True):
         console = Console(file=io.StringIO(), force_terminal=is_terminal, width=100)
         with rows_progress(2000, console) as seen:

@@ -1,4 +1,4 @@
-"""qcnn run as a user types it."""
+"""Tests of qcnn run."""
 
 import contextlib
 import csv
@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from qcnn.cli.options.experiment import check_model
-from qcnn.cli.run import compare, continued
+from qcnn.cli.run import compare, resumed_experiment
 from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import read_record
 from qcnn.targets.errors import StepError
@@ -57,36 +57,34 @@ def finished(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _lines(text: str) -> dict[str, str]:
-    """The table at the end, as name -> value."""
+    """Return the rows of the final table by name."""
     return dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
 
 
 @pytest.mark.long
-def test_trains_on_two_processes_and_reports(finished: subprocess.CompletedProcess[str]) -> None:
+def test_run_trains_on_two_processes_and_prints_metrics(finished: subprocess.CompletedProcess[str]) -> None:
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert re.findall(r"^== (\S+)$", finished.stdout, re.MULTILINE)[:2] == ["generate-data", "train"]
     assert "[worker 0] epoch 3/3" in finished.stdout
     table = _lines(finished.stdout)
-    for name in ("train loss", "validation loss", "test MSE", "fresh MSE", "sign accuracy", "seconds an epoch"):
+    for name in ("train loss", "validation loss", "test MSE", "fresh MSE", "sign accuracy", "seconds per epoch"):
         assert float(table[name]) >= 0
 
 
 @pytest.mark.long
-def test_state_words_and_steps_of_a_run_are_written_down(
-    folder: Path, finished: subprocess.CompletedProcess[str]
-) -> None:
+def test_record_contains_state_fields_and_steps(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     (run,) = (folder / "runs").iterdir()
     record = read_record(run)
     assert (record.state, {step.state for step in record.steps}) == ("succeeded", {"succeeded"})
     assert [step.name for step in record.steps] == re.findall(r"^== (\S+)$", finished.stdout, re.MULTILINE)
     assert (record.words["qubits"], record.words["epochs"], record.words["options"]["max_restarts"]) == (5, 3, 3)
     assert record.seconds
-    # What the steps took, but for what is done between them.
+    # The sum of the steps is less than the duration of the run.
     assert 0 < sum(step.seconds or 0 for step in record.steps) < record.seconds
 
 
 @pytest.mark.long
-def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
+def test_artifacts_are_at_printed_paths(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     table = _lines(finished.stdout)
     assert {path.name for path in (folder / table["model"]).iterdir()} == {
         "model.json",
@@ -109,24 +107,20 @@ def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.C
 
 
 @pytest.mark.long
-def test_tensorboard_finds_the_losses_with_the_command_shown(
-    folder: Path, finished: subprocess.CompletedProcess[str]
-) -> None:
-    program, command, *arguments = _lines(finished.stdout)["look at it with"].split()
+def test_printed_tensorboard_command_finds_losses(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
+    program, command, *arguments = _lines(finished.stdout)["view with"].split()
     assert ((folder / program).resolve(), command) == (QCNN.resolve(), "tensorboard")
     with opened(*arguments, folder=folder) as board:
         tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 2)
         validation, _ = sorted(tags, key=lambda name: name.endswith("train"))
         assert "loss" in tags[validation]
         points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, run=validation, tag="loss")
-        # 42 samples in batches of 16 are 3 updates an epoch.
+        # 42 samples in batches of 16 give 3 updates per epoch.
         assert [step for _, step, _ in points] == [3, 6, 9]
 
 
 @pytest.mark.long
-def test_both_workers_trained_and_only_the_chief_wrote(
-    folder: Path, finished: subprocess.CompletedProcess[str]
-) -> None:
+def test_both_workers_train_and_only_chief_writes(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     (run,) = (folder / "runs").iterdir()
     log = (run / "log.txt").read_text()
     assert all(f"[worker {index}] simulator: " in log for index in (0, 1))
@@ -136,7 +130,7 @@ def test_both_workers_trained_and_only_the_chief_wrote(
 
 
 @pytest.mark.long
-def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
+def test_failing_run_has_separate_folder_and_one_line_error(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
     diverging = ("--optimizer", "sgd", "--learning-rate", "1e300", "--strategy", "none", "--workers", "1")
@@ -196,7 +190,7 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
         (["--runs", "file/runs"], "error: runs: the folder cannot be written (Not a directory). Given: file/runs"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(
+def test_invalid_input_is_an_error_and_writes_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     typed: Typed,
@@ -225,7 +219,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert {path.name for path in tmp_path.iterdir()} == set(files)
 
 
-def test_a_module_of_the_users_own_is_found_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_circuit_is_imported_from_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "circuits_found.py").write_text(CIRCUITS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
@@ -233,26 +227,24 @@ def test_a_module_of_the_users_own_is_found_where_the_user_is(tmp_path: Path, mo
 
 
 @pytest.mark.long
-def test_a_run_that_was_ended_before_its_first_checkpoint_begins_anew(
+def test_resume_without_checkpoint_starts_from_scratch(
     folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = folder / Path(_lines(finished.stdout)["model"]).parents[1]
-    whole = continued(run)
+    whole = resumed_experiment(run)
     assert whole.options.continue_from == str(run / "train" / "training")
     assert capsys.readouterr().out == ""
     ended = tmp_path / "ended"
     shutil.copytree(run / "generate-data", ended / "generate-data")
     for training in ("nothing", "train/training/checkpoints"):
         (ended / training).mkdir(parents=True)
-        again = continued(ended)
+        again = resumed_experiment(ended)
         assert again == whole.model_copy(update={"options": again.options})
         assert again.options.continue_from == ""
-        assert "was ended before its first checkpoint: training begins anew" in capsys.readouterr().out
+        assert "ended before its first checkpoint; training starts from scratch" in capsys.readouterr().out
 
 
-def test_what_cannot_be_repeated_is_said_before_anything_runs(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeat_without_metadata_is_an_error(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "damaged" / "evaluate").mkdir(parents=True)
     (tmp_path / "damaged" / "evaluate" / "executor_output.json").write_text("{")
     monkeypatch.chdir(tmp_path)
@@ -261,32 +253,34 @@ def test_what_cannot_be_repeated_is_said_before_anything_runs(
     assert not (tmp_path / "runs").exists()
 
 
-def test_help_names_every_word_with_its_range(typed: Typed) -> None:
+def test_help_lists_all_fields_with_ranges(typed: Typed) -> None:
     text = " ".join(typed("run", "--help")[1].split())
     assert "--learning-rate VALUE" in text
     assert "An integer, at least 4 and at most 32768. [default: 8]" in text
 
 
 @pytest.mark.long
-def test_a_run_is_repeated_from_its_metadata_alone(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
+def test_repeat_uses_only_metadata_of_run(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     run = Path(_lines(finished.stdout)["model"]).parents[1]
     repeated = _run(folder, "--repeat", str(run))
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
-    assert "the repeated run gave the same numbers: train_loss, val_loss, mse, fresh_mse, accuracy" in repeated.stdout
+    assert (
+        "the metrics of the repeated run are equal: train_loss, val_loss, mse, fresh_mse, accuracy" in repeated.stdout
+    )
 
 
-def test_a_repeated_run_with_other_numbers_is_said() -> None:
+def test_compare_of_different_metrics_is_an_error() -> None:
     before = {"train_loss": 0.1, "val_loss": 0.2, "mse": 0.3, "accuracy": 1.0, "epoch_seconds": 1.0}
-    # A run of an older release has no fresh_mse.
-    assert "the same numbers" in compare(before, {**before, "epoch_seconds": 2.0, "fresh_mse": 0.4})
-    with pytest.raises(StepError, match=r"^the repeated run gave other numbers. Given: mse 0.3, now 0.30001$"):
+    # A run of an earlier release has no fresh_mse.
+    assert "are equal: " in compare(before, {**before, "epoch_seconds": 2.0, "fresh_mse": 0.4})
+    with pytest.raises(StepError, match=r"^the metrics of the repeated run differ. Given: mse 0.3, now 0.30001$"):
         compare(before, {**before, "mse": 0.30001})
 
 
 @pytest.mark.parametrize(
     "arguments", [["--resume", "nowhere"], ["--repeat", "nowhere"], ["--resume", "a", "--repeat", "b"]]
 )
-def test_only_a_run_can_be_continued_or_repeated(
+def test_resume_or_repeat_of_other_folder_is_an_error(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -301,7 +295,7 @@ LONG = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "100
 @pytest.mark.long
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, number: signal.Signals) -> None:
+def test_terminated_run_leaves_no_process_and_resumes(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(
         [QCNN, "run", *LONG], cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as running:
@@ -311,7 +305,7 @@ def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, num
         below = psutil.Process(running.pid).children(recursive=True)
         assert len(below) >= 3
         if number == signal.SIGINT:
-            # As a terminal does: to all of the session.
+            # A terminal sends the signal to all processes of the session.
             os.killpg(running.pid, number)
         else:
             running.send_signal(number)
@@ -326,7 +320,7 @@ def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, num
     )
     assert config["epochs"] == 100_000
     if number == signal.SIGTERM:
-        # Fewer epochs than asked for would take for ever to test: those that are left are cut off.
+        # The remaining epochs would take too long, so the number of epochs is reduced.
         saved = max(int(path.stem[6:]) for path in (run / "train" / "training" / "checkpoints").glob("epoch-*.npz"))
         output = json.loads((run / "generate-data" / "executor_output.json").read_text())
         metadata = output["artifacts"]["dataset"]["artifacts"][0]["metadata"]
@@ -338,15 +332,15 @@ def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, num
 
 
 @pytest.mark.long
-def test_a_terminal_shows_progress_of_every_worker(tmp_path: Path) -> None:
-    """A real pseudo terminal: epoch, losses, samples a second and each worker's state in one place."""
+def test_run_in_terminal_displays_progress_of_workers(tmp_path: Path) -> None:
+    """The display in a pseudo terminal contains epoch, losses, samples per second and the state of each worker."""
     terminal, other_end = pty.openpty()
     command = [str(QCNN), "run", "--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "5"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
     with subprocess.Popen(command, cwd=tmp_path, stdout=other_end, stderr=other_end, env=environment) as running:
         os.close(other_end)
         shown = b""
-        # Reading fails when nobody holds the other end any more.
+        # Reading fails when the other end is closed.
         with contextlib.suppress(OSError):
             while chunk := os.read(terminal, 65536):
                 shown += chunk

@@ -1,4 +1,4 @@
-"""What is secret in the environment of a command is in nothing that it prints or writes."""
+"""Tests that secrets in the environment of a command appear in no output and no file."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from tests.forks import run
 from tests.qcnn.jobs.apiserver import ApiServer
 
 ROOT = Path(__file__).parents[3]
-# Each is a secret of another kind; none is a word that stands anywhere else.
+# One value per type of secret, which occurs nowhere else.
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAPLANTEDPLANTED01",
     "AWS_SECRET_ACCESS_KEY": "planted-aws-5e6f1c",
@@ -28,7 +28,7 @@ QCNN = ["-m", "qcnn.cli"]
 
 @pytest.fixture
 def environment(tmp_path: Path, api_server: ApiServer, forks: None) -> dict[str, str]:
-    """The environment of a command, with secrets in variables, in files that they name, and in addresses."""
+    """Return an environment with secrets in variables, in the files of variables, and in URLs."""
     account, kubeconfig = tmp_path / "account.json", tmp_path / "kubeconfig"
     account.write_text(json.dumps({"type": "service_account", "private_key": PRIVATE_KEY}))
     text = kubeconfig.read_text()
@@ -39,20 +39,20 @@ def environment(tmp_path: Path, api_server: ApiServer, forks: None) -> dict[str,
         **SECRETS,
         "GOOGLE_APPLICATION_CREDENTIALS": str(account),
         "KUBECONFIG": str(kubeconfig),
-        # Nothing listens there.
+        # A closed port.
         "AWS_ENDPOINT_URL": f"http://name:{PASSWORD}@127.0.0.1:1",
         "NO_PROXY": "127.0.0.1",
     }
 
 
 def _found(content: bytes) -> list[str]:
-    """Return the secrets in a content, as they are or as they would be in a Secret or a header."""
+    """Return the secrets in a content, in plain text or in base64."""
     coded = [(secret, base64.b64encode(secret.encode()).rstrip(b"=")[:-1]) for secret in PLANTED]
     return [secret for secret, code in coded if secret.encode() in content or code in content]
 
 
 def _run(arguments: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run Python; nothing that it prints, and no file of the folder, has a secret in it."""
+    """Run Python and check that its output and the files of the folder contain no secret."""
     done = run(*arguments, environment=environment)
     assert not _found((done.stdout + done.stderr).encode())
     for path in folder.rglob("*"):
@@ -63,26 +63,26 @@ def _run(arguments: list[str], folder: Path, environment: dict[str, str]) -> sub
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Be in a folder of a user."""
+    """Create a folder and make it the working directory."""
     (folder := tmp_path / "user").mkdir()
     monkeypatch.chdir(folder)
     return folder
 
 
 @pytest.mark.long
-def test_a_whole_run_keeps_its_secrets(folder: Path, environment: dict[str, str]) -> None:
+def test_run_writes_no_secrets(folder: Path, environment: dict[str, str]) -> None:
     done = _run([*QCNN, "run", *SMALL], folder, environment)
     assert done.returncode == 0, done.stderr
     assert len([path for path in folder.rglob("*") if path.is_file()]) > len(("report", "model", "dataset"))
 
 
-def test_compiled_pipelines_keep_their_secrets(folder: Path, environment: dict[str, str]) -> None:
+def test_compiled_pipelines_contain_no_secrets(folder: Path, environment: dict[str, str]) -> None:
     done = _run([str(ROOT / "compile.py")], folder, environment)
     assert done.returncode == 0, done.stderr
     assert len(list((folder / "build").iterdir())) > 1
 
 
-def test_a_tfjob_keeps_the_secrets_of_who_submits_it(
+def test_submitted_tfjob_contains_no_secrets_of_user(
     folder: Path, environment: dict[str, str], api_server: ApiServer
 ) -> None:
     submit = ["submit", "--target", "tfjob", "--output", "s3://bucket/folder", "--image", "qcnn:1", *SMALL]
@@ -93,7 +93,7 @@ def test_a_tfjob_keeps_the_secrets_of_who_submits_it(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "options",
     [
         ["run", *SMALL, "--continue_from", f"s3://name:{PASSWORD}@bucket/folder"],
         ["run", *SMALL, "--continue_from", f"https://name:{PASSWORD}@host/folder"],
@@ -102,10 +102,10 @@ def test_a_tfjob_keeps_the_secrets_of_who_submits_it(
         ["tensorboard", f"gs://{PASSWORD}@bucket/logs"],
     ],
 )
-def test_an_address_with_a_password_is_refused_without_it(
-    folder: Path, environment: dict[str, str], words: list[str]
+def test_uri_with_password_is_an_error_without_password(
+    folder: Path, environment: dict[str, str], options: list[str]
 ) -> None:
-    done = _run([*QCNN, *words], folder, environment)
+    done = _run([*QCNN, *options], folder, environment)
     assert done.returncode != 0
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
@@ -113,8 +113,8 @@ def test_an_address_with_a_password_is_refused_without_it(
     assert not list(folder.iterdir())
 
 
-def test_a_server_that_does_not_answer_is_named_without_its_password(folder: Path, environment: dict[str, str]) -> None:
-    # Once: each try is waited for.
+def test_unreachable_server_error_contains_no_password(folder: Path, environment: dict[str, str]) -> None:
+    # A single attempt, because retries take time.
     program = (
         "import qcnn.storage.s3 as s3; s3._TRIES = 1\n"
         "from qcnn.storage.copies import is_whole\n"

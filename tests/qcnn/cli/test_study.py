@@ -1,4 +1,4 @@
-"""qcnn study on this machine, as a user types it."""
+"""Tests of qcnn study on the local target."""
 
 import csv
 import json
@@ -21,10 +21,10 @@ QCNN = Path(sys.executable).with_name("qcnn")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Run a study of three trials, of which the last one cannot be trained; return where, and what it printed."""
+    """Run a study of three trials, of which the last fails, and return its folder and its output."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "study.yaml").write_text(STUDY)
-    # The words of the file are searched otherwise.
+    # These flags override the search space of the file.
     search = ("--grid", "model=hybrid", "--grid", "learning-rate=0.0001,0.02,1e38")
     arguments = ("--config", "study.yaml", *search, "--seed", "5")
     done = subprocess.run([QCNN, "study", *arguments], cwd=folder, capture_output=True, text=True, check=False)
@@ -37,7 +37,7 @@ def _lines(text: str) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, str]) -> None:
+def test_study_trains_all_trials_and_writes_table(finished: tuple[Path, str]) -> None:
     folder, printed = finished
     assert [line for line in printed.splitlines() if line.startswith("== trial ")] == [
         "== trial 0, 1 of 3",
@@ -63,19 +63,19 @@ def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, st
 
 
 @pytest.mark.long
-def test_every_trial_has_a_record_of_its_own(finished: tuple[Path, str]) -> None:
+def test_each_trial_has_a_record(finished: tuple[Path, str]) -> None:
     folder, _ = finished
     (study,) = (folder / "runs").iterdir()
     runs = [read_run(trial) for trial in find_runs((), study)]
     assert [(run.parameters["seed"], run.parameters["learning_rate"]) for run in runs] == [
         *((5, 0.0001), (6, 0.02), (7, 1e38)),
     ]
-    # Where training fails, its step ends well and leaves the reason: the study goes on.
+    # The step of a failed training run succeeds and records the reason, and the study continues.
     assert {run.state for run in runs} == {"succeeded"}
 
 
 @pytest.mark.long
-def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path, str]) -> None:
+def test_best_trial_is_evaluated_on_its_test_split(finished: tuple[Path, str]) -> None:
     folder, printed = finished
     table = _lines(printed)
     with (folder / table["results"]).open() as file:
@@ -94,14 +94,14 @@ def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path,
 
 
 @pytest.mark.long
-def test_a_trial_ends_with_the_weights_of_a_run_of_its_words_to_the_bit(finished: tuple[Path, str]) -> None:
-    """The second trial: its program was compiled for the first."""
+def test_trial_has_exactly_the_weights_of_a_single_run(finished: tuple[Path, str]) -> None:
+    """The second trial uses the functions that were compiled for the first."""
     folder, _ = finished
     (study,) = (folder / "runs").iterdir()
     trial = find_runs((), study)[1]
-    words = ("--model", "hybrid", "--learning-rate", "0.02", "--seed", "6")
+    options = ("--model", "hybrid", "--learning-rate", "0.02", "--seed", "6")
     (folder / "run.yaml").write_text(STUDY.partition("grid:")[0])
-    subprocess.run([QCNN, "run", "--config", "run.yaml", "--runs", "alone", *words], cwd=folder, check=True)
+    subprocess.run([QCNN, "run", "--config", "run.yaml", "--runs", "alone", *options], cwd=folder, check=True)
     (alone,) = (folder / "alone").iterdir()
     of_trial, of_run = (
         checkpoints.load_latest(run / "train" / "training" / checkpoints.FOLDER) for run in (trial, alone)
@@ -119,7 +119,7 @@ def test_a_trial_ends_with_the_weights_of_a_run_of_its_words_to_the_bit(finished
 @pytest.mark.long
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+def test_terminated_study_leaves_no_process_and_resumes(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     search = ("--config", "study.yaml", "--grid", "model=hybrid", "--grid", "learning-rate=1e38,0.01,0.02")
     with subprocess.Popen(
@@ -140,7 +140,7 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         [QCNN, "study", "--resume", str(study)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert resumed.stdout.count("has been trained before") == 2
+    assert resumed.stdout.count("already trained") == 2
     with (tmp_path / _lines(resumed.stdout)["results"]).open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["learning_rate"], bool(row["val_loss"]), bool(row["failure"])) for row in rows] == [
@@ -152,7 +152,7 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         [QCNN, "study", "--resume", str(study)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert again.returncode == 2
-    assert re.fullmatch(r"error: study: has ended well, nothing is left to do. Given: [^\n]+\n", again.stderr)
+    assert re.fullmatch(r"error: study: must be unfinished. Given: [^\n]+, which has succeeded\n", again.stderr)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         (("--resume", "nowhere"), "study: study.json is missing. Given: nowhere"),
         (
             ("--resume", "nowhere", "--grid", "seed=1", "--qubits", "4"),
-            "study: --resume takes the words of the study, and no others. Given: --resume --grid --qubits",
+            "study: must not have fields or a search space with --resume. Given: --resume --grid --qubits",
         ),
         ((), "study: needs values or ranges of at least one word. Given: none"),
-        (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
+        (("--grid", "qubits"), "grid: must be FIELD=VALUE,.... Given: qubits"),
         (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
         (
             ("--grid", "qubits=8,9", "--model", "tests.qcnn.circuits.test_circuits:exits"),
@@ -177,11 +177,11 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         ),
         (
             ("--range", "qubits=a:b", "--random", "2"),
-            "range: must be WORD=LOW:HIGH or WORD=LOW:HIGH:log. Given: qubits=a:b",
+            "range: must be FIELD=LOW:HIGH or FIELD=LOW:HIGH:log. Given: qubits=a:b",
         ),
     ],
 )
-def test_what_is_no_study_is_one_line_and_leaves_nothing(
+def test_invalid_study_is_an_error_and_writes_nothing(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

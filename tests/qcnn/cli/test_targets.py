@@ -1,4 +1,4 @@
-"""Which commands there are for which target, and what loading them takes."""
+"""Tests of the commands by target and of their imports."""
 
 import subprocess
 import sys
@@ -24,14 +24,14 @@ _HEAVY = {
 
 
 @pytest.mark.parametrize(("target", "name"), [(t, name) for name, each in COMMANDS.items() for t in each.targets])
-def test_every_command_of_a_target_is_there(typed: Typed, target: str, name: str) -> None:
+def test_each_command_of_target_has_help(typed: Typed, target: str, name: str) -> None:
     code, out, err = typed(name, "--target", target, "--help")
     assert (code, err) == (0, "")
     assert out.startswith(f"Usage: qcnn {name}")
 
 
 @pytest.mark.parametrize(
-    ("words", "shown", "hidden"),
+    ("arguments", "shown", "hidden"),
     [
         (("submit", "--help"), "--target [kubeflow|tfjob|vertex|vertex-job]", "--run-name"),
         (("submit", "--target", "kubeflow", "--help"), "--run-name", "--output"),
@@ -47,20 +47,20 @@ def test_every_command_of_a_target_is_there(typed: Typed, target: str, name: str
         (("status", "--help", "--target", "local"), "--runs", "--namespace"),
     ],
 )
-def test_every_target_has_options_of_its_own(typed: Typed, words: tuple[str, ...], shown: str, hidden: str) -> None:
-    code, out, _ = typed(*words)
+def test_help_lists_options_of_target(typed: Typed, arguments: tuple[str, ...], shown: str, hidden: str) -> None:
+    code, out, _ = typed(*arguments)
     assert code == 0
     assert shown in out
     assert hidden not in out
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
-        (("submit",), "submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
+        (("submit",), "submit: --target must be one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
         (
             ("submit", "--qubits", "4"),
-            "submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none",
+            "submit: --target must be one of kubeflow, tfjob, vertex, vertex-job. Given: none",
         ),
         (("submit", "--target"), "Option '--target' requires an argument."),
         (("submit", "--target", "local"), f"Invalid value for '--target': 'local' is not one of {_SUBMIT}."),
@@ -72,12 +72,12 @@ def test_every_target_has_options_of_its_own(typed: Typed, words: tuple[str, ...
         (("terminate", "a", "--target", "tfjob"), f"Invalid value for '--target': 'tfjob' is not one of {_RUNS}."),
     ],
 )
-def test_what_no_target_has_is_one_line(typed: Typed, words: tuple[str, ...], line: str) -> None:
-    assert typed(*words) == (2, "", f"error: {line}\n")
+def test_invalid_target_is_an_error(typed: Typed, arguments: tuple[str, ...], line: str) -> None:
+    assert typed(*arguments) == (2, "", f"error: {line}\n")
 
 
-def test_help_loads_no_heavy_library() -> None:
-    words = (
+def test_help_imports_no_heavy_library() -> None:
+    commands = (
         "--help",
         "run --help",
         "study --help",
@@ -90,11 +90,11 @@ def test_help_loads_no_heavy_library() -> None:
     program = f"""
 import sys
 from qcnn.cli.main import main
-for words in {words!r}:
-    sys.argv = ["qcnn", *words.split()]
+for arguments in {commands!r}:
+    sys.argv = ["qcnn", *arguments.split()]
     main()
 print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.count("Usage: qcnn ") == len(words)
+    assert done.stdout.count("Usage: qcnn ") == len(commands)
     assert not _HEAVY & set(done.stdout.splitlines()[-1].split())

@@ -1,4 +1,4 @@
-"""qcnn tensorboard as a user types it, asked over HTTP."""
+"""Tests of qcnn tensorboard with HTTP requests to TensorBoard."""
 
 import contextlib
 import socket
@@ -26,7 +26,7 @@ WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
 
 
 def _train(folder: Path, **words: object) -> None:
-    """Train as the train step of a run does, in the folder of a run."""
+    """Train like the train step of a run, in the folder of a run."""
     config = from_mapping({**WORDS, **words})
     dataset = folder / "generate-data" / "dataset"
     if not dataset.exists():
@@ -37,7 +37,7 @@ def _train(folder: Path, **words: object) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs: one by two workers, one that died after logging epoch 2 and before saving it."""
+    """Return a folder of two runs: one with two workers, one killed after logging epoch 2 and before its checkpoint."""
     runs = tmp_path_factory.mktemp("user") / "runs"
     _train(runs / "two-workers", learning_rate=0.5)
     died = {"strategy": "none", "workers": 1}
@@ -48,14 +48,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_tensorboard_serves_every_run_by_its_name(runs: Path) -> None:
+def test_tensorboard_serves_runs_by_name(runs: Path) -> None:
     with opened(folder=runs.parent) as board:
         tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 4)
         assert set(tags) == {f"{run}/{split}" for run in ("two-workers", "died") for split in ("train", "validation")}
         parameters = {f"parameters/s{index}" for index in range(21)}
         measures = {"loss", "accuracy", "gradient_norm", "learning_rate"}
         assert set(tags["two-workers/train"]) == parameters | measures
-        # What was logged twice around the crash is shown once.
+        # Values that were logged before and after the crash appear once.
         points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, run="died/validation", tag="loss")
         checkpoint = checkpoints.load_latest(runs / "died/train/training/checkpoints")
         assert checkpoint
@@ -68,12 +68,12 @@ def test_tensorboard_serves_every_run_by_its_name(runs: Path) -> None:
 
 
 @pytest.mark.long
-def test_runs_compare_by_words_and_metrics_in_hparams(runs: Path) -> None:
+def test_hparams_compare_fields_and_metrics_of_runs(runs: Path) -> None:
     with opened("two-workers", "died", folder=runs.parent) as board:
         board.wait("plugin/scalars/tags", lambda found: len(found) == 4)
-        asked = {"startIndex": 0, "sliceSize": 9, "allowedStatuses": ["STATUS_UNKNOWN"]}
+        request = {"startIndex": 0, "sliceSize": 9, "allowedStatuses": ["STATUS_UNKNOWN"]}
         board.wait("runs", lambda found: len(found) == 6)
-        groups = board.get("plugin/hparams/session_groups", asked)["sessionGroups"]
+        groups = board.get("plugin/hparams/session_groups", request)["sessionGroups"]
         words = {group["sessions"][0]["name"]: group["hparams"] for group in groups}
         assert {run: values["learning_rate"] for run, values in words.items()} == {"two-workers": 0.5, "died": 0.05}
         expected = from_mapping({**WORDS, "learning_rate": 0.5}).model_dump()
@@ -86,11 +86,11 @@ def test_runs_compare_by_words_and_metrics_in_hparams(runs: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_chief_alone_writes_and_its_profile_opens(runs: Path) -> None:
+def test_only_chief_writes_and_its_profile_opens(runs: Path) -> None:
     logs = runs / "two-workers/train/logs"
     files = [path for path in logs.rglob("*") if path.is_file()]
     (trace,) = logs.rglob("*.xplane.pb")
-    # What is compiled shows below this name only.
+    # Compiled functions appear only under this name.
     assert b"ThunkExecutor::Execute" in trace.read_bytes()
     assert len(files) == 4
     with opened(str(runs / "two-workers"), folder=runs.parent) as board:
@@ -102,12 +102,14 @@ def test_the_chief_alone_writes_and_its_profile_opens(runs: Path) -> None:
 
 
 @pytest.mark.long
-def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminated_tensorboard_leaves_no_process_and_file(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    # What tests before this one keep for those after it.
-    kept = psutil.Process().children(recursive=True)
+    # Processes that other tests share.
+    shared = psutil.Process().children(recursive=True)
     with opened(folder=runs.parent):
-        children = set(psutil.Process().children(recursive=True)).difference(kept)
+        children = set(psutil.Process().children(recursive=True)).difference(shared)
         assert children
         assert len(list(tmp_path.glob("qcnn-tensorboard-*"))) == 1
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
@@ -121,8 +123,8 @@ def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatc
         (["--runs", "missing"], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: missing"),
         (
             ["mine"],
-            "error: run: must be a folder with logs, the name of one in runs, an address in a bucket, or the id of a "
-            "backend's run. Given: mine",
+            "error: run: must be a folder with logs, the name of a folder in runs, a bucket URI or the ID of a remote "
+            "run. Given: mine",
         ),
         (["ftp://bucket/logs"], "error: address: must be a local folder or gs://BUCKET/FOLDER"),
         (["--experiment", "papers", "--host", "http://127.0.0.1:9"], "error: host: no response"),
@@ -134,7 +136,7 @@ def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatc
         ),
     ],
 )
-def test_bad_input_is_one_line(
+def test_invalid_input_is_an_error(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -144,20 +146,20 @@ def test_bad_input_is_one_line(
     (tmp_path / "mine").mkdir()
     (tmp_path / "good/train/logs").mkdir(parents=True)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    assert _refused(tmp_path, monkeypatch, capsys, arguments).startswith(line)
+    assert _error(tmp_path, monkeypatch, capsys, arguments).startswith(line)
 
 
-def test_a_taken_port_is_one_line(
+def test_used_port_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "good/train/logs").mkdir(parents=True)
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]
-        line = _refused(tmp_path, monkeypatch, capsys, ["good", "--port", str(port)])
+        line = _error(tmp_path, monkeypatch, capsys, ["good", "--port", str(port)])
     assert line == f"error: port: cannot be used on localhost (Address already in use). Given: {port}"
 
 
-def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_different_runs_with_equal_name_are_an_error(tmp_path: Path) -> None:
     for parent in ("a", "b"):
         (tmp_path / parent / "same/train/logs").mkdir(parents=True)
     given = [resolve_logs(str(tmp_path / parent / "same"), tmp_path) for parent in ("a", "b", "a")]
@@ -178,13 +180,13 @@ def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
         ("s3://logs", "logs"),
     ],
 )
-def test_logs_in_a_bucket_are_named_as_what_logged_them(tmp_path: Path, given: str, name: str) -> None:
+def test_logs_in_bucket_have_name_of_run(tmp_path: Path, given: str, name: str) -> None:
     assert resolve_logs(given, tmp_path) == LogSource(name, given)
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """The logs of a run in a bucket, s3://bucket/mine."""
+    """Return the store of a run's logs in a bucket, s3://bucket/mine."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     server = ThreadedMotoServer(port=0, verbose=False)
@@ -198,23 +200,23 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 @pytest.mark.long
-def test_a_bucket_is_followed_while_it_is_written(runs: Path, store: Store, tmp_path: Path) -> None:
+def test_new_logs_in_bucket_are_displayed(runs: Path, store: Store, tmp_path: Path) -> None:
     (events,) = (runs / "two-workers/train/logs/validation").iterdir()
     content = events.read_bytes()
     half = tmp_path / "half"
     half.write_bytes(content[: len(content) // 2])
     store.write(half, f"validation/{events.name}")
     with opened("s3://bucket/mine/train/logs", folder=tmp_path) as board:
-        asked = {"run": "mine/validation", "tag": "loss"}
-        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 1, **asked)
+        series = {"run": "mine/validation", "tag": "loss"}
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 1, **series)
         assert len(points) < 3
         store.write(events, f"validation/{events.name}")
-        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, **asked)
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, **series)
         assert [step for _, step, _ in points] == [4, 8, 12]
 
 
 @pytest.mark.usefixtures("store")
-def test_an_address_at_which_nothing_is_is_one_line(
+def test_bucket_without_logs_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -223,10 +225,10 @@ def test_an_address_at_which_nothing_is_is_one_line(
         main()
     reading, line = capsys.readouterr().err.splitlines()
     assert reading == "reading s3://bucket/none"
-    assert line == "error: logs: nothing is there. Given: s3://bucket/none"
+    assert line == "error: logs: must exist, unless --wait is given. Given: s3://bucket/none"
 
 
-def _refused(
+def _error(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> str:
     monkeypatch.chdir(folder)

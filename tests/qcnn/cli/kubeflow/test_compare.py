@@ -1,4 +1,4 @@
-"""qcnn compare --experiment as a user types it, with a metadata store that answers in its published encoding."""
+"""Tests of qcnn compare --experiment with a metadata service that uses the published encoding."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from tests.qcnn.cli.conftest import Typed
 
 @pytest.fixture
 def runs(backend: FakeBackend, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Object]:
-    """Three runs: one that succeeded, one that failed in its first step, one that runs; and their metadata."""
+    """Return a succeeded run, a run that failed in its first step and an active run, with their metadata."""
     monkeypatch.chdir(tmp_path)
     words: dict[str, tuple[str, ...]] = {
         "first": ("--learning-rate", "0.5"),
@@ -28,9 +28,9 @@ def runs(backend: FakeBackend, typed: Typed, tmp_path: Path, monkeypatch: pytest
     runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
     runs["first"].update(state="SUCCEEDED", created_at="2026-11-21T10:00:00Z", finished_at="2026-11-21T10:01:01Z")
     runs["second"].update(state="FAILED", created_at="2026-11-21T11:00:00Z", finished_at="2026-11-21T11:00:20Z")
-    # While a run goes on, the API gives the beginning of all time as its end.
+    # The API returns the epoch as the end time of an active run.
     runs["third"].update(state="RUNNING", created_at="2026-11-21T12:00:00Z", finished_at="1970-01-01T00:00:00Z")
-    # The seed that a schedule made up.
+    # The seed of a recurring run.
     experiment = from_mapping({"learning_rate": 0.5, "seed": 77}).to_json()
     artifacts = {
         runs["first"]["run_id"]: [
@@ -49,7 +49,7 @@ def _rows(typed: Typed, *arguments: str) -> dict[str, dict[str, Any]]:
     return {row["run"]: row for row in json.loads(out)}
 
 
-def test_runs_stand_with_what_differs_their_metrics_duration_and_state(
+def test_compare_shows_fields_metrics_duration_and_state(
     backend: FakeBackend, typed: Typed, runs: dict[str, Object]
 ) -> None:
     code, out, err = typed("compare", "--experiment", "qcnn", "--host", backend.host)
@@ -63,7 +63,9 @@ def test_runs_stand_with_what_differs_their_metrics_duration_and_state(
     ]
 
 
-def test_failed_study_has_the_words_of_its_trials(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+def test_compare_shows_shared_fields_of_failed_study(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
     shared = {"qubits": 6, "learning_rate": 0.25, "seed": 3}
     searched = {"grid": {"seed": list(range(200))}, "ranges": {}, "random": 0}
     runs["second"]["runtime_config"] = {"parameters": {"experiment": shared, **searched}}
@@ -74,16 +76,14 @@ def test_failed_study_has_the_words_of_its_trials(backend: FakeBackend, typed: T
     assert max(map(len, typed("compare", *arguments)[1].splitlines())) < 120
 
 
-def test_run_without_creation_time_is_shown_first_without_duration(
-    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
-) -> None:
+def test_run_without_creation_time_is_first(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
     del runs["second"]["created_at"]
     rows = _rows(typed, "--experiment", "qcnn", "--host", backend.host)
     assert list(rows) == ["second", "first", "third"]
     assert rows["second"]["duration"] is None
 
 
-def test_csv_and_sorting_are_those_of_local_runs(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+def test_remote_runs_support_csv_and_sort(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
     arguments = ("--experiment", "qcnn", "--host", backend.host, "--format", "csv", "--sort", "learning_rate")
     code, out, _ = typed("compare", *arguments)
     assert code == 0
@@ -92,7 +92,7 @@ def test_csv_and_sorting_are_those_of_local_runs(backend: FakeBackend, typed: Ty
     assert rows[2]["duration"] == "61.0"
 
 
-def test_local_runs_that_are_named_stand_in_the_same_table(
+def test_named_local_runs_are_in_same_table(
     backend: FakeBackend, typed: Typed, runs: dict[str, Object], tmp_path: Path
 ) -> None:
     for name in ("here", "there"):
@@ -107,7 +107,7 @@ def test_local_runs_that_are_named_stand_in_the_same_table(
     assert set(_rows(typed, "--runs", "runs", *arguments)) == {"first", "second", "third", "here", "there"}
 
 
-def test_without_a_metadata_store_there_is_a_line_and_a_table_without_metrics(
+def test_compare_without_metadata_service_shows_no_metrics(
     backend: FakeBackend, typed: Typed, runs: dict[str, Object]
 ) -> None:
     backend.metadata = None
@@ -120,18 +120,18 @@ def test_without_a_metadata_store_there_is_a_line_and_a_table_without_metrics(
     assert err.count("\n") == 1
 
 
-def test_the_metadata_store_may_be_elsewhere(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
-    # A web interface under a path: its metadata store is beside it.
+def test_metadata_service_may_have_another_host(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    # The UI has a path prefix; the metadata service has the same prefix.
     rows = _rows(typed, "--experiment", "qcnn", "--host", backend.host, "--metadata-host", f"{backend.host}/pipeline/")
     assert rows["first"]["mse"] == 0.25
 
 
-def test_archived_runs_are_left_out(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+def test_archived_runs_are_omitted(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
     runs["second"]["storage_state"] = "ARCHIVED"
     assert set(_rows(typed, "--experiment", "qcnn", "--host", backend.host)) == {"first", "third"}
 
 
-def test_an_experiment_that_is_not_there_is_one_line_with_those_that_are(
+def test_missing_experiment_error_lists_experiments(
     backend: FakeBackend, typed: Typed, runs: dict[str, Object]
 ) -> None:
     code, out, err = typed("compare", "--experiment", "other", "--host", backend.host)

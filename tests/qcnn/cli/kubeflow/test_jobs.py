@@ -1,4 +1,4 @@
-"""qcnn status and delete of runs in a backend; tests/kfp reads their logs."""
+"""Tests of qcnn status and delete of KFP runs; tests/kfp tests their logs."""
 
 import json
 
@@ -13,11 +13,11 @@ def _submitted(backend: FakeBackend, typed: Typed, name: str, experiment: str = 
     return str(json.loads(out)["job"])
 
 
-def test_runs_of_all_experiments_are_listed_and_one_is_described(backend: FakeBackend, typed: Typed) -> None:
+def test_status_lists_runs_of_all_experiments(backend: FakeBackend, typed: Typed) -> None:
     where = ("--target", "kubeflow", "--host", backend.host)
     assert typed("status", *where) == (0, "", f"no run of qcnn in {backend.host}\n")
     first, second = _submitted(backend, typed, "first"), _submitted(backend, typed, "second", "papers")
-    # Somebody else's.
+    # A run of another user.
     other = dict(
         backend.objects["runs"][first],
         run_id="other",
@@ -34,11 +34,11 @@ def test_runs_of_all_experiments_are_listed_and_one_is_described(backend: FakeBa
     assert f"/#/runs/details/{first}" in typed("status", *where, "first")[1]
 
 
-def test_a_run_is_deleted_once_it_has_ended(backend: FakeBackend, typed: Typed) -> None:
+def test_delete_of_active_run_is_an_error(backend: FakeBackend, typed: Typed) -> None:
     where = ("--target", "kubeflow", "--host", backend.host)
     run = _submitted(backend, typed, "first")
-    refused = f"error: delete: the run must have ended; use qcnn terminate. Given: {run}\n"
-    assert typed("delete", *where, "first", "--yes") == (2, "", refused)
+    message = f"error: delete: the run must have ended; use qcnn terminate. Given: {run}\n"
+    assert typed("delete", *where, "first", "--yes") == (2, "", message)
     backend.objects["runs"][run]["state"] = "SUCCEEDED"
     code, out, _ = typed("delete", *where, "--experiment", "qcnn", "--dry-run", "--format", "json")
     assert (code, [row["job"] for row in json.loads(out)]) == (0, [run])

@@ -1,4 +1,4 @@
-"""qcnn schedule as a user types it, to a backend that checks the published types."""
+"""Tests of qcnn schedule with a stub of KFP that checks the published types."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ def _created(backend: FakeBackend, typed: Typed, *arguments: str) -> Object:
     return made
 
 
-def test_a_schedule_runs_every_word_one_run_at_a_time_without_catching_up(backend: FakeBackend, typed: Typed) -> None:
+def test_create_sends_all_fields_and_default_policy(backend: FakeBackend, typed: Typed) -> None:
     made = _created(backend, typed, "--cron", "0 9 * * MON-FRI", "--qubits", "10", "--max-restarts", "1")
     expected = from_mapping({"qubits": 10, "options": {"max_restarts": 1}}).model_dump()
     assert made["runtime_config"]["parameters"] == {**expected, "data_sha256": ""}
@@ -30,7 +30,7 @@ def test_a_schedule_runs_every_word_one_run_at_a_time_without_catching_up(backen
     assert made["experiment_id"] == experiment["experiment_id"]
 
 
-def test_each_run_makes_its_seed_from_its_own_id(backend: FakeBackend, typed: Typed) -> None:
+def test_create_derives_seed_from_run_id(backend: FakeBackend, typed: Typed) -> None:
     made = _created(backend, typed, "--interval", "10m")
     task = spec_of(made)["root"]["dag"]["tasks"]["generate-data"]
     assert task["inputs"]["parameters"]["run"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
@@ -38,9 +38,7 @@ def test_each_run_makes_its_seed_from_its_own_id(backend: FakeBackend, typed: Ty
     assert made["trigger"] == {"periodic_schedule": {"interval_second": "600"}}
 
 
-def test_a_file_that_was_compiled_before_is_scheduled_with_seeds_of_its_runs(
-    backend: FakeBackend, typed: Typed, tmp_path: Path
-) -> None:
+def test_create_with_package_derives_seed_from_run_id(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     package = tmp_path / "mine.yaml"
     compile_qcnn(KUBEFLOW, package, "mine:1")
     made = _created(backend, typed, "--interval", "10m", "--package", str(package))
@@ -53,8 +51,8 @@ def test_a_file_that_was_compiled_before_is_scheduled_with_seeds_of_its_runs(
     assert err == f"error: package: must be the main pipeline, as compile.py writes it. Given: {package}\n"
 
 
-def test_each_run_reads_a_file_of_samples_as_it_is_then(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
-    # Nobody has to reach the bucket from here.
+def test_create_with_data_file_sends_no_digest(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+    # The command does not access the bucket.
     data = ("--data", "gs://bucket/rows.csv", "--encoding", "ry")
     package = tmp_path / "mine.yaml"
     compile_qcnn(KUBEFLOW, package, defaults={"data": data[1], "data_sha256": 64 * "0"})
@@ -67,7 +65,7 @@ def test_each_run_reads_a_file_of_samples_as_it_is_then(backend: FakeBackend, ty
     assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")
 
 
-def test_what_is_asked_for_is_passed_on(backend: FakeBackend, typed: Typed) -> None:
+def test_create_sends_schedule_settings(backend: FakeBackend, typed: Typed) -> None:
     arguments = ("--interval", "1d", "--disabled", "--catch-up", "--max-concurrency", "3", "--run-name", "nightly")
     made = _created(backend, typed, *arguments, "--service-account", "trainer", "--pipeline-root", "gs://bucket")
     assert (made["mode"], made["no_catchup"], made["max_concurrency"]) == ("DISABLE", False, "3")
@@ -75,7 +73,7 @@ def test_what_is_asked_for_is_passed_on(backend: FakeBackend, typed: Typed) -> N
     assert made["runtime_config"]["pipeline_root"] == "gs://bucket"
 
 
-def test_schedules_are_listed_and_changed_by_name_or_id(backend: FakeBackend, typed: Typed) -> None:
+def test_schedules_are_listed_and_switched_by_name_or_id(backend: FakeBackend, typed: Typed) -> None:
     assert typed("schedule", "list", "--host", backend.host)[1] == "no schedules\n"
     first = _created(backend, typed, "--cron", "@daily", "--run-name", "first")
     second = _created(backend, typed, "--interval", "90", "--run-name", "second", "--disabled", "--catch-up")
@@ -100,22 +98,22 @@ def test_schedules_are_listed_and_changed_by_name_or_id(backend: FakeBackend, ty
     assert re.fullmatch(r"error: schedule: must be one of second \(.*\)\. Given: first\n", err)
 
 
-def test_a_schedules_runs_are_ended_before_it_is_deleted(backend: FakeBackend, typed: Typed) -> None:
+def test_delete_terminates_runs_of_schedule_first(backend: FakeBackend, typed: Typed) -> None:
     made = _created(backend, typed, "--interval", "90", "--run-name", "mine")
     for name, schedule, state in (
         ("running", made["recurring_run_id"], "RUNNING"),
         ("ended", made["recurring_run_id"], "SUCCEEDED"),
-        ("of-nobody", None, "RUNNING"),
+        ("without-schedule", None, "RUNNING"),
     ):
         assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name)[0] == 0
         run = list(backend.objects["runs"].values())[-1]
         run.update(state=state, **({"recurring_run_id": schedule} if schedule else {}))
     runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
 
-    def go_on(run: Object) -> None:
+    def terminate(run: Object) -> None:
         run["state"] = {"CANCELING": "FAILED"}.get(run["state"], run["state"])
 
-    backend.on_get = go_on  # type: ignore[method-assign]
+    backend.on_get = terminate  # type: ignore[method-assign]
     before = len(backend.calls)
     code, out, _ = typed("schedule", "delete", "mine", "--host", backend.host, "--dry-run")
     assert (code, out) == (0, "schedule mine would be deleted, its run running terminated\n")
@@ -125,7 +123,7 @@ def test_a_schedules_runs_are_ended_before_it_is_deleted(backend: FakeBackend, t
     assert {name: run["state"] for name, run in runs.items()} == {
         "running": "FAILED",
         "ended": "SUCCEEDED",
-        "of-nobody": "RUNNING",
+        "without-schedule": "RUNNING",
     }
     assert out.startswith("terminating running\n")
     assert out.endswith("schedule mine is deleted\n")
@@ -138,7 +136,7 @@ def test_a_schedules_runs_are_ended_before_it_is_deleted(backend: FakeBackend, t
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ((), "must have either --cron or --interval"),
         (("--cron", "@daily", "--interval", "1h"), "must have either --cron or --interval"),
@@ -146,11 +144,11 @@ def test_a_schedules_runs_are_ended_before_it_is_deleted(backend: FakeBackend, t
         (("--interval", "1.5h"), "interval: must be"),
     ],
 )
-def test_times_that_never_come_are_refused(
-    backend: FakeBackend, typed: Typed, arguments: tuple[str, ...], words: str
+def test_create_with_impossible_times_is_an_error(
+    backend: FakeBackend, typed: Typed, arguments: tuple[str, ...], message: str
 ) -> None:
     code, out, err = typed("schedule", "create", "--host", backend.host, *arguments)
     assert (code, out) == (2, "")
-    assert words in err
+    assert message in err
     assert re.fullmatch(r"error: [^\n]+Given: [^\n]+\n", err)
     assert backend.calls == []

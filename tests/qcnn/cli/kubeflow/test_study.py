@@ -1,4 +1,4 @@
-"""qcnn study --target kubeflow as a user types it, to a backend that checks the published types."""
+"""Tests of qcnn study --target kubeflow with a stub of KFP that checks the published types."""
 
 import hashlib
 from pathlib import Path
@@ -9,18 +9,16 @@ from tests.buckets import ROWS
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 
-def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
-    backend: FakeBackend, typed: Typed, tmp_path: Path
-) -> None:
+def test_study_sends_search_and_shared_fields(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     arguments = ("--target", "kubeflow", "--host", backend.host, "--config", str(tmp_path / "study.yaml"))
     search = ("--range", "train-fraction=0.5:0.8", "--random", "3", "--parallelism", "4")
     code, _, err = typed("study", *arguments, *search)
     assert (code, err) == (0, "")
     (run,) = backend.objects["runs"].values()
-    words = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
+    fields = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
     assert run["runtime_config"]["parameters"] == {
-        "experiment": as_parameters(words),
+        "experiment": as_parameters(fields),
         "grid": {"learning_rate": [0.0001, 0.02], "model": ["hybrid", "deep"]},
         "ranges": {"train_fraction": [0.5, 0.8]},
         "random": 3,
@@ -31,9 +29,7 @@ def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
     assert loop["iteratorPolicy"] == {"parallelismLimit": 4}
 
 
-def test_files_of_samples_that_trials_read_are_sent_with_their_contents(
-    backend: FakeBackend, typed: Typed, rows: str
-) -> None:
+def test_study_sends_digests_of_data_files(backend: FakeBackend, typed: Typed, rows: str) -> None:
     study = ("study", "--target", "kubeflow", "--host", backend.host, "--encoding", "ry")
     code, _, err = typed(*study, "--data", rows, "--grid", "learning_rate=0.1,0.2")
     assert (code, err) == (0, "")

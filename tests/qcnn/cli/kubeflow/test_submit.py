@@ -1,4 +1,4 @@
-"""qcnn submit --target kubeflow as a user types it, to a backend that checks the published types."""
+"""Tests of qcnn submit --target kubeflow with a stub of KFP that checks the published types."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def _task(name: str, state: str, start: int = 0) -> Object:
     }
 
 
-def test_every_word_is_submitted_in_its_type(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+def test_submit_sends_all_fields_in_their_types(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     config = tmp_path / "experiment.yaml"
     config.write_text("qubits: 10\nlearning_rate: 1\noptions:\n  train_fraction: 0.8\n  shots: 100\n")
     code, out, err = typed(
@@ -59,7 +59,7 @@ def test_every_word_is_submitted_in_its_type(backend: FakeBackend, typed: Typed,
     assert re.search(rf"^run {run['run_id']} is created in {re.escape(backend.host)}$", out, re.MULTILINE)
 
 
-def test_where_and_how_it_runs_is_passed_on(backend: FakeBackend, typed: Typed) -> None:
+def test_submit_sends_run_settings(backend: FakeBackend, typed: Typed) -> None:
     arguments = (
         *("--host", backend.host, "--token", "secret", "--cookies", "session=1", "--namespace", "me"),
         *("--experiment", "papers", "--run-name", "first", "--pipeline-root", "gs://bucket/runs"),
@@ -83,23 +83,23 @@ def test_where_and_how_it_runs_is_passed_on(backend: FakeBackend, typed: Typed) 
     assert "secret" not in out
 
 
-def test_an_experiment_that_is_there_is_used_again(backend: FakeBackend, typed: Typed) -> None:
+def test_submit_uses_existing_experiment(backend: FakeBackend, typed: Typed) -> None:
     for _ in range(2):
         assert typed("submit", "--target", "kubeflow", "--host", backend.host)[0] == 0
     assert len(backend.objects["experiments"]) == 1
     assert len(backend.objects["runs"]) == 2
 
 
-def test_kubeflows_own_variables_count(backend: FakeBackend, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submit_uses_environment_variables_of_kfp(
+    backend: FakeBackend, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KF_PIPELINES_ENDPOINT", backend.host)
     monkeypatch.setenv("KF_PIPELINES_DEFAULT_EXPERIMENT_NAME", "theirs")
     assert typed("submit", "--target", "kubeflow")[0] == 0
     assert [found["display_name"] for found in backend.objects["experiments"].values()] == ["theirs"]
 
 
-def test_a_pipeline_that_was_compiled_before_is_submitted_as_it_is(
-    backend: FakeBackend, typed: Typed, tmp_path: Path
-) -> None:
+def test_submit_with_package_sends_it_unchanged(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     package = tmp_path / "mine.yaml"
     compile_qcnn(KUBEFLOW, package, "mine:1")
     assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--package", str(package))[0] == 0
@@ -112,7 +112,7 @@ def test_a_pipeline_that_was_compiled_before_is_submitted_as_it_is(
     assert re.fullmatch(rf"error: package: .*Given: {package}\n", err)
 
 
-def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, typed: Typed) -> None:
+def test_wait_prints_each_state_change_once(backend: FakeBackend, typed: Typed) -> None:
     story = iter(
         [
             ("PENDING", []),
@@ -126,11 +126,11 @@ def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, type
         ]
     )
 
-    def go_on(run: Object) -> None:
+    def advance(run: Object) -> None:
         run["state"], details = next(story)
         run["run_details"] = {"task_details": details}
 
-    backend.on_get = go_on  # type: ignore[method-assign]
+    backend.on_get = advance  # type: ignore[method-assign]
     code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
     assert (code, err) == (0, "")
     assert out.splitlines()[4:] == [
@@ -143,7 +143,7 @@ def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, type
     ]
 
 
-def test_programs_read_json_alone_while_people_wait(backend: FakeBackend, typed: Typed) -> None:
+def test_wait_with_json_format_prints_only_json_on_stdout(backend: FakeBackend, typed: Typed) -> None:
     backend.on_get = lambda run: run.update(state="SUCCEEDED")  # type: ignore[method-assign]
     where = ("--host", backend.host, "--wait", "--format", "json")
     code, out, err = typed("submit", "--target", "kubeflow", *where)
@@ -152,10 +152,10 @@ def test_programs_read_json_alone_while_people_wait(backend: FakeBackend, typed:
 
 
 @pytest.mark.parametrize(
-    ("state", "details", "words"),
+    ("state", "details", "message"),
     [
         ("FAILED", [_task("train", "FAILED"), _task("root", "FAILED")], "step train failed"),
-        # A step whose driver failed has no task of its own; a driver that succeeded is not mentioned.
+        # A step with a failed driver has no task; a succeeded driver is not listed.
         (
             "FAILED",
             [_task("root-driver", "SUCCEEDED"), _task("generate-data-driver", "FAILED"), _task("root", "FAILED")],
@@ -166,8 +166,8 @@ def test_programs_read_json_alone_while_people_wait(backend: FakeBackend, typed:
         ("CANCELED", [], "it ended canceled"),
     ],
 )
-def test_waiting_for_a_run_that_does_not_succeed_ends_with_the_failed_step(
-    backend: FakeBackend, typed: Typed, state: str, details: list[Object], words: str
+def test_wait_for_failed_run_names_failed_step(
+    backend: FakeBackend, typed: Typed, state: str, details: list[Object], message: str
 ) -> None:
     def end(run: Object) -> None:
         run.update(state=state, run_details={"task_details": details})
@@ -176,15 +176,13 @@ def test_waiting_for_a_run_that_does_not_succeed_ends_with_the_failed_step(
     code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
     (identity,) = backend.objects["runs"]
     assert code == 1
-    assert words in err
+    assert message in err
     assert err.endswith(f"Given: {identity}\n")
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["train", "train-driver"])
-def test_a_failed_step_is_named_though_its_state_comes_after_the_runs(
-    backend: FakeBackend, typed: Typed, name: str
-) -> None:
+def test_wait_names_failed_step_with_late_state(backend: FakeBackend, typed: Typed, name: str) -> None:
     story = iter(["RUNNING", "RUNNING", "FAILED"])
 
     def end(run: Object) -> None:
@@ -197,7 +195,7 @@ def test_a_failed_step_is_named_though_its_state_comes_after_the_runs(
     assert f"step {name} failed" in err
 
 
-def test_a_backend_that_fails_for_a_while_is_waited_for(backend: FakeBackend, typed: Typed) -> None:
+def test_wait_retries_after_temporary_errors(backend: FakeBackend, typed: Typed) -> None:
     def fail_first(run: Object) -> None:
         if backend.calls.count(f"GET runs/{run['run_id']}") < 4:
             raise ConnectionError
@@ -211,7 +209,7 @@ HTML = "<!doctype html><title>Log in</title>"
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "words"),
+    ("path", "answer", "message"),
     [
         ("", (401, ""), "credentials: rejected"),
         ("runs", (403, '{"code": 7, "message": "User x\\nis not authorized"}'), "User x is not authorized"),
@@ -223,30 +221,30 @@ HTML = "<!doctype html><title>Log in</title>"
         ("", (503, HTML), "the backend fails"),
     ],
 )
-def test_what_the_backend_answers_is_one_line(
-    backend: FakeBackend, typed: Typed, path: str, answer: tuple[int, str], words: str
+def test_submit_with_error_response_is_one_line(
+    backend: FakeBackend, typed: Typed, path: str, answer: tuple[int, str], message: str
 ) -> None:
     backend.answers[path] = answer
     code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host)
     assert (code, out) == (2, "")
-    assert words in err
+    assert message in err
     assert re.fullmatch(r"error: [^\n]+Given: [^\n]+\n", err)
 
 
 @pytest.mark.parametrize("host", ["http://127.0.0.1:1", "https://127.0.0.1:1", "http://name.invalid", "http://"])
-def test_a_host_that_does_not_answer_is_one_line(typed: Typed, host: str) -> None:
+def test_submit_to_unreachable_host_is_one_line(typed: Typed, host: str) -> None:
     code, out, err = typed("submit", "--target", "kubeflow", "--host", host)
     assert (code, out) == (2, "")
     assert re.fullmatch(rf"error: host: no response \([^\n]+\)\. Given: {host}\n", err)
 
 
-def test_an_experiment_that_cannot_run_is_refused_before_anything_is_asked(backend: FakeBackend, typed: Typed) -> None:
+def test_submit_of_invalid_experiment_sends_no_request(backend: FakeBackend, typed: Typed) -> None:
     code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--qubits", "3")
     assert (code, err) == (2, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n")
     assert backend.calls == []
 
 
-def test_a_tensorboard_is_linked_where_the_pipeline_is_compiled(backend: FakeBackend, typed: Typed) -> None:
+def test_submit_links_tensorboard(backend: FakeBackend, typed: Typed) -> None:
     where = ("submit", "--target", "kubeflow", "--host", backend.host, "--tensorboard", "http://board:5001")
     code, _, _ = typed(*where)
     assert code == 0
@@ -258,9 +256,7 @@ def test_a_tensorboard_is_linked_where_the_pipeline_is_compiled(backend: FakeBac
     assert re.fullmatch(r"error: tensorboard: must be without --package.* Given: http://board:5001\n", err)
 
 
-def test_a_file_of_samples_is_sent_with_its_contents_and_one_of_this_machine_refused(
-    backend: FakeBackend, typed: Typed, rows: str
-) -> None:
+def test_submit_sends_digest_of_data_file_in_bucket(backend: FakeBackend, typed: Typed, rows: str) -> None:
     submit = ("submit", "--target", "kubeflow", "--host", backend.host, "--encoding", "ry")
     code, _, err = typed(*submit, "--data", "rows.csv")
     assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")
@@ -273,16 +269,14 @@ def test_a_file_of_samples_is_sent_with_its_contents_and_one_of_this_machine_ref
     assert code == 0, err
     (run,) = backend.objects["runs"].values()
     given = run["runtime_config"]["parameters"]
-    # What the file decides is left to the step that reads it.
+    # Values that depend on the file are resolved by the step that reads it.
     assert (given["data"], given["encoding"], given["batch_size"]) == (rows, "ry", 0)
     assert given["data_sha256"] == hashlib.sha256(ROWS).hexdigest()
     code, out, _ = typed(*submit, "--data", rows, "--dry-run")
     assert json.loads(out)["runtime_config"]["parameters"] == given
 
 
-def test_a_package_that_an_earlier_version_compiled_is_refused(
-    backend: FakeBackend, typed: Typed, tmp_path: Path
-) -> None:
+def test_submit_of_outdated_package_is_an_error(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     package = tmp_path / "qcnn.yaml"
     compile_qcnn(KUBEFLOW, package)
     pipeline, *platform = yaml.safe_load_all(package.read_text())
@@ -296,21 +290,21 @@ def test_a_package_that_an_earlier_version_compiled_is_refused(
     assert not backend.objects["recurringruns"]
 
 
-def test_submit_with_gpus_names_the_image_they_need(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+def test_submit_with_gpus_names_required_image(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     (path := tmp_path / "pod.yaml").write_text("gpus: 1\n")
-    words = ("--host", backend.host, "--pod", str(path), "--image", "registry/qcnn:1")
-    code, _, err = typed("submit", "--target", "kubeflow", *words)
+    flags = ("--host", backend.host, "--pod", str(path), "--image", "registry/qcnn:1")
+    code, _, err = typed("submit", "--target", "kubeflow", *flags)
     assert code == 0
-    assert err.count("pod.gpus: the image must have TensorFlow's CUDA libraries") == 1
+    assert err.count("pod.gpus: the image must contain TensorFlow's CUDA libraries") == 1
 
 
 @pytest.mark.parametrize("command", [("submit",), ("schedule", "create", "--cron", "0 9 * * *", "--run-name", "a")])
-def test_package_compiled_for_vertex_is_refused(
+def test_submit_of_package_for_vertex_is_an_error(
     backend: FakeBackend, typed: Typed, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     compile_qcnn(VERTEX, tmp_path / "vertex.yaml", "registry/qcnn:1")
-    words = ("--target", "kubeflow", "--host", backend.host, "--package", str(tmp_path / "vertex.yaml"))
-    code, out, err = typed(*command, *words)
+    flags = ("--target", "kubeflow", "--host", backend.host, "--package", str(tmp_path / "vertex.yaml"))
+    code, out, err = typed(*command, *flags)
     assert (code, out) == (2, "")
     assert err.startswith("error: package: must be compiled for kubeflow; compile.py calls such files NAME-kubeflow")
     assert not backend.objects["runs"]

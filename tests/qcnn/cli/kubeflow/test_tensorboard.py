@@ -1,4 +1,4 @@
-"""Which logs qcnn tensorboard opens of a backend's runs."""
+"""Tests of the logs that qcnn tensorboard opens for KFP runs."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ _ROOT = "minio://mlpipeline/v2/artifacts/qcnn"
 
 @pytest.fixture
 def ids(backend: FakeBackend, typed: Typed) -> dict[str, str]:
-    """Runs of an experiment: one that trains, one that has ended, a study of two trials, one that has made nothing."""
+    """Return the IDs of a training run, a finished run, a study of two trials and a run without artifacts."""
     states = {"trains": "RUNNING", "ended": "SUCCEEDED", "study": "SUCCEEDED", "new": "PENDING"}
     for name in states:
         assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name)[0] == 0
@@ -32,7 +32,7 @@ def ids(backend: FakeBackend, typed: Typed) -> dict[str, str]:
     )
     logs = [
         artifact("system.Artifact", {"display_name": "logs"}, f"{_ROOT}/{run}/train/{job}/logs")
-        # Training was taken from the cache.
+        # The training step was cached.
         for run, job in (("another", "a"), (ids["study"], "b"), (ids["study"], "c"))
     ]
     backend.metadata = answering(
@@ -41,33 +41,31 @@ def ids(backend: FakeBackend, typed: Typed) -> dict[str, str]:
     return ids
 
 
-def test_a_run_that_trains_is_looked_at_in_its_folder_others_where_their_artifacts_are(
-    backend: FakeBackend, ids: dict[str, str]
-) -> None:
-    asked = KfpConnection(host=backend.host)
+def test_logs_of_active_run_are_in_its_folder(backend: FakeBackend, ids: dict[str, str]) -> None:
+    connection = KfpConnection(host=backend.host)
     trains = LogSource("trains", f"{_ROOT}/{ids['trains']}", of_run=True)
     ended = LogSource("ended", f"{_ROOT}/another/train/a/logs")
     study = [
         LogSource("study", f"{_ROOT}/{ids['study']}/train/b/logs"),
         LogSource("study-2", f"{_ROOT}/{ids['study']}/train/c/logs"),
     ]
-    assert logs_of_runs([ids["trains"]], None, (), asked) == [trains]
-    assert logs_of_runs((), "qcnn", ("study",), asked) == study
-    assert logs_of_runs((), "qcnn", (), asked) == [trains, ended, *study]
-    assert logs_of_runs((), None, (), asked) == []
+    assert logs_of_runs([ids["trains"]], None, (), connection) == [trains]
+    assert logs_of_runs((), "qcnn", ("study",), connection) == study
+    assert logs_of_runs((), "qcnn", (), connection) == [trains, ended, *study]
+    assert logs_of_runs((), None, (), connection) == []
 
 
-def test_what_has_no_logs_is_one_line(backend: FakeBackend, ids: dict[str, str]) -> None:
-    asked = KfpConnection(host=backend.host)
+def test_runs_without_logs_are_an_error(backend: FakeBackend, ids: dict[str, str]) -> None:
+    connection = KfpConnection(host=backend.host)
     with pytest.raises(ArtifactError, match=rf"^run: nothing is logged yet\. Given: {ids['new']}$"):
-        logs_of_runs([ids["new"]], None, (), asked)
+        logs_of_runs([ids["new"]], None, (), connection)
     with pytest.raises(ArtifactError, match=r"^run: experiment qcnn has ended, new, study, trains\. Given: old$"):
-        logs_of_runs((), "qcnn", ("old",), asked)
+        logs_of_runs((), "qcnn", ("old",), connection)
     with pytest.raises(BackendError, match=r"Given: papers$"):
-        logs_of_runs((), "papers", (), asked)
+        logs_of_runs((), "papers", (), connection)
 
 
-def test_two_runs_of_one_name_are_told_apart(backend: FakeBackend, typed: Typed, ids: dict[str, str]) -> None:
+def test_runs_with_equal_names_are_numbered(backend: FakeBackend, typed: Typed, ids: dict[str, str]) -> None:
     for run in backend.objects["runs"].values():
         run["display_name"] = "same"
     found = logs_of_runs((), "qcnn", ("same",), KfpConnection(host=backend.host))
@@ -75,34 +73,37 @@ def test_two_runs_of_one_name_are_told_apart(backend: FakeBackend, typed: Typed,
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
-        (("--deploy", "--undeploy", "--image", "qcnn"), "tensorboard: takes one of --deploy, --undeploy. Given: both"),
-        (("--name", "a"), "name: needs --deploy or --undeploy. Given: a"),
-        (("-n", "mine", "--public"), "public: needs --deploy. Given: --public"),
-        (("--cpu", "2"), "tensorboard: takes settings of a pod with --deploy alone. Given: --pod or one of its words"),
+        (
+            ("--deploy", "--undeploy", "--image", "qcnn"),
+            "tensorboard: must have only one of --deploy and --undeploy. Given: both",
+        ),
+        (("--name", "a"), "name: requires --deploy or --undeploy. Given: a"),
+        (("-n", "mine", "--public"), "public: requires --deploy. Given: --public"),
+        (("--cpu", "2"), "tensorboard: --deploy must be given with pod settings. Given: --pod or one of its settings"),
         (("--deploy",), "pod.image: must be given. Given: none"),
         (
             ("--deploy", "--image", "qcnn", "runs-here"),
-            "run: must be a folder with logs, .* or the id of a backend's run. Given: runs-here",
+            "run: must be a folder with logs, .* or the ID of a remote run. Given: runs-here",
         ),
         (("--undeploy", "--name", "No"), "name: must be of at most 50 small letters, .* Given: No"),
     ],
 )
-def test_words_for_a_tensorboard_on_the_cluster_are_checked(typed: Typed, words: tuple[str, ...], line: str) -> None:
-    code, out, err = typed("tensorboard", *words)
+def test_invalid_deploy_options_are_an_error(typed: Typed, arguments: tuple[str, ...], line: str) -> None:
+    code, out, err = typed("tensorboard", *arguments)
     assert (code, out) == (2, "")
     assert re.fullmatch(f"error: {line}\n", err), err
 
 
-def test_logs_that_the_pod_would_give_one_name_are_refused(typed: Typed) -> None:
+def test_deploy_with_equal_log_names_is_an_error(typed: Typed) -> None:
     addresses = ("gs://bucket/a/x/logs", "gs://bucket/b/x/logs")
     code, _, err = typed("tensorboard", "--deploy", "--image", "qcnn", *addresses)
     assert code == 2
     assert err == "error: run: two different runs have the same name. Given: x\n"
 
 
-def test_logs_that_no_pod_reaches_are_not_deployed(typed: Typed, tmp_path: Path) -> None:
+def test_deploy_with_local_logs_is_an_error(typed: Typed, tmp_path: Path) -> None:
     logs = tmp_path / "run" / "train" / "logs"
     logs.mkdir(parents=True)
     code, _, err = typed("tensorboard", "--deploy", "--image", "qcnn", str(tmp_path / "run"))

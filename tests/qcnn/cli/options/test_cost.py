@@ -1,4 +1,4 @@
-"""What is said, and asked, before a training is sent where it costs money."""
+"""Tests of the cost estimate and its confirmation."""
 
 import contextlib
 import io
@@ -29,7 +29,7 @@ class _Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def no_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is known of this machine, and it is not measured for this; nobody sits at a terminal."""
+    """Provide an empty machine cache and a stdin that is not a terminal."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.stdin", io.StringIO())
 
@@ -42,139 +42,139 @@ def on(target: str) -> OnPlatform:
     return target_that(Submits, target).platform
 
 
-def trial(**words: Any) -> ExperimentConfig:
-    return from_mapping({"qubits": 8, **words})
+def trial(**fields: Any) -> ExperimentConfig:
+    return from_mapping({"qubits": 8, **fields})
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> str:
+def printed(capsys: pytest.CaptureFixture[str]) -> str:
     captured = capsys.readouterr()
     assert captured.out == ""
     return captured.err
 
 
-def dollars(text: str) -> float:
-    found = re.search(r"about ([\d,.]+) dollars", text)
+def usd(text: str) -> float:
+    found = re.search(r"about ([\d,.]+) USD", text)
     assert found, text
     return float(found[1].replace(",", ""))
 
 
-def test_one_line_says_what_it_costs_and_a_small_sum_is_not_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirm_cost_below_limit_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     confirm_cost(CostOptions(10.0, False, None), on("tfjob"), pod(), [trial()])
     assert re.fullmatch(
-        r"estimate: training 1\d s on \d x [a-z0-9-]+, [\d.]+ machine hours, about [\d.]+ dollars by the prices of "
+        r"estimate: training 1\d s on \d x [a-z0-9-]+, [\d.]+ machine hours, about [\d.]+ USD at the prices of "
         r"us-central1 on \d{4}-\d\d-\d\d\n",
-        said(capsys),
+        printed(capsys),
     )
 
 
 @pytest.mark.parametrize("target", ["kubeflow", "tfjob", "vertex", "vertex-job"])
-def test_without_a_terminal_more_than_the_limit_is_refused(capsys: pytest.CaptureFixture[str], target: str) -> None:
-    with pytest.raises(ConfigError, match=r"^cost_limit: this is estimated to cost about .* --yes .* Given: 10$"):
+def test_confirm_cost_above_limit_without_terminal_is_an_error(capsys: pytest.CaptureFixture[str], target: str) -> None:
+    with pytest.raises(ConfigError, match=r"^cost_limit: must be .* cost, about .* --yes .* Given: 10$"):
         confirm_cost(CostOptions(10.0, False, None), on(target), pod(), [trial(**LONG)])
-    assert dollars(said(capsys)) > 10
+    assert usd(printed(capsys)) > 10
 
 
-def test_what_was_agreed_to_beforehand_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirm_cost_with_yes_or_higher_limit_does_not_prompt(capsys: pytest.CaptureFixture[str]) -> None:
     confirm_cost(CostOptions(10.0, True, None), on("tfjob"), pod(), [trial(**LONG)])
     confirm_cost(CostOptions(1e6, False, None), on("tfjob"), pod(), [trial(**LONG)])
-    assert said(capsys).count("estimate: ") == 2
+    assert printed(capsys).count("estimate: ") == 2
 
 
-@pytest.mark.parametrize(("answer", "goes_on"), [("y\n", True), ("n\n", False), ("\n", False)])
-def test_at_a_terminal_it_is_asked(monkeypatch: pytest.MonkeyPatch, answer: str, goes_on: bool) -> None:
+@pytest.mark.parametrize(("answer", "is_confirmed"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_confirm_cost_at_terminal_prompts(monkeypatch: pytest.MonkeyPatch, answer: str, is_confirmed: bool) -> None:
     monkeypatch.setattr("sys.stdin", _Terminal(answer))
-    # click asks by input(), which a test cannot answer while pytest holds stdin.
+    # click prompts with input(), which fails while pytest captures stdin.
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: answer.strip())
     import click
 
-    with contextlib.nullcontext() if goes_on else pytest.raises(click.Abort):
+    with contextlib.nullcontext() if is_confirmed else pytest.raises(click.Abort):
         confirm_cost(CostOptions(10.0, False, None), on("tfjob"), pod(), [trial(**LONG)])
 
 
-def test_a_study_costs_all_of_its_trials(capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirm_cost_of_study_scales_with_trials(capsys: pytest.CaptureFixture[str]) -> None:
     confirm_cost(CostOptions(1e9, False, None), on("tfjob"), pod(), [trial(epochs=20_000)])
-    one = dollars(said(capsys))
+    one = usd(printed(capsys))
     confirm_cost(
         CostOptions(1e9, False, None), on("tfjob"), pod(), [trial(epochs=20_000, seed=seed) for seed in range(30)]
     )
-    text = said(capsys)
-    assert "30 trainings, one after the other" in text
-    assert dollars(text) == pytest.approx(30 * one, rel=0.01)
+    text = printed(capsys)
+    assert "30 sequential training runs" in text
+    assert usd(text) == pytest.approx(30 * one, rel=0.01)
 
 
-def test_processes_without_the_memory_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirm_cost_reports_insufficient_memory(capsys: pytest.CaptureFixture[str]) -> None:
     confirm_cost(CostOptions(1e9, False, None), on("tfjob"), pod(memory="512Mi"), [trial()])
-    assert said(capsys).endswith("; its processes need more memory than they ask for\n")
+    assert printed(capsys).endswith("; the processes need more memory than their pods request\n")
 
 
-def test_spot_machines_cost_less(capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirm_cost_of_spot_machines_is_lower(capsys: pytest.CaptureFixture[str]) -> None:
     found = {}
     for spot in (False, True):
         confirm_cost(CostOptions(1e9, False, None), on("vertex"), pod(spot=spot), [trial(**LONG)])
-        found[spot] = dollars(said(capsys))
+        found[spot] = usd(printed(capsys))
     assert found[True] < 0.7 * found[False]
 
 
 @pytest.mark.parametrize(
-    ("settings", "words", "reason"),
+    ("settings", "fields", "reason"),
     [
         ({"cpu": "900"}, {}, "pod: no machine type"),
         ({"cpu": "0"}, {}, "pod.cpu: must be above 0"),
-        ({}, {"model": "nobodys.module:here"}, "model: cannot be imported"),
+        ({}, {"model": "missing_module:circuit"}, "model: cannot be imported"),
     ],
 )
-def test_where_no_estimate_can_be_made_that_is_said_and_nothing_asked(
-    capsys: pytest.CaptureFixture[str], settings: dict[str, Any], words: dict[str, Any], reason: str
+def test_confirm_cost_without_estimate_reports_reason(
+    capsys: pytest.CaptureFixture[str], settings: dict[str, Any], fields: dict[str, Any], reason: str
 ) -> None:
-    """A circuit of one's own may be in the image alone."""
-    confirm_cost(CostOptions(0.0, False, None), on("tfjob"), pod(**settings), [trial(**words)])
-    assert said(capsys).startswith(f"no estimate of the cost: {reason}")
+    """The module of a custom circuit may exist in the image only."""
+    confirm_cost(CostOptions(0.0, False, None), on("tfjob"), pod(**settings), [trial(**fields)])
+    assert printed(capsys).startswith(f"no cost estimate: {reason}")
 
 
-def test_a_package_that_names_no_pods_has_no_estimate(capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirm_cost_of_pipeline_without_pods_reports_reason(capsys: pytest.CaptureFixture[str]) -> None:
     confirm_cost(
         CostOptions(0.0, False, None), on("kubeflow"), pod_settings_in({"root": {}, "components": {}}), [trial()]
     )
-    assert "the package does not say what its pods are given" in said(capsys)
+    assert "the compiled pipeline does not define the resources of its pods" in printed(capsys)
 
 
 @pytest.mark.parametrize("limit", ["-1", "nan", "inf"])
-def test_a_limit_that_is_none_is_refused(
+def test_submit_with_invalid_cost_limit_is_an_error(
     capsys: pytest.CaptureFixture[str], typed: Callable[..., int], limit: str
 ) -> None:
     assert typed("--cost-limit", limit) != 0
     assert re.fullmatch(
-        rf"error: cost_limit: must be a number of dollars.* Given: {limit}(\.0)?\n", capsys.readouterr().err
+        rf"error: cost_limit: must be a number of USD.* Given: {limit}(\.0)?\n", capsys.readouterr().err
     )
 
 
-def test_a_submission_that_costs_too_much_reaches_no_cluster(
+def test_submit_above_cost_limit_sends_no_request(
     capsys: pytest.CaptureFixture[str], typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit may come from the environment; there is no cluster here to be asked."""
+    """The limit comes from the environment; KUBECONFIG names no cluster."""
     monkeypatch.setenv("QCNN_COST_LIMIT", "0")
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
     assert typed() != 0
     error = capsys.readouterr().err
     assert error.count("\n") == 2
-    assert "error: cost_limit: this is estimated to cost about" in error
+    assert "error: cost_limit: must be at least the estimated cost, about" in error
 
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     def run(*arguments: str) -> int:
-        words = ["qcnn", "submit", "--target", "tfjob", "--output", "gs://bucket/folder", "--image", "qcnn"]
-        monkeypatch.setattr("sys.argv", [*words, *arguments])
-        with pytest.raises(SystemExit) as ended:
+        command = ["qcnn", "submit", "--target", "tfjob", "--output", "gs://bucket/folder", "--image", "qcnn"]
+        monkeypatch.setattr("sys.argv", [*command, *arguments])
+        with pytest.raises(SystemExit) as exited:
             main()
-        return int(ended.value.code or 0)
+        return int(exited.value.code or 0)
 
     return run
 
 
-def test_less_than_a_cent_is_not_said_to_be_about_that(capsys: pytest.CaptureFixture[str]) -> None:
+def test_confirm_cost_below_one_cent_is_not_about(capsys: pytest.CaptureFixture[str]) -> None:
     cheap = trial(qubits=4, rounds=10, epochs=1)
     confirm_cost(CostOptions(10.0, False, None), on("tfjob"), pod(cpu="100m", memory="100Mi"), [cheap])
-    assert ", below 0.01 dollars by the prices of " in said(capsys)
-    with pytest.raises(ConfigError, match=r"^cost_limit: this is estimated to cost below 0\.01 dollars; give --yes "):
+    assert ", below 0.01 USD at the prices of " in printed(capsys)
+    with pytest.raises(ConfigError, match=r"^cost_limit: must be .* cost, below 0\.01 USD; pass --yes "):
         confirm_cost(CostOptions(0.0, False, None), on("tfjob"), pod(cpu="100m", memory="100Mi"), [cheap])

@@ -1,4 +1,4 @@
-"""What a shell is offered for words that have been begun."""
+"""Tests of shell completion and of the flags of experiments."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from qcnn.circuits.formats.loading import embedded
 from qcnn.cli.main import qcnn
-from qcnn.cli.options.experiment import ExperimentOptions, complete_word, experiment_options
+from qcnn.cli.options.experiment import ExperimentOptions, complete_field, experiment_options
 from qcnn.cli.options.search import SearchOptions, read_study
 from qcnn.experiment import ALL_FIELDS
 from qcnn.results.local_run import RunRecorder
@@ -23,8 +23,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             recorder.begin_step("generate-data", tmp_path / "runs" / name)
 
 
-def offered(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what bash is told, as kind,value."""
+def completions(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the completions for bash, as type,value."""
     words = line.split()
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(words) - (not line.endswith(" "))))
@@ -57,35 +57,35 @@ def offered(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
         ("qcnn schedule --target kubeflow cr", ["plain,create"]),
     ],
 )
-def test_a_shell_is_offered(
+def test_shell_completion(
     line: str, expected: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert offered(line, monkeypatch, capfd) == expected
+    assert completions(line, monkeypatch, capfd) == expected
 
 
-def test_every_value_that_is_offered_is_allowed() -> None:
+def test_complete_field_returns_values_or_files() -> None:
     import click
 
     for name, field in ALL_FIELDS.items():
-        items = complete_word(name, field)(click.Context(qcnn), click.Option([f"--{name}"]), "")
+        items = complete_field(name, field)(click.Context(qcnn), click.Option([f"--{name}"]), "")
         assert all(item.type == "plain" for item in items) or name in ("model", "continue_from", "data")
 
 
 def _typed(*arguments: str) -> dict[str, object]:
-    """Return the words that a command takes of what was typed."""
-    taken: list[ExperimentOptions] = []
+    """Return the fields that a command reads from its arguments."""
+    received: list[ExperimentOptions] = []
 
     @click.command()
     @experiment_options
-    def command(words: ExperimentOptions) -> None:
-        taken.append(words)
+    def command(options: ExperimentOptions) -> None:
+        received.append(options)
 
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return taken[0].mapping()
+    return received[0].mapping()
 
 
-def test_a_word_for_yes_needs_no_value() -> None:
+def test_switch_flag_needs_no_value() -> None:
     assert _typed("--chief", "--workers", "4", "--evaluator") == {
         "workers": 4,
         "options": {"chief": 1, "evaluator": 1},
@@ -93,8 +93,8 @@ def test_a_word_for_yes_needs_no_value() -> None:
     assert _typed("--evaluator", "0", "--placement-log", "1") == {"options": {"evaluator": 0, "placement_log": 1}}
 
 
-def test_a_circuits_file_becomes_the_circuit(tmp_path: Path) -> None:
-    """As a flag, in a file, and among the values of a study's grid."""
+def test_circuit_file_is_embedded(tmp_path: Path) -> None:
+    """In a flag, in a file and in the grid of a study."""
     circuit = str(ROOT / "examples" / "stabilizers.qasm")
     (config := tmp_path / "file.yaml").write_text(f"model: {circuit}\ngrid: {{model: [hybrid, {circuit}]}}\n")
     text = embedded(circuit)
@@ -107,5 +107,5 @@ def test_a_circuits_file_becomes_the_circuit(tmp_path: Path) -> None:
     assert [trial.model for trial in typed.trials] == ["deep", text]
 
 
-def test_other_words_take_what_follows_whatever_it_looks_like() -> None:
+def test_flag_accepts_negative_value() -> None:
     assert _typed("--qubits", "-1", "--ps", "2") == {"qubits": -1, "options": {"ps": 2}}

@@ -1,4 +1,4 @@
-"""Earlier names of flags."""
+"""Tests of the earlier names of flags."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Flags of commands."""
+"""Tests of the options that commands share."""
 
 import dataclasses
 
@@ -28,16 +28,16 @@ def visit(name: str, loud: bool, place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "printed"),
+    ("arguments", "printed"),
     [
         (["a"], "a False Place(street=None, number=1)\n"),
         (["a", "--house", "7", "--loud", "--street", "x"], "a True Place(street='x', number=7)\n"),
     ],
 )
-def test_a_command_gets_one_value_beside_its_own(words: list[str], printed: str) -> None:
-    assert CliRunner().invoke(visit, words).output == printed
+def test_options_as_passes_one_argument(arguments: list[str], printed: str) -> None:
+    assert CliRunner().invoke(visit, arguments).output == printed
 
 
-def test_options_are_shown_in_the_order_in_which_they_are_given() -> None:
+def test_options_as_keeps_order_of_options_in_help() -> None:
     text = CliRunner().invoke(visit, ["--help"]).output
     assert text.index("--loud") < text.index("--street") < text.index("--house")

@@ -1,4 +1,4 @@
-"""What qcnn delete says of names that no job has; tests/cluster deletes real ones."""
+"""Tests of qcnn delete with names of missing jobs; tests/cluster tests real ones."""
 
 from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.pod_settings import PodSettings
@@ -7,7 +7,7 @@ from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.jobs.apiserver import ApiServer
 
 
-def test_delete_by_the_name_of_a_run_names_the_flag_for_it(api_server: ApiServer, typed: Typed) -> None:
+def test_delete_by_name_of_run_names_flag(api_server: ApiServer, typed: Typed) -> None:
     job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=PodSettings(image="qcnn"))
     api_server.put("tfjobs", tfjob(job, JobIdentity("monday", "train"), JobTimeouts()))
     none = "error: job: qcnn created none of this name in namespace a"

@@ -1,4 +1,4 @@
-"""qcnn submit --target tfjob --dry-run: what would be applied, without any cluster."""
+"""Tests of qcnn submit --target tfjob --dry-run without a cluster."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.qcnn.jobs.apiserver import ApiServer
 
 WORDS = ("--output", "gs://bucket/runs", "--qubits", "4", "--rounds", "12", "--image", "qcnn:1")
 SUBMIT = ("submit", "--target", "tfjob", *WORDS)
-# A mapping by hand, a number in quotation marks, and text that a reader of YAML 1.1 takes for something else.
+# An inline mapping, a quoted number, and text that YAML 1.1 parsers read as another type.
 POD = """
 memory: 4Gi
 queue: team
@@ -27,7 +27,7 @@ roles: {worker: {cpu: 2}}
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Have no cluster."""
+    """Set KUBECONFIG to a missing file."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
 
 
@@ -37,8 +37,8 @@ def pod(tmp_path: Path) -> str:
     return str(path)
 
 
-def _without_place(found: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of the cluster without what only the cluster can know of it."""
+def _without_server_fields(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of the cluster without the fields that the cluster sets."""
     known = ("namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "ownerReferences")
     metadata = {key: value for key, value in found["metadata"].items() if key not in known}
     return {**found, "metadata": metadata}
@@ -53,57 +53,57 @@ def _read(out: str, form: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_what_is_printed_is_what_is_sent(typed: Typed, api_server: ApiServer, pod: str, form: str) -> None:
+def test_dry_run_prints_sent_manifests(typed: Typed, api_server: ApiServer, pod: str, form: str) -> None:
     code, out, err = typed(*SUBMIT, "--pod", pod, "--dry-run", "-o", form)
     assert (code, err, api_server.requests) == (0, "", [])
     printed = _read(out, form)
     assert [each["kind"] for each in printed] == ["TFJob", "Service"]
     code, out, err = typed(*SUBMIT, "--pod", pod)
     assert code == 0, err
-    sent = [_without_place(found) for plural in ("tfjobs", "services") for found in api_server.all(plural)]
+    sent = [_without_server_fields(found) for plural in ("tfjobs", "services") for found in api_server.all(plural)]
     assert printed == sent
 
 
-def test_what_was_sent_is_told_to_programs_too(typed: Typed, api_server: ApiServer) -> None:
-    told = [typed(*SUBMIT, "--format", "json") for _ in range(2)]
-    assert [(code, err) for code, _, err in told] == [(0, "")] * 2
-    first, again = (json.loads(out) for _, out, _ in told)
+def test_submit_as_json(typed: Typed, api_server: ApiServer) -> None:
+    results = [typed(*SUBMIT, "--format", "json") for _ in range(2)]
+    assert [(code, err) for code, _, err in results] == [(0, "")] * 2
+    first, again = (json.loads(out) for _, out, _ in results)
     (job,) = api_server.all("tfjobs")
     assert first == again
     assert first["job"] == job["metadata"]["name"]
     assert first["model"] == f"gs://bucket/runs/{first['job']}/model"
-    # The same rows as for people.
+    # The rows of the text output.
     _, out, _ = typed(*SUBMIT)
     assert [line.rpartition("  ")[2] for line in out.splitlines()[1:]] == list(first.values())[1:]
 
 
-def test_a_circuits_file_reaches_the_pods_within_the_job(typed: Typed, api_server: ApiServer) -> None:
-    """They have neither the file nor a place where it could lie."""
-    words = ("--model", str(ROOT / "examples" / "stabilizers.qasm"), "--qubits", "8")
-    code, out, err = typed(*SUBMIT, *words)
+def test_circuit_file_is_embedded_in_job(typed: Typed, api_server: ApiServer) -> None:
+    """The pods cannot read the file."""
+    arguments = ("--model", str(ROOT / "examples" / "stabilizers.qasm"), "--qubits", "8")
+    code, out, err = typed(*SUBMIT, *arguments)
     assert code == 0, err
     (job,) = api_server.all("tfjobs")
     for replica in job["spec"]["tfReplicaSpecs"].values():
         command = replica["template"]["spec"]["containers"][0]["command"]
-        told = from_json(command[command.index("--experiment") + 1])
-        assert len(circuits.build(told.model, 8).symbols) == 3
+        experiment = from_json(command[command.index("--experiment") + 1])
+        assert len(circuits.build(experiment.model, 8).symbols) == 3
     assert "stabilizers.qasm#" not in out + err
 
 
-def test_what_was_printed_and_applied_is_taken_up(typed: Typed, api_server: ApiServer, pod: str) -> None:
+def test_submit_adopts_applied_manifests(typed: Typed, api_server: ApiServer, pod: str) -> None:
     _, out, _ = typed(*SUBMIT, "--pod", pod, "--dry-run")
     job, service = yaml.safe_load_all(out)
     api_server.put("tfjobs", job)
     api_server.put("services", service)
     code, out, err = typed(*SUBMIT, "--pod", pod)
     assert code == 0, err
-    assert f"TFJob {job['metadata']['name']} runs already" in out
-    # With other settings it is another object, as if it had been submitted.
+    assert f"TFJob {job['metadata']['name']} already runs" in out
+    # Different settings are an error, as for a submitted job.
     code, _, err = typed(*SUBMIT, "--pod", pod, "--memory", "5Gi")
     assert (code, "the same runs already, with other settings" in err) == (2, True)
 
 
-def test_what_would_be_deleted_is_shown_and_stays(typed: Typed, api_server: ApiServer, pod: str) -> None:
+def test_delete_dry_run_lists_and_keeps_objects(typed: Typed, api_server: ApiServer, pod: str) -> None:
     assert typed(*SUBMIT, "--pod", pod)[0] == 0
     code, out, err = typed("delete", "--all", "--dry-run", "--format", "json")
     assert (code, err) == (0, "")
@@ -113,9 +113,9 @@ def test_what_would_be_deleted_is_shown_and_stays(typed: Typed, api_server: ApiS
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_the_namespace_is_named_where_it_is_given(typed: Typed) -> None:
-    def namespaces(*words: str) -> list[str | None]:
-        _, out, _ = typed(*SUBMIT, "--dry-run", *words)
+def test_manifests_contain_only_given_namespace(typed: Typed) -> None:
+    def namespaces(*arguments: str) -> list[str | None]:
+        _, out, _ = typed(*SUBMIT, "--dry-run", *arguments)
         return [each["metadata"].get("namespace") for each in yaml.safe_load_all(out)]
 
     assert namespaces() == [None, None]
@@ -123,7 +123,7 @@ def test_the_namespace_is_named_where_it_is_given(typed: Typed) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_flags_win_over_the_file(typed: Typed, pod: str) -> None:
+def test_flags_override_pod_file(typed: Typed, pod: str) -> None:
     flags = ("--queue", "other", "--priority-class", "high", "--topology-spread", "zone")
     _, out, _ = typed(*SUBMIT, "--pod", pod, *flags, "--dry-run")
     job, _ = yaml.safe_load_all(out)
@@ -135,19 +135,19 @@ def test_flags_win_over_the_file(typed: Typed, pod: str) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_text_stays_text_for_every_reader_of_yaml(typed: Typed, pod: str) -> None:
+def test_yaml_output_quotes_ambiguous_text(typed: Typed, pod: str) -> None:
     _, out, _ = typed(*SUBMIT, "--pod", pod, "--dry-run")
     lines = {line.strip() for line in out.splitlines()}
-    # kubectl takes these for a boolean or a number where they stand without quotation marks; PyYAML not all of them.
+    # kubectl reads these without quotes as a boolean or a number; PyYAML does so only for some.
     assert lines >= {"value: 'on'", 'value: "y"', 'value: "1e3"', 'value: "0o7"', 'value: "2026-01-31"', "value: ''"}
 
 
 @pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
-        (("-o", "yaml"), "format: yaml is only of what --dry-run prints. Given: yaml"),
-        (("--dry-run", "--follow"), "dry_run: creates nothing that could be followed. Given: --dry-run --follow"),
+        (("-o", "yaml"), "format: must be text or json without --dry-run. Given: yaml"),
+        (("--dry-run", "--follow"), "dry_run: must be given without --wait and --follow. Given: --dry-run --follow"),
         (
             ("--dry-run", "-o", "table"),
             "Invalid value for '-o' / '--format': 'table' is not one of 'text', 'yaml', 'json'.",
@@ -165,18 +165,16 @@ def test_text_stays_text_for_every_reader_of_yaml(typed: Typed, pod: str) -> Non
         ),
     ],
 )
-def test_what_cannot_be_printed_is_one_line_and_nothing_on_stdout(
-    typed: Typed, words: tuple[str, ...], said: str
-) -> None:
-    code, out, err = typed(*SUBMIT, *words)
+def test_dry_run_with_invalid_arguments_prints_one_line(typed: Typed, arguments: tuple[str, ...], message: str) -> None:
+    code, out, err = typed(*SUBMIT, *arguments)
     assert (code, out) == (2, "")
     (line,) = err.splitlines()
-    assert line.startswith(f"error: {said}")
+    assert line.startswith(f"error: {message}")
     assert "hidden" not in line
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_secrets_are_named_and_never_shown(typed: Typed, pod: str) -> None:
+def test_secrets_are_referenced_by_name_only(typed: Typed, pod: str) -> None:
     _, out, _ = typed(*SUBMIT, "--pod", pod, "--dry-run")
     job, _ = yaml.safe_load_all(out)
     (container,) = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
@@ -185,11 +183,11 @@ def test_secrets_are_named_and_never_shown(typed: Typed, pod: str) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_dry_run_with_gpus_names_the_image_they_need(typed: Typed) -> None:
+def test_dry_run_with_gpus_names_required_image(typed: Typed) -> None:
     code, out, err = typed(*SUBMIT, "--gpus", "1", "--dry-run")
     assert code == 0
     assert len(list(yaml.safe_load_all(out))) == 2
-    assert err.startswith("pod.gpus: the image must have TensorFlow's CUDA libraries, and the image of the Dockerfile")
+    assert err.startswith("pod.gpus: the image must contain TensorFlow's CUDA libraries, which the Dockerfile")
     assert err.endswith("Given: image qcnn:1\n")
 
 
@@ -197,29 +195,29 @@ def _account(job: dict[str, Any]) -> str:
     return str(job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["serviceAccountName"])
 
 
-def test_trainings_run_as_qcnn_worker_unless_another_account_is_named(typed: Typed, api_server: ApiServer) -> None:
-    for words, account in (((), "qcnn-worker"), (("--service-account", "default"), "default")):
-        assert typed(*SUBMIT, "--name", account, *words)[0] == 0
+def test_default_service_account_is_qcnn_worker(typed: Typed, api_server: ApiServer) -> None:
+    for arguments, account in (((), "qcnn-worker"), (("--service-account", "default"), "default")):
+        assert typed(*SUBMIT, "--name", account, *arguments)[0] == 0
         assert account in {_account(job) for job in api_server.all("tfjobs")}
-        _, out, _ = typed(*SUBMIT, *words, "--dry-run", "-o", "json")
+        _, out, _ = typed(*SUBMIT, *arguments, "--dry-run", "-o", "json")
         assert _account(_read(out, "json")[0]) == account
 
 
 @pytest.mark.parametrize(
-    "words", [SUBMIT, ("predict", "--target", "tfjob", "--model", "gs://bucket/model", "--image", "qcnn:1")]
+    "arguments", [SUBMIT, ("predict", "--target", "tfjob", "--model", "gs://bucket/model", "--image", "qcnn:1")]
 )
-def test_missing_account_is_one_line_and_nothing_is_created(
-    typed: Typed, api_server: ApiServer, words: tuple[str, ...]
+def test_submit_with_missing_account_creates_nothing(
+    typed: Typed, api_server: ApiServer, arguments: tuple[str, ...]
 ) -> None:
     api_server.remove("serviceaccounts", "qcnn-worker")
-    code, out, err = typed(*words)
+    code, out, err = typed(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("error: pod.service_account: namespace a has no account qcnn-worker; `kubectl -n ")
     assert err.count("\n") == 1
     assert not api_server.all("tfjobs") + api_server.all("jobs")
 
 
-def test_account_that_the_user_may_not_look_at_is_not_missed(typed: Typed, api_server: ApiServer) -> None:
+def test_submit_without_permission_to_read_account_succeeds(typed: Typed, api_server: ApiServer) -> None:
     api_server.refused.add(("get", "serviceaccounts"))
     assert typed(*SUBMIT)[0] == 0
     assert len(api_server.all("tfjobs")) == 1

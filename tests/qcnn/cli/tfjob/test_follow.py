@@ -1,4 +1,4 @@
-"""How the commands that follow a TFJob end; tests/cluster has real ones."""
+"""Tests of commands that follow a TFJob; tests/cluster tests real ones."""
 
 import re
 
@@ -19,7 +19,7 @@ SUBMIT = (
 
 
 def _submit(server: ApiServer, typed: Typed, *moments: object, flags: tuple[str, ...] = ()) -> str:
-    """Submit a training of which this happens; return what is printed at its end."""
+    """Submit a TFJob with the given states and return the stderr of the command."""
     Operator(server, [[RUNNING, RUNNING], *moments])
     code, _, err = typed(*SUBMIT, *flags)
     assert code == 1
@@ -27,26 +27,26 @@ def _submit(server: ApiServer, typed: Typed, *moments: object, flags: tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("moments", "restarts", "said"),
+    ("moments", "restarts", "message"),
     [
         ([[ended(138), None], f"Failed: {PODS_FAILED}"], 3, "TFJob: was given up for a process that was lost"),
         ([[ended(137), RUNNING]], 0, "worker 0 ended with exit code 137, after 0 restarts: it printed nothing"),
     ],
 )
-def test_follow_after_lost_process_says_to_submit_again(
-    api_server: ApiServer, typed: Typed, moments: list[object], restarts: int, said: str
+def test_follow_after_failed_process_advises_resubmission(
+    api_server: ApiServer, typed: Typed, moments: list[object], restarts: int, message: str
 ) -> None:
     err = _submit(api_server, typed, *moments, flags=("--max-restarts", str(restarts)))
     advice = r"; submit it again to continue from its last checkpoint\. Given: qcnn-train-[\w-]+"
-    assert re.fullmatch(rf"error: {re.escape(said)}{advice}", err.splitlines()[-1])
+    assert re.fullmatch(rf"error: {re.escape(message)}{advice}", err.splitlines()[-1])
 
 
-def test_follow_in_deleted_namespace_names_the_namespace(api_server: ApiServer, typed: Typed) -> None:
+def test_follow_in_deleted_namespace_names_it(api_server: ApiServer, typed: Typed) -> None:
     Operator(api_server, [[RUNNING, RUNNING], [ended(138), None], f"Failed: {PODS_FAILED}"])
     operator = api_server.operator
 
     def end_namespace(job: Object) -> None:
-        # Before that, its Service could not be created.
+        # The Service must be created before.
         api_server.until_watched("pods")
         api_server.ending.add("a")
         operator(job)
@@ -56,13 +56,13 @@ def test_follow_in_deleted_namespace_names_the_namespace(api_server: ApiServer, 
     assert (code, err.splitlines()[-1]) == (1, "error: namespace: is being deleted, with the TFJob. Given: a")
 
 
-def test_follow_by_user_who_may_create_nothing_still_says_why(api_server: ApiServer, typed: Typed) -> None:
+def test_follow_without_create_permission_reports_reason(api_server: ApiServer, typed: Typed) -> None:
     api_server.refused.add(("create", "services"))
     err = _submit(api_server, typed, [ended(138), None], f"Failed: {PODS_FAILED}")
     assert "was given up for a process that was lost; submit it again" in err.splitlines()[-1]
 
 
-def test_logs_interrupted_names_the_namespace_that_was_given(
+def test_interrupted_logs_command_contains_namespace(
     api_server: ApiServer, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pod = PodSettings(image="qcnn")
@@ -81,4 +81,4 @@ def test_logs_interrupted_names_the_namespace_that_was_given(
     monkeypatch.setattr("qcnn.jobs.kubernetes.job_watcher.JobWatcher.run", interrupt)
     name = job["metadata"]["name"]
     _, _, err = typed("logs", "-f", name, "-n", "a")
-    assert f"Again: qcnn logs -f {name} --target tfjob --namespace a\n" in err
+    assert f"Follow again: qcnn logs -f {name} --target tfjob --namespace a\n" in err

@@ -1,4 +1,4 @@
-"""Compiled pipelines whose steps are programs of a shell: runs of them take no time."""
+"""Compiled pipelines with shell programs as steps, which run without delay."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def shell(program: str) -> dsl.ContainerSpec:
 
 
 def two_steps(folder: Path, first: str, second: str = "echo second") -> str:
-    """Compile two steps that run these programs, with the parameters of the main pipeline; return the file."""
+    """Compile two steps with shell programs and the parameters of the main pipeline, and return the file."""
 
     @dsl.pipeline(name="qcnn")
     def steps() -> None:
@@ -29,15 +29,15 @@ def two_steps(folder: Path, first: str, second: str = "echo second") -> str:
     spec = _main(folder)
     small = yaml.safe_load((folder / "steps.yaml").read_text())
     small["root"]["inputDefinitions"] = spec["root"]["inputDefinitions"]
-    return _written(folder, small)
+    return _save(folder, small)
 
 
 def endless_main_pipeline(folder: Path) -> str:
-    """Compile the main pipeline with steps that go on until they are told to end; return the file."""
+    """Compile the main pipeline with steps that run until they are terminated, and return the file."""
     spec = _main(folder)
     for executor in spec["deploymentSpec"]["executors"].values():
         executor["container"] |= {"command": ["sh", "-ec", FOREVER], "args": []}
-    return _written(folder, spec)
+    return _save(folder, spec)
 
 
 def _main(folder: Path) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _main(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _written(folder: Path, spec: dict[str, Any]) -> str:
+def _save(folder: Path, spec: dict[str, Any]) -> str:
     path = folder / "package.yaml"
     path.write_text(yaml.safe_dump(spec))
     return str(path)

@@ -1,4 +1,4 @@
-"""Runs on the local Vertex AI, as a user submits them, looks at them and ends them."""
+"""Tests of the commands for runs on the local Vertex AI."""
 
 import csv
 import hashlib
@@ -28,17 +28,15 @@ _TARGET = ("--target", "vertex")
 _SMALL = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "2", "--num-initializations", "1")
 
 
-def _submitted(vertex: Vertex, on_vertex: Typed, *words: str) -> tuple[int, str, str]:
-    return on_vertex("submit", *_TARGET, "--pipeline-root", f"gs://{vertex.bucket}/runs", *words)
+def _submitted(vertex: Vertex, on_vertex: Typed, *arguments: str) -> tuple[int, str, str]:
+    return on_vertex("submit", *_TARGET, "--pipeline-root", f"gs://{vertex.bucket}/runs", *arguments)
 
 
 def _runs(vertex: Vertex) -> list[v1.PipelineJob]:
     return vertex.state.all(v1.PipelineJob)
 
 
-def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
-    vertex: Vertex, on_vertex: Typed, tmp_path: Path
-) -> None:
+def test_wait_prints_steps_and_lost_response_creates_one_run(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
     vertex.fail("PipelineService/CreatePipelineJob", 503, answered=False)
     vertex.fail("PipelineService/GetPipelineJob", 503, times=2)
     package = two_steps(tmp_path, "echo first")
@@ -51,7 +49,7 @@ def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
     page = f"https://console.cloud.google.com/vertex-ai/locations/us-central1/pipelines/runs/{identity}"
     assert lines[1].endswith(f"{page}?project=qcnn-tests")
     assert lines[-1] == "run: succeeded"
-    # The console's experiment has the run.
+    # The Vertex AI experiment contains the run.
     (experiment,) = {
         parent
         for each in vertex.state.all(v1.Context)
@@ -71,15 +69,13 @@ def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
     ]
     code, out, _ = on_vertex("logs", identity, *_TARGET)
     assert code == 0
-    # Between them are lines of Vertex AI itself.
+    # The output also contains lines of Vertex AI.
     assert [line for line in out.splitlines() if " service] " not in line] == ["[shell] first", "[shell-2] second"]
     assert on_vertex("delete", "mine", "--yes", *_TARGET)[0] == 0
     assert not _runs(vertex)
 
 
-def test_connections_that_break_while_a_run_is_followed_are_made_again(
-    vertex: Vertex, on_vertex: Typed, tmp_path: Path
-) -> None:
+def test_wait_reconnects_after_broken_connections(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
     sign = tmp_path / "sign"
     package = two_steps(tmp_path, f"echo started; while [ ! -e {sign} ]; do sleep 0.1; done")
     with ThreadPoolExecutor() as pool:
@@ -94,16 +90,14 @@ def test_connections_that_break_while_a_run_is_followed_are_made_again(
     assert out.endswith("run: succeeded\n")
 
 
-def test_waiting_for_a_run_that_fails_ends_with_the_failed_step(
-    vertex: Vertex, on_vertex: Typed, tmp_path: Path
-) -> None:
+def test_wait_for_failed_run_names_failed_step(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
     package = two_steps(tmp_path, "echo first", "exit 3")
     code, _, err = _submitted(vertex, on_vertex, "--package", package, "--wait")
     assert code == 1
     assert re.fullmatch(r"error: run: step shell-2 failed \(.*non-zero status of 3.*\)\. Given: qcnn-[\w-]+\n", err)
 
 
-def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
+def test_terminate_cancels_training_jobs_of_run(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
     code, out, err = _submitted(vertex, on_vertex, "--package", two_steps(tmp_path, FOREVER), "--experiment", "papers")
     assert (code, err) == (0, "")
     (run,) = _runs(vertex)
@@ -147,9 +141,7 @@ def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_v
     assert (code, out, err) == (0, f"run {identity} has already ended: cancelled\n", "")
 
 
-def test_terminate_ends_what_it_can_where_vertex_lacks_a_method(
-    vertex: Vertex, on_vertex: Typed, tmp_path: Path
-) -> None:
+def test_terminate_with_missing_method_reports_active_jobs(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
     code, out, err = _submitted(vertex, on_vertex, "--package", two_steps(tmp_path, FOREVER))
     assert (code, err) == (0, "")
     (run,) = _runs(vertex)
@@ -188,7 +180,7 @@ def test_terminate_ends_what_it_can_where_vertex_lacks_a_method(
         (404, "error: Vertex AI: not found (Requested entity was not found.). Given: qcnn-tests in us-central1"),
     ],
 )
-def test_what_vertex_refuses_is_one_line(
+def test_submit_with_error_response_is_one_line(
     vertex: Vertex, on_vertex: Typed, tmp_path: Path, status: int, line: str
 ) -> None:
     vertex.fail("PipelineService/CreatePipelineJob", status)
@@ -198,25 +190,21 @@ def test_what_vertex_refuses_is_one_line(
     assert err.count("\n") == 1
 
 
-def test_a_bucket_that_is_not_there_is_refused_and_one_elsewhere_warned_of(
-    vertex: Vertex, on_vertex: Typed, tmp_path: Path
-) -> None:
+def test_missing_bucket_is_an_error_and_distant_one_a_warning(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
     package = two_steps(tmp_path, "echo first")
-    words = ("submit", *_TARGET, "--package", package, "--pipeline-root")
-    code, out, err = on_vertex(*words, "gs://no-such-bucket/runs")
+    arguments = ("submit", *_TARGET, "--package", package, "--pipeline-root")
+    code, out, err = on_vertex(*arguments, "gs://no-such-bucket/runs")
     assert (code, out) == (2, "")
     assert err.startswith("error: bucket: it, or the requested file in it, does not exist. Given: gs://no-such-bucket")
     assert not _runs(vertex)
-    code, _, err = on_vertex(*words, f"gs://{vertex.bucket}/runs", "--location", "europe-west4")
+    code, _, err = on_vertex(*arguments, f"gs://{vertex.bucket}/runs", "--location", "europe-west4")
     assert err.startswith("warning: pipeline root: the bucket is in us-central1, the run in europe-west4; ")
 
 
 @pytest.mark.long
-def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
-    vertex: Vertex, on_vertex: Typed, tmp_path: Path
-) -> None:
-    words = ("--image", "registry/qcnn:1", "--experiment", "papers", "--wait", *_SMALL)
-    code, out, err = _submitted(vertex, on_vertex, "--run-name", "first", *words)
+def test_pipeline_trains_and_its_runs_are_compared(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
+    arguments = ("--image", "registry/qcnn:1", "--experiment", "papers", "--wait", *_SMALL)
+    code, out, err = _submitted(vertex, on_vertex, "--run-name", "first", *arguments)
     assert code == 0, out + err
     assert "train: succeeded" in out.splitlines()
     rows = _compared(on_vertex)
@@ -232,7 +220,7 @@ def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
     assert out.splitlines()[-1].split()[:3] == [identity, "first", "succeeded"]
     (link,) = (task for task in run.job_detail.task_details if task.task_name == "tensorboard")
     (logs,) = (artifact.uri for artifact in link.inputs["logs"].artifacts)
-    # The run as it is named there, and the address that the link step's command has.
+    # The name of the run, and the URI in the command of the tensorboard step.
     place = (*_TARGET, "--project", vertex.project, "--location", vertex.location)
     for chosen, name in (((identity, *place), "first"), ((logs,), posixpath.basename(posixpath.dirname(logs)))):
         with opened(*chosen, folder=tmp_path, environment=vertex.process_environment()) as board:
@@ -241,7 +229,7 @@ def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
 
 
 @pytest.mark.long
-def test_a_study_trains_its_trials_on_a_file_and_evaluates_the_best(
+def test_study_trains_trials_on_file_and_evaluates_best(
     vertex: Vertex, on_vertex: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
@@ -276,14 +264,14 @@ def test_a_study_trains_its_trials_on_a_file_and_evaluates_the_best(
 
 
 @pytest.mark.long
-def test_a_tuner_chooses_the_trials_and_the_best_is_evaluated(
+def test_tuner_selects_trials_and_best_is_evaluated(
     vertex: Vertex, on_vertex: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
     sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1")
-    words = (*sent, "--experiment", "papers", "--wait", *_SMALL)
+    arguments = (*sent, "--experiment", "papers", "--wait", *_SMALL)
     searched = ("--range", "learning_rate=0.0001:0.05:log", "--grid", "hidden_units=4,8", "--random", "3")
-    code, out, err = on_vertex("study", *_TARGET, "--tuner", "vizier", *words, *searched)
+    code, out, err = on_vertex("study", *_TARGET, "--tuner", "vizier", *arguments, *searched)
     assert code == 0, out + err
     (job,) = vertex.state.all(v1.HyperparameterTuningJob)
     assert (job.state, job.max_trial_count, job.parallel_trial_count) == (SUCCEEDED, 3, 2)

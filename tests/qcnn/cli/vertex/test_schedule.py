@@ -1,4 +1,4 @@
-"""qcnn schedule --target vertex as a user types it; the local Vertex AI runs what is due."""
+"""Tests of qcnn schedule --target vertex; the local Vertex AI starts due runs."""
 
 from pathlib import Path
 
@@ -12,12 +12,10 @@ from tests.vertex.server.vertex import Vertex
 _TARGET = ("--target", "vertex")
 
 
-def test_a_schedule_is_made_once_changed_and_deleted_with_its_runs(
-    vertex: Vertex, on_vertex: Typed, tmp_path: Path
-) -> None:
-    # Its answer is lost; Vertex AI gives schedules ids of its own, so a second request would make another one.
+def test_schedule_is_created_once_switched_and_deleted(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
+    # The response is lost. Vertex AI assigns the IDs of schedules, so a second request would create another schedule.
     vertex.fail("ScheduleService/CreateSchedule", 503, answered=False)
-    words = (
+    arguments = (
         "--pipeline-root",
         f"gs://{vertex.bucket}/runs",
         "--package",
@@ -25,7 +23,7 @@ def test_a_schedule_is_made_once_changed_and_deleted_with_its_runs(
         "--run-name",
         "nightly",
     )
-    code, out, err = on_vertex("schedule", "create", *_TARGET, "--cron", "0 3 * * *", "--disabled", *words)
+    code, out, err = on_vertex("schedule", "create", *_TARGET, "--cron", "0 3 * * *", "--disabled", *arguments)
     assert (code, err) == (0, "")
     (schedule,) = vertex.state.all(v1.Schedule)
     identity = schedule.name.rpartition("/")[2]

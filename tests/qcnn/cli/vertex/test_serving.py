@@ -1,4 +1,4 @@
-"""Trained networks that answer requests on the local Vertex AI, as a user deploys, asks and removes them."""
+"""Tests of qcnn deploy, predict and undeploy on the local Vertex AI."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from tests.vertex.server.vertex import Vertex
 _TARGET = ("--target", "vertex")
 _AT = ("--endpoint", "readouts")
 _FOUR = "qubit,angle,label\n0,0.25,1\n1,-2.5,-1\n2,3,-1\n3,0,1\n"
-# What the exported model itself predicts, by TensorFlow alone.
+# Prediction of the exported model with TensorFlow only.
 _PREDICT = """
 import json, sys
 import tensorflow as tf
@@ -32,19 +32,19 @@ print(json.dumps(found["prediction"].numpy().tolist()))
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained and exported network of four qubits."""
+    """Return the folder of a trained and exported model with four qubits."""
     folder = tmp_path_factory.mktemp("run")
-    words = ("--qubits", "4", "--rounds", "10", "--epochs", "1", "--workers", "1", "--strategy", "none")
+    arguments = ("--qubits", "4", "--rounds", "10", "--epochs", "1", "--workers", "1", "--strategy", "none")
     qcnn = Path(sys.executable).with_name("qcnn")
     subprocess.run(
-        [qcnn, "run", *words, "--num-initializations", "1", "--runs", folder], check=True, capture_output=True
+        [qcnn, "run", *arguments, "--num-initializations", "1", "--runs", folder], check=True, capture_output=True
     )
     (found,) = folder.glob("*/export-weights/model")
     return found
 
 
 def _other(model: Path, folder: Path) -> Path:
-    """Copy a model to a folder as one with other weights."""
+    """Copy a model to a folder and change its weights."""
     for path in model.rglob("*"):
         if path.is_file():
             target = folder / path.relative_to(model)
@@ -61,13 +61,13 @@ def _endpoint(vertex: Vertex) -> v1.Endpoint:
 
 
 def _traffic(vertex: Vertex) -> dict[str, int]:
-    """Return the percent of each version."""
+    """Return the traffic percentage of each version."""
     at = _endpoint(vertex)
     return {each.model_version_id: at.traffic_split.get(each.id, 0) for each in at.deployed_models}
 
 
 @pytest.mark.long
-def test_a_model_is_deployed_asked_replaced_rolled_back_and_removed(
+def test_model_is_deployed_replaced_rolled_back_and_undeployed(
     vertex: Vertex, on_vertex: Typed, model: Path, tmp_path: Path
 ) -> None:
     staging = ("--staging", f"gs://{vertex.bucket}/models")
@@ -77,7 +77,7 @@ def test_a_model_is_deployed_asked_replaced_rolled_back_and_removed(
     assert "model qcnn: version 1 created from" in out
     assert "endpoint readouts is made" in out
     assert _traffic(vertex) == {"1": 100}
-    # Again: nothing new.
+    # A second deployment changes nothing.
     code, out, err = on_vertex("deploy", str(model), *_TARGET, *_AT, *staging)
     assert (code, err) == (0, "")
     assert "version 1 has these weights already" in out
@@ -115,8 +115,8 @@ def test_a_model_is_deployed_asked_replaced_rolled_back_and_removed(
     (tmp_path / "data" / vertex.bucket).mkdir(parents=True)
     (tmp_path / "data" / vertex.bucket / "four.csv").write_text(_FOUR)
     mount.copy_back(vertex.environment["STORAGE_EMULATOR_HOST"], tmp_path / "data", {})
-    words = ("--data", f"gs://{vertex.bucket}/four.csv", "--output", f"gs://{vertex.bucket}/out")
-    code, out, err = on_vertex("predict", *_TARGET, "--model", "qcnn@1", *words)
+    arguments = ("--data", f"gs://{vertex.bucket}/four.csv", "--output", f"gs://{vertex.bucket}/out")
+    code, out, err = on_vertex("predict", *_TARGET, "--model", "qcnn@1", *arguments)
     assert (code, err) == (0, ""), err
     (job,) = vertex.state.all(v1.BatchPredictionJob)
     assert out.splitlines()[-1] == f"predictions: {job.output_info.gcs_output_directory}"
@@ -143,10 +143,10 @@ def _versions(vertex: Vertex) -> list[v1.Model]:
 
 
 @pytest.mark.long
-def test_the_requests_are_shown_and_google_takes_them(model: Path, typed: Typed) -> None:
+def test_dry_run_prints_valid_requests(model: Path, typed: Typed) -> None:
     place = ("--project", "my-project", "--location", "europe-west4")
-    words = (*_TARGET, *_AT, "--staging", "gs://b/c", "--dry-run", *place)
-    code, out, err = typed("deploy", str(model), *words)
+    arguments = (*_TARGET, *_AT, "--staging", "gs://b/c", "--dry-run", *place)
+    code, out, err = typed("deploy", str(model), *arguments)
     assert (code, err) == (0, "")
     requests: dict[str, Any] = json.loads(out)
     assert requests["UploadModelRequest"]["model_id"] == "qcnn"
@@ -159,7 +159,7 @@ _PLACE = ("--project", "my-project", "--location", "us-central1")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (
             ("deploy", "nowhere"),
@@ -189,16 +189,14 @@ _PLACE = ("--project", "my-project", "--location", "us-central1")
         ),
     ],
 )
-def test_what_cannot_be_is_one_line_before_anything_is_asked(typed: Typed, words: tuple[str, ...], said: str) -> None:
-    code, out, err = typed(*words, *_AT, *_TARGET, *_PLACE)
+def test_invalid_arguments_are_an_error_without_request(typed: Typed, arguments: tuple[str, ...], message: str) -> None:
+    code, out, err = typed(*arguments, *_AT, *_TARGET, *_PLACE)
     assert (code, out) == (2, "")
-    assert err.startswith(said)
+    assert err.startswith(message)
     assert len(err.splitlines()) == 1
 
 
-def test_an_endpoint_that_is_not_there_or_may_not_be_asked_is_one_line(
-    vertex: Vertex, on_vertex: Typed, tmp_path: Path
-) -> None:
+def test_missing_or_forbidden_endpoint_is_an_error(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
     (tmp_path / "four.csv").write_text(_FOUR)
     code, out, err = on_vertex("predict", *_TARGET, *_AT, "--data", "four.csv")
     assert (code, out) == (2, "")
@@ -218,16 +216,14 @@ main()
 
 
 @pytest.mark.long
-def test_work_that_never_ends_is_one_line_and_begun_again_makes_no_second_version(
-    vertex: Vertex, on_vertex: Typed, model: Path
-) -> None:
-    words = ("deploy", str(model), *_TARGET, *_AT, "--staging", f"gs://{vertex.bucket}/models")
+def test_deploy_after_timeout_creates_no_second_version(vertex: Vertex, on_vertex: Typed, model: Path) -> None:
+    arguments = ("deploy", str(model), *_TARGET, *_AT, "--staging", f"gs://{vertex.bucket}/models")
     place = ("--project", vertex.project, "--location", vertex.location)
     vertex.operations.hold()
-    command = [sys.executable, "-c", _IMPATIENT, *words, *place]
+    command = [sys.executable, "-c", _IMPATIENT, *arguments, *place]
     done = subprocess.run(command, env=vertex.process_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: EndpointService.create_endpoint: not done within 1 s; it may be later. ")
     vertex.operations.release()
-    assert on_vertex(*words)[0] == 0
+    assert on_vertex(*arguments)[0] == 0
     assert [each.version_id for each in _versions(vertex)] == ["1"]

@@ -1,4 +1,4 @@
-"""What qcnn submit, study and schedule would send to Vertex AI, as --dry-run prints it: no network is asked."""
+"""Tests of the requests to Vertex AI that --dry-run of submit, study and schedule prints."""
 
 import hashlib
 import json
@@ -26,18 +26,18 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_REGION", "CLOUDSDK_CORE_PROJECT", "CLOUDSDK_AI_REGION"):
         monkeypatch.delenv(name, raising=False)
-    # Whoever asks the network finds no credentials.
+    # A request would fail without credentials.
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
 
 
-def _sent(typed: Typed, *words: str) -> dict[str, Any]:
-    code, out, err = typed(*words, "--dry-run")
+def _sent(typed: Typed, *arguments: str) -> dict[str, Any]:
+    code, out, err = typed(*arguments, "--dry-run")
     assert (code, err) == (0, "")
     found: dict[str, Any] = json.loads(out)
     return found
 
 
-def test_every_word_is_sent_in_its_type_and_google_takes_the_request(typed: Typed, tmp_path: Path) -> None:
+def test_submit_sends_all_fields_in_a_valid_request(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("qubits: 10\nlearning_rate: 1\noptions:\n  shots: 100\n")
     sent = _sent(typed, *_SUBMIT, "--config", "mine.yaml", "--seed", "3")
     expected = from_mapping({"qubits": 10, "learning_rate": 1.0, "seed": 3, "options": {"shots": 100}})
@@ -50,7 +50,7 @@ def test_every_word_is_sent_in_its_type_and_google_takes_the_request(typed: Type
     assert message.pipeline_job.pipeline_spec["root"]["dag"]["tasks"]["train"]
 
 
-def test_where_and_how_it_runs_is_passed_on(typed: Typed) -> None:
+def test_submit_sends_run_settings(typed: Typed) -> None:
     sent = _sent(
         typed,
         *(*_SUBMIT, "--run-name", "First try!", "--experiment", "papers", "--image", f"europe/qcnn@sha256:{64 * '1'}"),
@@ -72,12 +72,12 @@ def test_where_and_how_it_runs_is_passed_on(typed: Typed) -> None:
     assert {task["cachingOptions"].get("enableCache") for task in spec["root"]["dag"]["tasks"].values()} == {False}
 
 
-def test_two_submissions_never_have_one_id(typed: Typed) -> None:
+def test_each_submission_has_a_different_id(typed: Typed) -> None:
     first, second = (_sent(typed, *_SUBMIT, "--run-name", "same") for _ in range(2))
     assert first["pipelineJobId"] != second["pipelineJobId"]
 
 
-def test_a_study_is_sent_with_what_it_searches(typed: Typed, tmp_path: Path) -> None:
+def test_study_sends_search_space(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     sent = _sent(typed, "study", "--target", "vertex", *_PLACE, *_IMAGE, "--config", "study.yaml", "--parallelism", "3")
     values = sent["pipelineJob"]["runtimeConfig"]["parameterValues"]
@@ -91,7 +91,7 @@ def test_a_study_is_sent_with_what_it_searches(typed: Typed, tmp_path: Path) -> 
     assert loop["iteratorPolicy"] == {"parallelismLimit": 3}
 
 
-def test_a_file_of_samples_is_sent_with_its_contents_but_by_a_schedule(typed: Typed, rows: str) -> None:
+def test_submit_sends_digest_of_data_file_but_schedule_not(typed: Typed, rows: str) -> None:
     own = (*_PLACE, *_IMAGE, "--target", "vertex", "--data", rows, "--encoding", "ry")
     sha256 = hashlib.sha256(ROWS).hexdigest()
     search = ("--range", "learning_rate=0.1:0.2", "--random", "2")
@@ -105,26 +105,35 @@ def test_a_file_of_samples_is_sent_with_its_contents_but_by_a_schedule(typed: Ty
         assert sent["pipelineJob"]["runtimeConfig"]["parameterValues"]["data_sha256"] == expected
 
 
-def test_a_schedule_runs_the_pipeline_with_a_seed_of_each_run(typed: Typed) -> None:
-    words = ("schedule", "create", "--target", "vertex", *_PLACE, *_IMAGE, "--cron", "TZ=Europe/Paris 0 9 * * MON-FRI")
-    schedule = _sent(typed, *words, "--run-name", "weekdays", "--max-concurrency", "2", "--qubits", "6")["schedule"]
+def test_schedule_derives_seed_from_run_id(typed: Typed) -> None:
+    arguments = (
+        "schedule",
+        "create",
+        "--target",
+        "vertex",
+        *_PLACE,
+        *_IMAGE,
+        "--cron",
+        "TZ=Europe/Paris 0 9 * * MON-FRI",
+    )
+    schedule = _sent(typed, *arguments, "--run-name", "weekdays", "--max-concurrency", "2", "--qubits", "6")["schedule"]
     assert (schedule["displayName"], schedule["cron"]) == ("weekdays", "TZ=Europe/Paris 0 9 * * MON-FRI")
     assert (schedule["maxConcurrentRunCount"], schedule["maxConcurrentActiveRunCount"]) == ("2", "2")
     request = schedule["createPipelineJobRequest"]
-    # Vertex AI gives each run an id of its own.
+    # Vertex AI assigns an ID to each run.
     assert "pipelineJobId" not in request
     assert request["pipelineJob"]["runtimeConfig"]["parameterValues"]["qubits"] == 6
     first = request["pipelineJob"]["pipelineSpec"]["root"]["dag"]["tasks"]["generate-data"]
     assert first["inputs"]["parameters"]["run"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
 
 
-def test_a_file_that_was_compiled_before_is_sent_as_it_is(typed: Typed, tmp_path: Path) -> None:
+def test_submit_with_package_sends_it_unchanged(typed: Typed, tmp_path: Path) -> None:
     compile_qcnn(VERTEX, tmp_path / "mine.yaml", "mine:1")
     spec = _sent(typed, *_SUBMIT, "--package", "mine.yaml")["pipelineJob"]["pipelineSpec"]
     assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {"mine:1"}
 
 
-def test_a_file_of_another_platform_or_pipeline_is_one_line(typed: Typed, tmp_path: Path) -> None:
+def test_submit_of_package_for_other_platform_is_an_error(typed: Typed, tmp_path: Path) -> None:
     compile_qcnn(KUBEFLOW, tmp_path / "kubeflow.yaml")
     compile_study(VERTEX, tmp_path / "study.yaml", "qcnn:1")
     code, out, err = typed(*_SUBMIT, "--package", "kubeflow.yaml", "--dry-run")
@@ -137,7 +146,7 @@ def test_a_file_of_another_platform_or_pipeline_is_one_line(typed: Typed, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
         (("--project", "My_Project"), "project: must be a project's id"),
         (("--location", "Frankfurt"), "location: must be a region"),
@@ -161,25 +170,25 @@ def test_a_file_of_another_platform_or_pipeline_is_one_line(typed: Typed, tmp_pa
         (("--colour", "red"), "No such option '--colour'."),
     ],
 )
-def test_what_cannot_run_is_one_line_before_anything_is_asked(typed: Typed, words: tuple[str, ...], line: str) -> None:
-    code, out, err = typed(*_SUBMIT, *words)
+def test_invalid_arguments_are_an_error_without_request(typed: Typed, arguments: tuple[str, ...], line: str) -> None:
+    code, out, err = typed(*_SUBMIT, *arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {line}")
     assert err.count("\n") == 1
 
 
-def test_project_and_location_may_come_from_the_environment(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("submit", "--target", "vertex", "--pipeline-root", "gs://bucket/runs", *_IMAGE)
+def test_project_and_location_from_environment(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("submit", "--target", "vertex", "--pipeline-root", "gs://bucket/runs", *_IMAGE)
     assert (
-        typed(*words)[2]
+        typed(*arguments)[2]
         == "error: project: must be given to target vertex, or environment variable GOOGLE_CLOUD_PROJECT. Given: none\n"
     )
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
     monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
-    assert _sent(typed, *words)["parent"] == "projects/my-project/locations/us-central1"
+    assert _sent(typed, *arguments)["parent"] == "projects/my-project/locations/us-central1"
 
 
-def test_without_credentials_there_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submit_without_credentials_is_an_error(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://localhost:1")
     code, out, err = typed("status", "--target", "vertex", *_PLACE[:4])
     assert (code, out) == (2, "")
@@ -187,14 +196,14 @@ def test_without_credentials_there_is_one_line(typed: Typed, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("cron", ["60 * * * *", "0 0 9 * * *", "@daily", "TZ=Europe/Paris"])
-def test_times_that_never_come_are_refused(typed: Typed, cron: str) -> None:
+def test_schedule_with_impossible_times_is_an_error(typed: Typed, cron: str) -> None:
     code, out, err = typed("schedule", "create", "--target", "vertex", *_PLACE, "--cron", cron, "--dry-run")
     assert (code, out) == (2, "")
     assert err.startswith("error: cron: ")
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("submit",),
         ("study", "--grid", "seed=1,2"),
@@ -202,11 +211,11 @@ def test_times_that_never_come_are_refused(typed: Typed, cron: str) -> None:
         ("schedule", "create", "--cron", "0 9 * * *"),
     ],
 )
-def test_commands_for_vertex_need_an_image(typed: Typed, words: tuple[str, ...]) -> None:
-    """The name that a local build gives its image is that of no registry."""
-    code, out, err = typed(*words, "--target", "vertex", *_PLACE, "--dry-run")
+def test_submit_without_image_is_an_error(typed: Typed, arguments: tuple[str, ...]) -> None:
+    """The default image name is not in a registry."""
+    code, out, err = typed(*arguments, "--target", "vertex", *_PLACE, "--dry-run")
     assert (code, out, err) == (2, "", "error: pod.image: must be given. Given: none\n")
     (Path.cwd() / "pod.yaml").write_text("image: europe/qcnn:2\n")
-    code, out, err = typed(*words, "--target", "vertex", *_PLACE, "--pod", "pod.yaml", "--dry-run")
+    code, out, err = typed(*arguments, "--target", "vertex", *_PLACE, "--pod", "pod.yaml", "--dry-run")
     assert (code, err) == (0, "")
     assert '"europe/qcnn:2"' in out

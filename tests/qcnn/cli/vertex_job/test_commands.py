@@ -1,4 +1,4 @@
-"""Custom jobs that are there, as a user looks at them and ends them; the local Vertex AI runs them as processes."""
+"""Tests of the commands for custom jobs, which the local Vertex AI runs as processes."""
 
 import json
 
@@ -15,8 +15,8 @@ _FOREVER = "import time\nprint('started', flush=True)\nwhile True: time.sleep(60
 _TARGET = ("--target", "vertex-job")
 
 
-def _made(server: Vertex, program: str, run: str = "mine", task: str = "job", count: int = 1) -> str:
-    """Create a job with the labels that a launcher gives; return its resource name."""
+def _create_job(server: Vertex, program: str, run: str = "mine", task: str = "job", count: int = 1) -> str:
+    """Create a job with the labels of a launcher and return its resource name."""
     pools = [python_pool(program), *([python_pool(program, count - 1)] if count > 1 else [])]
     for pool in pools:
         pool.container_spec.env = [v1.EnvVar(name=RUN_VARIABLE, value=run)]
@@ -30,9 +30,9 @@ def _id(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def test_jobs_are_listed_with_their_states_and_reasons(vertex: Vertex, on_vertex: Typed) -> None:
+def test_status_lists_jobs_with_states_and_reasons(vertex: Vertex, on_vertex: Typed) -> None:
     assert on_vertex("status", *_TARGET) == (0, "", "no custom job of qcnn in qcnn-tests in us-central1\n")
-    good, bad = _made(vertex, "print(1)", "good"), _made(vertex, "raise SystemExit(3)", "bad")
+    good, bad = _create_job(vertex, "print(1)", "good"), _create_job(vertex, "raise SystemExit(3)", "bad")
     for name in (good, bad):
         vertex.until_state(name, SUCCEEDED, FAILED)
     code, out, err = on_vertex("status", *_TARGET)
@@ -48,8 +48,8 @@ def test_jobs_are_listed_with_their_states_and_reasons(vertex: Vertex, on_vertex
     assert err == "error: custom job: qcnn created none of this ID or name in qcnn-tests in us-central1. Given: none\n"
 
 
-def test_jobs_without_creation_time_are_listed_first_without_age(vertex: Vertex, on_vertex: Typed) -> None:
-    dated, undated = _made(vertex, "print(1)", "dated"), _made(vertex, "print(2)", "undated")
+def test_jobs_without_creation_time_are_first_without_age(vertex: Vertex, on_vertex: Typed) -> None:
+    dated, undated = _create_job(vertex, "print(1)", "dated"), _create_job(vertex, "print(2)", "undated")
     for name in (dated, undated):
         vertex.until_state(name, SUCCEEDED)
     with vertex.state.changed:
@@ -62,14 +62,14 @@ def test_jobs_without_creation_time_are_listed_first_without_age(vertex: Vertex,
     assert "[chief 0] 2" in on_vertex("logs", _id(undated), *_TARGET)[1].splitlines()
 
 
-def test_lines_of_all_workers_are_printed_with_their_names(vertex: Vertex, on_vertex: Typed) -> None:
-    name = _made(vertex, "print('one'); print('two')", count=2)
+def test_logs_print_lines_of_workers_with_names(vertex: Vertex, on_vertex: Typed) -> None:
+    name = _create_job(vertex, "print('one'); print('two')", count=2)
     vertex.until_state(name, SUCCEEDED, FAILED)
     code, out, _ = on_vertex("logs", _id(name), *_TARGET)
     assert code == 0
     lines = out.splitlines()
     assert [line for line in lines if line.startswith("[chief 0]")] == ["[chief 0] one", "[chief 0] two"]
-    failing = _made(vertex, "print('last words'); raise SystemExit(3)", "failing")
+    failing = _create_job(vertex, "print('last words'); raise SystemExit(3)", "failing")
     code, out, err = on_vertex("logs", "-f", _id(failing), *_TARGET)
     assert code == 1
     assert "[chief 0] last words" in out.splitlines()
@@ -77,13 +77,13 @@ def test_lines_of_all_workers_are_printed_with_their_names(vertex: Vertex, on_ve
     assert err.endswith(f"Given: {_id(failing)}\n")
 
 
-def test_a_job_that_runs_is_cancelled_before_it_is_deleted(vertex: Vertex, on_vertex: Typed) -> None:
-    mine, other = _made(vertex, _FOREVER), _made(vertex, _FOREVER, "other")
+def test_delete_cancels_active_job_first(vertex: Vertex, on_vertex: Typed) -> None:
+    mine, other = _create_job(vertex, _FOREVER), _create_job(vertex, _FOREVER, "other")
     for name in (mine, other):
         vertex.until_line(name, "workerpool0-0", "started")
     code, out, err = on_vertex("delete", "--run", "mine", *_TARGET)
     assert code == 2
-    assert err == "error: delete: asks whether to; without a terminal give --yes. Given: 1 objects to delete\n"
+    assert err == "error: delete: must be confirmed; without a terminal, pass --yes. Given: 1 objects to delete\n"
     assert _id(mine) in out
     assert _id(other) not in out
     shown = on_vertex("delete", "--run", "mine", "--dry-run", *_TARGET)
@@ -96,8 +96,8 @@ def test_a_job_that_runs_is_cancelled_before_it_is_deleted(vertex: Vertex, on_ve
     assert vertex.custom_jobs()[0].state == RUNNING
 
 
-def test_orphans_are_jobs_whose_run_is_gone(vertex: Vertex, on_vertex: Typed) -> None:
-    orphan, alone = _made(vertex, _FOREVER, "gone-run", "train"), _made(vertex, _FOREVER, "alone")
+def test_orphans_are_jobs_without_run(vertex: Vertex, on_vertex: Typed) -> None:
+    orphan, alone = _create_job(vertex, _FOREVER, "gone-run", "train"), _create_job(vertex, _FOREVER, "alone")
     for name in (orphan, alone):
         vertex.until_line(name, "workerpool0-0", "started")
     code, _, err = on_vertex("delete", "--orphans", "--yes", *_TARGET)

@@ -1,4 +1,4 @@
-"""qcnn submit --target vertex-job: what would be sent, and a training that the local Vertex AI runs."""
+"""Tests of qcnn submit --target vertex-job with --dry-run and on the local Vertex AI."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ _PLACE = ("--target", "vertex-job", "--project", "my-project", "--location", "us
 _WORDS = ("--qubits", "4", "--rounds", "12", "--batch-size", "8", "--epochs", "2", "--num-initializations", "1")
 
 
-def test_the_request_is_printed_and_google_takes_it(typed: Typed, tmp_path: Path) -> None:
+def test_dry_run_prints_valid_request(typed: Typed, tmp_path: Path) -> None:
     code, out, err = typed("submit", *_PLACE, "--output", "gs://bucket/runs", "--image", "qcnn:1", "--dry-run", *_WORDS)
     assert (code, err) == (0, "")
     sent = json_format.ParseDict(json.loads(out), v1.CreateCustomJobRequest.pb(v1.CreateCustomJobRequest()))
@@ -28,43 +28,43 @@ def test_the_request_is_printed_and_google_takes_it(typed: Typed, tmp_path: Path
     assert request.parent == "projects/my-project/locations/us-central1"
 
 
-def test_a_circuits_file_reaches_the_machines_within_the_job(typed: Typed) -> None:
-    """They have neither the file nor a place where it could lie."""
-    words = ("--model", str(ROOT / "examples" / "stabilizers.qasm"), "--dry-run")
-    code, out, _ = typed("submit", *_PLACE, "--output", "gs://bucket/runs", "--image", "qcnn:1", *words)
+def test_circuit_file_is_embedded_in_job(typed: Typed) -> None:
+    """The VMs cannot read the file."""
+    arguments = ("--model", str(ROOT / "examples" / "stabilizers.qasm"), "--dry-run")
+    code, out, _ = typed("submit", *_PLACE, "--output", "gs://bucket/runs", "--image", "qcnn:1", *arguments)
     assert code == 0
     for pool in json.loads(out)["customJob"]["jobSpec"]["workerPoolSpecs"]:
-        told = [*pool["containerSpec"].get("command", ()), *pool["containerSpec"].get("args", ())]
-        experiment = from_json(told[told.index("--experiment") + 1])
+        command = [*pool["containerSpec"].get("command", ()), *pool["containerSpec"].get("args", ())]
+        experiment = from_json(command[command.index("--experiment") + 1])
         assert len(circuits.build(experiment.model, 8).symbols) == 3
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
         (("--output", "/data"), "output: must be in a bucket of Cloud Storage"),
         (("--name", " "), "run: must be a name of 1 to 200 printable characters"),
         (("--env", "A"), "env: must be NAME=VALUE. Given: A"),
     ],
 )
-def test_what_cannot_run_is_one_line(typed: Typed, words: tuple[str, ...], line: str) -> None:
-    code, out, err = typed("submit", *_PLACE, "--output", "gs://bucket/runs", "--image", "qcnn:1", *words)
+def test_invalid_arguments_are_an_error(typed: Typed, arguments: tuple[str, ...], line: str) -> None:
+    code, out, err = typed("submit", *_PLACE, "--output", "gs://bucket/runs", "--image", "qcnn:1", *arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {line}")
 
 
 @pytest.mark.long
-def test_an_experiment_is_trained_once_however_often_it_is_submitted(vertex: Vertex, on_vertex: Typed) -> None:
+def test_resubmitted_experiment_is_trained_once(vertex: Vertex, on_vertex: Typed) -> None:
     output = str(BucketUri("gs", vertex.bucket, "mine"))
-    words = ("submit", "--target", "vertex-job", "--output", output, "--image", "qcnn:1", "--follow", *_WORDS)
-    code, out, err = on_vertex(*words)
+    arguments = ("submit", "--target", "vertex-job", "--output", output, "--image", "qcnn:1", "--follow", *_WORDS)
+    code, out, err = on_vertex(*arguments)
     assert code == 0, out + err
     assert "[chief 0] " in out
     assert "is created in qcnn-tests in us-central1" in out
-    code, out, err = on_vertex(*words)
+    code, out, err = on_vertex(*arguments)
     assert code == 0, out + err
     assert "has already succeeded" in out
     assert len(vertex.custom_jobs()) == 1
-    code, out, err = on_vertex(*words, "--seed", "1", "--project", "other-project")
+    code, out, err = on_vertex(*arguments, "--seed", "1", "--project", "other-project")
     assert code == 2
     assert err.startswith("error: ")

@@ -12,16 +12,16 @@ from tests.qcnn.jobs.kubernetes.processes import process
 def _seen(*moments: str) -> RestartTracker:
     """Return what is known after the pods were looked at; "suspended" and "given up" are said of the job."""
     number = 0
-    lives = RestartTracker("job 0")
+    tracker = RestartTracker("job 0")
     for moment in moments:
         if moment == "given up":
             number += 1
-            lives = lives.job_abandoned().for_job(f"job {number}")
+            tracker = tracker.job_abandoned().for_job(f"job {number}")
             continue
         words = moment.split()
         suspended = "suspended" in words
-        lives = lives.observe([process(word, number) for word in words if word != "suspended"], suspended=suspended)
-    return lives
+        tracker = tracker.observe([process(word, number) for word in words if word != "suspended"], suspended=suspended)
+    return tracker
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_one_deletion_counts_once_however_little_of_it_is_seen(story: list[str])
 
 
 def test_the_loss_that_is_one_too_many_is_named() -> None:
-    lives = _seen("0a 1a", "0a 1a:137", "0a:138 1b", "0b 1b", "0b:137 1b", "0b:137 1b:138")
-    assert lives.failure_over_limit(2) is None
-    blamed = [lives.failure_over_limit(allowed) for allowed in (1, 0)]
+    tracker = _seen("0a 1a", "0a 1a:137", "0a:138 1b", "0b 1b", "0b:137 1b", "0b:137 1b:138")
+    assert tracker.failure_over_limit(2) is None
+    blamed = [tracker.failure_over_limit(allowed) for allowed in (1, 0)]
     assert [loss.process if loss else None for loss in blamed] == ["worker 0", "worker 1"]
 
 
@@ -145,26 +145,26 @@ def _summary(verdict: Decision) -> tuple[Action, str | None, bool]:
     return verdict.action, verdict.process.name if verdict.process else None, verdict.is_final
 
 
-GO_ON = (Action.CONTINUE, None, False)
+CONTINUE = (Action.CONTINUE, None, False)
 SUCCEEDED = (Action.SUCCEEDED, None, False)
 DELETED = (Action.DELETED, None, False)
-START_AGAIN = (Action.REPLACE, None, False)
+REPLACE = (Action.REPLACE, None, False)
 
 
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
         # Until pods were looked for, nobody knows whose fault an end is.
-        (_seen_of_verdict(), GO_ON),
-        (_seen_of_verdict(succeeded=True), GO_ON),
-        (_seen_of_verdict(failure=PODS_FAILED, failed_for=LATE), GO_ON),
+        (_seen_of_verdict(), CONTINUE),
+        (_seen_of_verdict(succeeded=True), CONTINUE),
+        (_seen_of_verdict(failure=PODS_FAILED, failed_for=LATE), CONTINUE),
         (_seen_of_verdict(deleted=True), DELETED),
         (_seen_of_verdict("0a 1a", deleted=True, succeeded=True), DELETED),
         (_seen_of_verdict("0a:0 1a", succeeded=True), SUCCEEDED),
         (_seen_of_verdict("", succeeded=True), SUCCEEDED),
         # It runs.
-        (_seen_of_verdict("0a 1a"), GO_ON),
-        (_seen_of_verdict("0a 1a", "0a:138 1a:137", "0b 1b", restarts=1), GO_ON),
+        (_seen_of_verdict("0a 1a"), CONTINUE),
+        (_seen_of_verdict("0a 1a", "0a:138 1a:137", "0b 1b", restarts=1), CONTINUE),
         (
             _seen_of_verdict("0a 1a", "0a:138 1a:137", "0b 1b", "0b 1b:137", restarts=1),
             (Action.CANCEL, "worker 1", False),
@@ -174,17 +174,17 @@ START_AGAIN = (Action.REPLACE, None, False)
         # The pod that was one too many is gone.
         (_seen_of_verdict("0a 1a", "0a 1a:137", "0a", restarts=0), (Action.CANCEL, "worker 1", False)),
         # Its own fault ends the job without us, by the operator.
-        (_seen_of_verdict("0a:1 1a", restarts=0), GO_ON),
+        (_seen_of_verdict("0a:1 1a", restarts=0), CONTINUE),
         # Who needed too much memory would again.
         (_seen_of_verdict("0a:137^ 1a"), (Action.CANCEL, "worker 0", True)),
         # All is done but for those who only helped.
-        (_seen_of_verdict("0a:0 1a:137", restarts=0), GO_ON),
-        (_seen_of_verdict("0a:0 1a:137^"), GO_ON),
+        (_seen_of_verdict("0a:0 1a:137", restarts=0), CONTINUE),
+        (_seen_of_verdict("0a:0 1a:137^"), CONTINUE),
         (_seen_of_verdict("0a 1a:0", "0a:137 1a:0", restarts=0), (Action.CANCEL, "worker 0", False)),
-        (_seen_of_verdict("0a:137 1a:0", restarts=0, leader="worker 1"), GO_ON),
+        (_seen_of_verdict("0a:137 1a:0", restarts=0, leader="worker 1"), CONTINUE),
         # Who only looks on does nothing.
-        (_seen_of_verdict("0a:137 1a", restarts=None), GO_ON),
-        (_seen_of_verdict("0a:137^ 1a", restarts=None), GO_ON),
+        (_seen_of_verdict("0a:137 1a", restarts=None), CONTINUE),
+        (_seen_of_verdict("0a:137^ 1a", restarts=None), CONTINUE),
         # It has failed.
         (_seen_of_verdict("0a 1a:1", failure=PODS_FAILED), (Action.FAILED, "worker 1", True)),
         (_seen_of_verdict("0a:138 1a:1", failure=PODS_FAILED), (Action.FAILED, "worker 1", True)),
@@ -192,14 +192,14 @@ START_AGAIN = (Action.REPLACE, None, False)
         (_seen_of_verdict("0a:1 1a", failure=PODS_FAILED, restarts=None), (Action.FAILED, "worker 0", True)),
         (_seen_of_verdict("0a:137 1a", failure=PODS_FAILED, restarts=None), (Action.FAILED, "worker 0", False)),
         # The news of the job came before that of its pods.
-        (_seen_of_verdict("0a 1a", failure=PODS_FAILED, failed_for=EARLY), GO_ON),
-        (_seen_of_verdict("0a 1a", failure=PODS_FAILED, failed_for=EARLY, restarts=None), GO_ON),
+        (_seen_of_verdict("0a 1a", failure=PODS_FAILED, failed_for=EARLY), CONTINUE),
+        (_seen_of_verdict("0a 1a", failure=PODS_FAILED, failed_for=EARLY, restarts=None), CONTINUE),
         (_seen_of_verdict("0a 1a", failure=PODS_FAILED, failed_for=LATE, restarts=None), (Action.FAILED, None, True)),
         # The operator took a pod that was deleted for one that has failed.
-        (_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE), START_AGAIN),
-        (_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE, restarts=1), START_AGAIN),
-        (_seen_of_verdict("0a 1a", "0a:138 1a!", failure=PODS_FAILED), START_AGAIN),
-        (_seen_of_verdict("0a 1a", "0a:143! 1a:143!", failure=PODS_FAILED), START_AGAIN),
+        (_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE), REPLACE),
+        (_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE, restarts=1), REPLACE),
+        (_seen_of_verdict("0a 1a", "0a:138 1a!", failure=PODS_FAILED), REPLACE),
+        (_seen_of_verdict("0a 1a", "0a:143! 1a:143!", failure=PODS_FAILED), REPLACE),
         (
             _seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE, restarts=0),
             (Action.FAILED, None, False),
@@ -224,7 +224,7 @@ def test_a_verdict_follows_from_what_was_seen(seen: Observation, expected: tuple
 @pytest.mark.parametrize(
     ("seen", "reason"),
     [
-        (_seen_of_verdict(deleted=True), "it, or its namespace, was deleted while it was followed."),
+        (_seen_of_verdict(deleted=True), "it, or its namespace, was deleted from outside."),
         (_seen_of_verdict("0a:2 1a", failure=PODS_FAILED), "worker 0 ended with exit code 2"),
         (_seen_of_verdict("0a:137^ 1a"), "worker 0 used more memory than its limit"),
         (_seen_of_verdict("0a:137", "0b:137", restarts=1), "worker 0 ended with exit code 137, after 1 restarts"),
@@ -247,5 +247,5 @@ def test_a_job_that_replaces_another_has_lost_what_that_one_had() -> None:
     assert verdict.tracker.restarts == 1
     replaced = Observation("worker 0", 1, verdict.tracker.for_job("job 1"), processes=[], known={})
     again = replaced.observe([process("0c:137", job=1)], suspended=False)
-    assert _summary(decide(replaced)) == GO_ON
+    assert _summary(decide(replaced)) == CONTINUE
     assert _summary(decide(again)) == (Action.CANCEL, "worker 0", False)

@@ -179,9 +179,7 @@ def test_a_job_that_somebody_deletes_is_not_waited_for(server: ApiServer) -> Non
         server.remove("tfjobs", NAME)
 
     server.operator = delete
-    with pytest.raises(
-        RetryableError, match=r"^TFJob: it, or its namespace, was deleted while it was followed\. Given: "
-    ):
+    with pytest.raises(RetryableError, match=r"^TFJob: it, or its namespace, was deleted from outside\. Given: "):
         launch(_manifest(), "a")
 
 

@@ -1,4 +1,4 @@
-"""What surrounds the steps of a run in a command: its record, its log file, and what of it is shown."""
+"""Hooks around the steps of a local run: its record, its log file and its terminal output."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import click
 
 from qcnn.circuits.formats.embedded import with_display_names
-from qcnn.cli.output import FAILED, UNREAD, OutputLostError
+from qcnn.cli.output import FAILED, PIPE_CLOSED, OutputLostError
 from qcnn.components.local_steps import Around, recorded
 from qcnn.components.steps.train_local import LOADED
 from qcnn.components.steps.train_progress import TrainingProgress
@@ -26,21 +26,21 @@ from qcnn.results.local_run import LOG, RunRecorder
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.targets.errors import StepError
 
-# What other steps load besides.
+# Modules that the steps after training import.
 _EVALUATION = ("qcnn.results.evaluate", "qcnn.results.report")
 
 
 def preload_tensorflow() -> contextlib.AbstractContextManager[ForkServer]:
-    """Have the processes of runs in this block forked from one, which loads TensorFlow."""
+    """Return a context manager whose fork server has imported TensorFlow for the processes of runs."""
     check("run")
     return fork_server((*LOADED, *_EVALUATION))
 
 
 def writable_folder(runs: Path) -> Path:
-    """Create the folder of runs and check that it can be written before any work is done; return where it is.
+    """Create the folder of runs, check that it is writable and return its absolute path.
 
     Raises:
-        ArtifactError: it cannot be written.
+        ArtifactError: If it cannot be written.
     """
     root = runs.absolute()
     try:
@@ -53,20 +53,27 @@ def writable_folder(runs: Path) -> Path:
 
 
 @contextlib.contextmanager
-def shown_run(words: Mapping[str, Any], run: Path) -> Iterator[tuple[Around, EventHandler]]:
-    """Record, log and show the steps that are run in this block, in the folder of the run of these words.
+def step_hooks(fields: Mapping[str, Any], run: Path) -> Iterator[tuple[Around, EventHandler]]:
+    """Context manager that records, logs and prints the steps of a run.
+
+    Args:
+        fields: Fields of the experiment, for the record.
+        run: Folder of the run.
+
+    Yields:
+        The context manager around each step, and the handler of training events.
 
     Raises:
-        StepError: a step failed, the log says why; or output or log cannot be written.
+        StepError: If a step fails, or if the output or the log cannot be written.
     """
     with contextlib.closing(RunLog(sys.stdout)) as log:
-        recorder = RunRecorder(words)
+        recorder = RunRecorder(fields)
 
         @contextlib.contextmanager
         def around(name: str) -> Iterator[None]:
             with recorded(recorder, name, run):
                 log.begin_step(name, run)
-                with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), _said():
+                with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), _printed_errors():
                     yield
                 log.end_step()
 
@@ -74,7 +81,7 @@ def shown_run(words: Mapping[str, Any], run: Path) -> Iterator[tuple[Around, Eve
             with recorder, terminated_as_interrupt():
                 yield around, log.take
         except OutputLostError as error:
-            raise StepError(f"{error}; the run was ended. Given: {recorder.folder or run}", error.code) from None
+            raise StepError(f"{error}; the run was terminated. Given: {recorder.folder or run}", error.code) from None
         except SystemExit:
             if not recorder.failed_step:
                 raise
@@ -83,8 +90,8 @@ def shown_run(words: Mapping[str, Any], run: Path) -> Iterator[tuple[Around, Eve
 
 
 @contextlib.contextmanager
-def _said() -> Iterator[None]:
-    """Have whatever fails a step printed, as a process of its own would."""
+def _printed_errors() -> Iterator[None]:
+    """Context manager that prints the error of a step, as a separate process would."""
     try:
         with one_line_errors():
             yield
@@ -93,29 +100,29 @@ def _said() -> Iterator[None]:
         raise SystemExit(FAILED) from None
 
 
-# Before what a step prints.
+# Precedes the output of a step.
 _INDENT = "    "
-# TensorFlow's lines that come before any log level counts.
+# Lines that TensorFlow prints before it applies the log level.
 _HIDDEN = re.compile(r"^\s*$|\] [IW]0000 |All log messages before absl")
-# Shown by the progress display where there is one.
+# Contained in the progress display, if there is one.
 _EPOCH = re.compile(r"\] epoch \d+/\d+: ")
 
 
 class RunLog(io.TextIOBase):
-    """Takes what the steps of a run print, and the events of its training."""
+    """Text stream for the output of a run's steps, and handler of its training events."""
 
     def __init__(self, terminal: TextIO) -> None:
         super().__init__()
         self._progress = TrainingProgress(terminal)
         self._file: TextIO | None = None
         self._partial = ""
-        self._lost = False
+        self._has_failed = False
 
     def begin_step(self, name: str, run: Path) -> None:
-        """Show that a step of the run in this folder begins, and log into that folder from now on.
+        """Print the start of a step, and open the log in the folder of the run on first use.
 
         Raises:
-            OutputLostError: as `write`.
+            OutputLostError: If the output or the log cannot be written.
         """
         with self._writing("the log"):
             if self._file is None:
@@ -126,37 +133,37 @@ class RunLog(io.TextIOBase):
             self._progress.show(f"== {name}")
 
     def end_step(self) -> None:
-        """Take the last line of a step as whole.
+        """Write the last line of a step, even without a line break.
 
         Raises:
-            OutputLostError: as `write`.
+            OutputLostError: If the output or the log cannot be written.
         """
         if self._partial:
             self.write("\n")
 
     def take(self, process: str, event: Mapping[str, Any]) -> None:
-        """Show an event of a training.
+        """Print an event of a training run.
 
         Raises:
-            OutputLostError: as `write`.
+            OutputLostError: If the output cannot be written.
         """
         with self._writing("the output"):
             self._progress.handle({"process": process, **event})
 
     def write(self, text: str) -> int:
-        """Take text as it is printed; whole lines are logged, and shown if they are for people.
+        """Log complete lines of text, and print those that are not hidden.
 
         Raises:
-            OutputLostError: nobody reads the output any more, or output or log cannot be written; raised once.
+            OutputLostError: If the output or the log cannot be written. It is raised once.
         """
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
             plain = f"{_INDENT}{click.unstyle(line)}"
             with self._writing("the log"):
                 self._log(plain)
-            if shown := self._for_people(logs.to_text(plain, named=True)):
+            if visible := self._visible(logs.to_text(plain, named=True)):
                 with self._writing("the output"):
-                    self._progress.show(shown)
+                    self._progress.show(visible)
         return len(text)
 
     def close(self) -> None:
@@ -169,22 +176,22 @@ class RunLog(io.TextIOBase):
         super().close()
 
     @contextlib.contextmanager
-    def _writing(self, what: str) -> Iterator[None]:
-        """End the run if this cannot be written, once: lines that are printed while it ends must not raise again."""
+    def _writing(self, destination: str) -> Iterator[None]:
+        """Context manager that raises OutputLostError once, so that lines printed afterwards do not raise again."""
         try:
             yield
         except OSError as error:
-            if not self._lost:
-                self._lost = True
+            if not self._has_failed:
+                self._has_failed = True
                 if isinstance(error, BrokenPipeError):
-                    raise OutputLostError("nobody reads the output any more", UNREAD) from None
-                raise OutputLostError(f"{what} cannot be written ({error.strerror})", 1) from None
+                    raise OutputLostError("output pipe closed", PIPE_CLOSED) from None
+                raise OutputLostError(f"{destination} cannot be written ({error.strerror})", 1) from None
 
     def _log(self, line: str) -> None:
         if self._file:
             self._file.write(f"{with_display_names(line)}\n")
             self._file.flush()
 
-    def _for_people(self, line: str) -> str | None:
+    def _visible(self, line: str) -> str | None:
         hidden = _HIDDEN.search(line) or (self._progress.is_live and _EPOCH.search(line))
         return None if hidden else line

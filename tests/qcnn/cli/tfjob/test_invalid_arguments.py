@@ -1,4 +1,4 @@
-"""qcnn's commands about a cluster as a user types them, as far as none is needed; tests/cluster has the rest."""
+"""Tests of errors of cluster commands before any request; tests/cluster tests the commands."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +14,12 @@ SUBMIT = ("submit", "--target", "tfjob", "--image", "qcnn", "--output", "gs://bu
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Type:
-    """Type a command that is refused for what was typed; return its one line."""
+def error_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Type:
+    """Return a function that runs a command with an error and returns its one-line message."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
 
-    def typed(*words: str) -> str:
-        monkeypatch.setattr("sys.argv", ["qcnn", *words])
+    def typed(*arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", ["qcnn", *arguments])
         with pytest.raises(SystemExit) as end:
             main()
         captured = capsys.readouterr()
@@ -31,9 +31,9 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
-        (("submit",), "error: submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
+        (("submit",), "error: submit: --target must be one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
         (("submit", "--target", "moon"), "error: Invalid value for '--target': 'moon' is not "),
         ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
         ((*SUBMIT, "--quarks", "3"), "error: No such option '--quarks'"),
@@ -67,12 +67,15 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (("plan", "--target", "tfjob", "--image", "a:"), "error: pod.image: must be an image reference, "),
         (("tensorboard", "--deploy", "gs://a/b", "--image", "a b"), "error: pod.image: must be an image reference, "),
         (("logs",), "error: Missing argument 'JOB'."),
-        (("delete",), "error: delete: takes one of JOB, --run, --orphans, --all. Given: none"),
-        (("delete", "a", "--all"), "error: delete: takes one of JOB, --run, --orphans, --all. Given: JOB --all"),
+        (("delete",), "error: delete: must have exactly one of JOB, --run, --orphans, --all. Given: none"),
+        (
+            ("delete", "a", "--all"),
+            "error: delete: must have exactly one of JOB, --run, --orphans, --all. Given: JOB --all",
+        ),
         (("delete", "--run", ""), "error: run: must be a name of 1 to 200 printable characters"),
         (
             ("delete", "--run", "", "--all"),
-            "error: delete: takes one of JOB, --run, --orphans, --all. Given: --run --all",
+            "error: delete: must have exactly one of JOB, --run, --orphans, --all. Given: --run --all",
         ),
         ((*SUBMIT, "--name", ""), "error: run: must be a name of 1 to 200 printable characters"),
         ((*SUBMIT, "--name", "a\nb"), "error: run: must be a name of 1 to 200 printable characters"),
@@ -98,38 +101,46 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_before_any_cluster_is_asked(
-    refused: Type, words: tuple[str, ...], said: str
+def test_invalid_arguments_are_an_error_without_request(
+    error_line: Type, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert refused(*words).startswith(said)
+    assert error_line(*arguments).startswith(message)
 
 
 @pytest.mark.parametrize(
-    "words", [("status",), ("logs", "a"), ("delete", "--all", "--yes"), (*PREDICT, "a"), SUBMIT], ids=" ".join
+    "arguments", [("status",), ("logs", "a"), ("delete", "--all", "--yes"), (*PREDICT, "a"), SUBMIT], ids=" ".join
 )
-def test_no_cluster_is_one_line(refused: Type, words: tuple[str, ...]) -> None:
-    assert refused(*words).startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
-    assert refused(*words, "--namespace", "a").startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+def test_commands_without_cluster_are_an_error(error_line: Type, arguments: tuple[str, ...]) -> None:
+    assert error_line(*arguments).startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+    assert error_line(*arguments, "--namespace", "a").startswith(
+        "error: cluster: no access to any; set KUBECONFIG. Given: "
+    )
 
 
-def test_a_kubeconfig_that_cannot_be_read_is_one_line(refused: Type, tmp_path: Path) -> None:
+def test_invalid_kubeconfig_is_an_error(error_line: Type, tmp_path: Path) -> None:
     for content in ("", "[1]", "a: b: c", "apiVersion: v1\ncurrent-context: none\n"):
         (tmp_path / "none").write_text(content)
-        assert refused("status").startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+        assert error_line("status").startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
 
 
-def test_flags_win_over_the_file_of_the_pods(refused: Type, tmp_path: Path) -> None:
+def test_pod_flags_override_pod_file(error_line: Type, tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text("image: from-file\ncpu: 2\nenvironment: {A: b}\n")
-    assert "no access to any" in refused("submit", "--target", "tfjob", "--output", "gs://bucket", "--pod", str(path))
-    assert refused(*SUBMIT, "--pod", str(path), "--memory", "2 GB").startswith("error: pod.memory: must be a quantity")
+    assert "no access to any" in error_line(
+        "submit", "--target", "tfjob", "--output", "gs://bucket", "--pod", str(path)
+    )
+    assert error_line(*SUBMIT, "--pod", str(path), "--memory", "2 GB").startswith(
+        "error: pod.memory: must be a quantity"
+    )
     path.write_text("environment: [A]\n")
-    assert refused(*SUBMIT, "--pod", str(path), "--env", "A=b").startswith("error: pod.environment: must be a mapping")
+    assert error_line(*SUBMIT, "--pod", str(path), "--env", "A=b").startswith(
+        "error: pod.environment: must be a mapping"
+    )
     path.write_text("cores: 2\n")
-    assert refused(*SUBMIT, "--pod", str(path)).startswith("error: pod.cores: unknown key; the keys are image, ")
+    assert error_line(*SUBMIT, "--pod", str(path)).startswith("error: pod.cores: unknown key; the keys are image, ")
 
 
-def test_a_secret_in_the_environment_is_warned_of_without_its_value(
+def test_secret_in_env_is_warned_about_without_value(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
@@ -139,20 +150,22 @@ def test_a_secret_in_the_environment_is_warned_of_without_its_value(
     monkeypatch.setattr("sys.argv", ["qcnn", *SUBMIT, "--env", "AWS_SECRET_ACCESS_KEY=hidden", "--env", "A=b"])
     with pytest.raises(SystemExit):
         main()
-    (said,) = caplog.messages
-    assert said.startswith("warning: pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret, ")
-    assert said.endswith("secrets: {AWS_SECRET_ACCESS_KEY: SECRET/KEY}")
+    (warning,) = caplog.messages
+    assert warning.startswith("warning: pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret, ")
+    assert warning.endswith("secrets: {AWS_SECRET_ACCESS_KEY: SECRET/KEY}")
     captured = capsys.readouterr()
-    assert "hidden" not in said + captured.out + captured.err
+    assert "hidden" not in warning + captured.out + captured.err
 
 
-def test_every_target_tells_its_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_submit_help_lists_options_of_target(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     shown_by: dict[tuple[str, ...], str] = {
         (): "--target [kubeflow|tfjob|vertex|vertex-job]",
         ("--target", "kubeflow"): "--run-name",
         ("--target", "tfjob"): "--output",
     }
-    for words, shown in shown_by.items():
-        monkeypatch.setattr("sys.argv", ["qcnn", "submit", *words, "--help"])
+    for arguments, shown in shown_by.items():
+        monkeypatch.setattr("sys.argv", ["qcnn", "submit", *arguments, "--help"])
         main()
         assert shown in capsys.readouterr().out
