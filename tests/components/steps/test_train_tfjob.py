@@ -73,8 +73,8 @@ def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: ApiServer, t
 @pytest.mark.parametrize(
     ("training", "run", "said"),
     [
-        ("/local/training", "run-1", "error: pipeline root: must be in a bucket that the TFJob's pods reach. Given: "),
-        (ATTEMPT, "", "error: QCNN_RUN: must hold the id of the run, as compile.py sees to. Given: none"),
+        ("/local/training", "run-1", "error: pipeline root: must be in a bucket that the TFJob's pods can access. Given: "),
+        (ATTEMPT, "", "error: QCNN_RUN: must be the run ID, which compile.py configures. Given: none"),
     ],
 )
 def test_what_the_step_cannot_do_without_is_said_in_one_line(
