@@ -176,8 +176,8 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
     return [
         InfraResource(
             name=CLUSTER,
-            description=f"the cluster {settings.cluster_name} with one {settings.system_machine_type}, which enforces network "
-            "policies and gives pods accounts of their own",
+            description=f"the cluster {settings.cluster_name} with one {settings.system_machine_type}, with network "
+            "policies and service accounts for pods",
             describe=_gcloud(settings, *clusters, "describe", settings.cluster_name, location, status),
             expected=(settings.cluster_name,),
             create=(
@@ -194,7 +194,7 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
         ),
         InfraResource(
             name="training machines",
-            description=f"0 to {settings.num_nodes} Spot machines {settings.machine_type}, as many as trainings ask for",
+            description=f"0 to {settings.num_nodes} Spot machines {settings.machine_type}, scaled by demand",
             describe=_gcloud(settings, *pools, "describe", _TRAINING_POOL, of_cluster, location, status),
             expected=(_TRAINING_POOL,),
             create=(

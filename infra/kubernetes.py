@@ -112,8 +112,8 @@ def _manifests(
     return InfraResource(
         name=name,
         description=description,
-        describe=_existing(settings, *words),
-        expected=words,
+        describe=_existing(settings, *expected),
+        expected=expected,
         create=create,
         parent=CLUSTER,
     )
