@@ -1,1 +1,1 @@
-"""The steps of the pipelines: what Kubeflow sees of them, and what each does."""
+"""Pipeline steps: KFP component definitions and their implementations."""

@@ -1,4 +1,4 @@
-"""What a training takes on a platform by the number of its workers: seconds, machines and money, before it runs."""
+"""Estimates of runtime, machines and cost of a training run on a platform, by number of workers."""
 
 import dataclasses
 import math
@@ -17,18 +17,18 @@ from qcnn.planning.plan import Counts, predict, process_bytes, with_synchronous_
 from qcnn.planning.training_estimate import WRITING_SECONDS, paying_workers
 from qcnn.requirements import ROLES, STRATEGIES
 
-# From the start of a process to its first step, and from its last step to its end: imports, tracing, compiling, the
-# last checkpoint. Of `make run` (python -m benchmarks.wait), rounded up.
+# Time of a process before its first and after its last training step: imports, tracing, compilation, last checkpoint.
+# Measured with `make run` (python -m benchmarks.wait) and rounded up.
 START_SECONDS = 15.0
-# Nobody needs another machine for a training that takes no longer than this.
+# A shorter training run always stays on the local machine.
 _SHORT_SECONDS = 900.0
 
 
 @dataclasses.dataclass(frozen=True)
 class PricingPlatform:
-    """Where a job runs: the cores and bytes of memory of each worker, and the bill for processes for so many seconds.
+    """Platform of a job: cores and bytes of memory of each worker, and its pricing.
 
-    The processes are those of each role, by how many there are.
+    `bill` estimates the cost of a number of processes by role, for a duration in seconds.
     """
 
     cores: float
@@ -38,7 +38,10 @@ class PricingPlatform:
 
 @dataclasses.dataclass(frozen=True)
 class ScalingOption:
-    """A training on so many workers: seconds of an epoch and of all, the bill, and whether a process has the memory."""
+    """Estimated duration and cost of a training run with a number of workers.
+
+    `fits` is whether the simulated states fit in the memory of a process.
+    """
 
     workers: int
     epoch_seconds: float
@@ -49,9 +52,9 @@ class ScalingOption:
 
 @dataclasses.dataclass(frozen=True)
 class ScalingOptions:
-    """A training as it is asked for, and all that were compared, in the order of their workers.
+    """Requested scaling option, and the options that were compared, sorted by workers.
 
-    With the cores of each process, and whether it is to run on Spot machines.
+    `cores` is the number of cores of each process. `spot` is True for Spot machines.
     """
 
     asked: ScalingOption
@@ -61,25 +64,30 @@ class ScalingOptions:
 
     @property
     def cheapest(self) -> ScalingOption:
-        """The one that costs least; of equal ones the fastest."""
-        return min(self._able, key=lambda way: (way.bill.charged(self.spot), way.seconds))
+        """Option with the lowest cost, or the fastest of several."""
+        return min(self._feasible, key=lambda option: (option.bill.charged(self.spot), option.seconds))
 
     @property
     def fastest(self) -> ScalingOption:
-        """The one with the fewest workers of those that take about the least time."""
-        seconds = {way.workers: way.seconds for way in self._able}
-        return next(way for way in self._able if way.workers == paying_workers(seconds))
+        """Option with the fewest workers among those that take about the minimum time."""
+        seconds = {option.workers: option.seconds for option in self._feasible}
+        return next(option for option in self._feasible if option.workers == paying_workers(seconds))
 
     @property
-    def _able(self) -> Sequence[ScalingOption]:
-        return [way for way in self.compared if way.fits] or self.compared
+    def _feasible(self) -> Sequence[ScalingOption]:
+        return [option for option in self.compared if option.fits] or self.compared
 
 
 def on_kubernetes(pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-    """Return a cluster whose nodes come and go with the pods, of the type that is named or of the cheapest.
+    """Return the pricing of a cluster that adds and removes nodes with the pods.
+
+    Args:
+        pod: Settings of the training pods.
+        prices: Price list.
+        machine_type: Machine type of the nodes. Empty: the cheapest that fits.
 
     Raises:
-        ConfigError: pods ask for nothing, or for more than there is.
+        ConfigError: If a pod requests no CPU or memory, or an infinite amount.
     """
     for role in ROLES:
         for_role = pod.for_role(role)
@@ -91,16 +99,24 @@ def on_kubernetes(pod: PodSettings, prices: Prices, machine_type: str = "") -> P
         amount(worker.cpu),
         amount(worker.memory),
         lambda replicas, seconds: total_cost(
-            [estimate_node_cost(pods, alike, seconds, prices, machine_type) for alike, pods in _alike(pod, replicas)]
+            [
+                estimate_node_cost(pods, of_pods, seconds, prices, machine_type)
+                for of_pods, pods in _count_by_settings(pod, replicas)
+            ]
         ),
     )
 
 
 def on_vertex(pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-    """Return Vertex AI, which gives each process a machine of its own, of the type that is named or of the smallest.
+    """Return the pricing of Vertex AI, which runs each process on a dedicated VM.
+
+    Args:
+        pod: Settings of the training processes.
+        prices: Price list.
+        machine_type: Machine type of the VMs. Empty: the smallest that fits.
 
     Raises:
-        ConfigError: a setting of the pod is wrong there, or no machine has what it asks for.
+        ConfigError: If a setting is not valid on Vertex AI, or no machine type fits.
     """
     if machine_type:
         pod = pod.model_copy(update={"vertex": {**pod.vertex, "machine_type": machine_type}})
@@ -110,7 +126,10 @@ def on_vertex(pod: PodSettings, prices: Prices, machine_type: str = "") -> Prici
         float(machine.cpus),
         amount(worker.memory),
         lambda replicas, seconds: total_cost(
-            [estimate_vm_cost(processes, alike, seconds, prices) for alike, processes in _alike(pod, replicas)]
+            [
+                estimate_vm_cost(processes, of_processes, seconds, prices)
+                for of_processes, processes in _count_by_settings(pod, replicas)
+            ]
         ),
     )
 
@@ -118,52 +137,65 @@ def on_vertex(pod: PodSettings, prices: Prices, machine_type: str = "") -> Prici
 def compare_worker_counts(
     config: ExperimentConfig, counts: Counts, platform: PricingPlatform, machine: MachineProfile, spot: bool
 ) -> ScalingOptions:
-    """Return what a training takes with other numbers of workers and as it is asked for.
+    """Estimate a training run with the requested number of workers and with other numbers.
 
-    On processes of the platform's number of cores, each like those of `machine`. Workers are compared where they are
-    in step: these end with the same weights.
+    Other numbers are compared for synchronous strategies only, because these end with the same weights.
+
+    Args:
+        config: Experiment to estimate.
+        counts: Operation counts of the experiment, by number of workers.
+        platform: Platform to run on.
+        machine: Speed of the local machine. Every process gets the platform's number of such cores.
+        spot: Whether to compare Spot prices.
 
     Raises:
-        ConfigError: no machine has what a process asks for, or its price is not known.
+        ConfigError: If no machine type fits a process, or its price is unknown.
     """
-    there = machine.with_cores(platform.cores)
-    seconds = predict(config, counts, there)
-    asked = _way(config, seconds.chosen, counts.chosen.cost.memory, platform)
+    on_platform = machine.with_cores(platform.cores)
+    seconds = predict(config, counts, on_platform)
+    asked = _scaling_option(config, seconds.chosen, counts.chosen.cost.memory, platform)
     compared = {asked.workers: asked}
     needs = STRATEGIES[config.strategy]
     if needs.in_step and not needs.devices:
         for workers, epoch_seconds in seconds.by_workers.items():
             shared = with_synchronous_workers(config, workers)
             memory = counts.by_workers[workers].cost.memory
-            compared.setdefault(workers, _way(shared, epoch_seconds, memory, platform))
+            compared.setdefault(workers, _scaling_option(shared, epoch_seconds, memory, platform))
     return ScalingOptions(asked, [compared[workers] for workers in sorted(compared)], platform.cores, spot)
 
 
 def seconds_of_all(config: ExperimentConfig, epoch_seconds: float) -> float:
-    """Return what a training takes from its start to its end, of the seconds of an epoch."""
+    """Return the total duration of a training run in seconds, from the duration of an epoch."""
     return START_SECONDS + (epoch_seconds + WRITING_SECONDS) * epochs_left(config)
 
 
 def local_is_sufficient(seconds: float, memory: float, ways: ScalingOptions) -> bool:
-    """Whether a training that takes so many seconds on this machine needs no other: it is short, or none is faster.
+    """Return whether the local machine is sufficient for a training run.
 
-    One whose states take so many bytes, and for which this machine has the memory.
+    It is if it has the memory, and if the run is short or no remote option is faster.
+
+    Args:
+        seconds: Duration of the training run on the local machine.
+        memory: Bytes of the simulated states.
+        ways: Estimates on the remote platform.
     """
-    has_room = process_bytes(memory) <= psutil.virtual_memory().total
-    return has_room and seconds <= max(_SHORT_SECONDS, ways.fastest.seconds)
+    has_memory = process_bytes(memory) <= psutil.virtual_memory().total
+    return has_memory and seconds <= max(_SHORT_SECONDS, ways.fastest.seconds)
 
 
-def _alike(pod: PodSettings, replicas: Mapping[str, int]) -> list[tuple[PodSettings, int]]:
-    """Return what processes are given, and how many are given the same, whatever their roles are."""
+def _count_by_settings(pod: PodSettings, replicas: Mapping[str, int]) -> list[tuple[PodSettings, int]]:
+    """Return distinct settings of processes, each with its number of processes of any role."""
     of_roles = [(pod.for_role(role), count) for role, count in replicas.items() if count]
     return [
-        (alike, sum(count for other, count in of_roles if other == alike))
-        for position, (alike, _) in enumerate(of_roles)
-        if alike not in [other for other, _ in of_roles[:position]]
+        (settings, sum(count for other, count in of_roles if other == settings))
+        for position, (settings, _) in enumerate(of_roles)
+        if settings not in [other for other, _ in of_roles[:position]]
     ]
 
 
-def _way(config: ExperimentConfig, epoch_seconds: float, memory: float, platform: PricingPlatform) -> ScalingOption:
+def _scaling_option(
+    config: ExperimentConfig, epoch_seconds: float, memory: float, platform: PricingPlatform
+) -> ScalingOption:
     seconds = seconds_of_all(config, epoch_seconds)
     fits = process_bytes(memory) <= platform.memory
     return ScalingOption(config.workers, epoch_seconds, seconds, platform.bill(config.replicas, seconds), fits)

@@ -1,4 +1,4 @@
-"""The steps of a run of this machine, one after the other or as processes of their own; what is there is kept."""
+"""Steps of a local run, in this process or in separate processes. Existing outputs are kept."""
 
 import contextlib
 import dataclasses
@@ -27,14 +27,14 @@ from qcnn.jobs.local.runner import run_processes
 from qcnn.results.local_run import METADATA, RunFolders, RunRecorder
 from qcnn.startup import exit_immediately, load_tensorflow, one_line_errors, terminated_as_interrupt
 
-# The last step of a study, and the folder of what it leaves.
+# Name and output folder of the last step of a study.
 SELECTED = "select-best"
 
-# Runs a job, and tells of its events.
+# Runs a job and passes its events to the handler.
 RunJob = Callable[[Job, EventHandler], None]
-# What surrounds a step of this name.
+# Returns the context manager of the step with this name.
 Around = Callable[[str], contextlib.AbstractContextManager[None]]
-# A step, or some, that need TensorFlow, and what calls them: in this process or in one of its own.
+# A step that needs TensorFlow, and its caller: in this process or in a separate process.
 Step = Callable[[RunFolders], None]
 Call = Callable[[Step, RunFolders], None]
 
@@ -53,16 +53,25 @@ def run_experiment(
     call: Call = here,
     linked: bool = False,
 ) -> None:
-    """Run all steps of an experiment; `linked`: also that which says how to look at the logs."""
+    """Run all steps of an experiment.
+
+    Args:
+        config: Experiment to run.
+        folders: Folders of the run.
+        around: Returns the context manager of a step, by name.
+        on_event: Handler of training events.
+        call: Calls the steps that need TensorFlow.
+        linked: Whether to run the TensorBoard step, too.
+    """
     with around("generate-data"):
-        completed = _make_dataset(config, folders)
+        completed = _generate_data(config, folders)
     with around("train"):
-        _make_training(completed, folders, run_processes, on_event)
+        _train(completed, folders, run_processes, on_event)
     with around("export-weights"):
         call(make_export, folders)
     if linked:
         with around("tensorboard"):
-            _make_link(folders)
+            _link_tensorboard(folders)
     with around("evaluate"):
         call(make_evaluation, folders)
 
@@ -70,16 +79,28 @@ def run_experiment(
 def run_trial(
     config: ExperimentConfig, folders: RunFolders, run: RunJob, around: Around, on_event: EventHandler
 ) -> None:
-    """Run the steps of a trial of a study, whose processes are those that `run` has; a training that fails is kept."""
+    """Run the steps of a trial of a study. The reason of a failed training is saved in its folder.
+
+    Args:
+        config: Experiment of the trial.
+        folders: Folders of the trial.
+        run: Runs the training job.
+        around: Returns the context manager of a step, by name.
+        on_event: Handler of training events.
+    """
     with around("trial-data"):
-        completed = _make_dataset(config, folders)
+        completed = _generate_data(config, folders)
     with around("train"):
-        _make_training(completed, folders, run, on_event, trial=True)
+        _train(completed, folders, run, on_event, trial=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Selected:
-    """What the last step of a study leaves: the number of the best trial, its folders, and the table of all trials."""
+    """Result of a study's last step.
+
+    `best` is the index of the best trial, `folders` are its folders. `results` and `table` are the paths of the table
+    of trials as CSV and as HTML.
+    """
 
     best: int
     folders: RunFolders
@@ -88,7 +109,13 @@ class Selected:
 
 
 def select(study: Path, trials: Sequence[RunFolders], *, call: Call = here) -> Selected:
-    """Write the table of a study's trials; export the best and measure its error."""
+    """Tabulate the trials of a study, then export and evaluate the best one.
+
+    Args:
+        study: Folder of the study.
+        trials: Folders of each trial.
+        call: Calls the steps that need TensorFlow.
+    """
     folder = study / SELECTED
     results, page = folder / "results.csv", folder / "table.html"
     best = select_best([str(trial.training) for trial in trials], str(results), str(page))
@@ -99,7 +126,13 @@ def select(study: Path, trials: Sequence[RunFolders], *, call: Call = here) -> S
 
 @contextlib.contextmanager
 def recorded(recorder: RunRecorder, name: str, run: Path) -> Iterator[None]:
-    """Write into the record of a run how the step of this block ends."""
+    """Context manager that records the result of a step.
+
+    Args:
+        recorder: Record of the run.
+        name: Name of the step.
+        run: Folder of the run.
+    """
     recorder.begin_step(name, run)
     try:
         yield
@@ -110,28 +143,28 @@ def recorded(recorder: RunRecorder, name: str, run: Path) -> Iterator[None]:
     recorder.end_step(True)
 
 
-def _make_dataset(config: ExperimentConfig, folders: RunFolders) -> ExperimentConfig:
-    """Write the dataset; return the experiment with what a file of samples says of it."""
+def _generate_data(config: ExperimentConfig, folders: RunFolders) -> ExperimentConfig:
+    """Write the dataset and return the experiment with the metadata of its data file."""
     if not folders.dataset.exists():
         generate_data(config.model_dump(), str(folders.dataset))
     dataset = data.load(folders.dataset)
     completed = data.with_file_metadata(config, dataset)
-    made = {folders.dataset: metadata_of(completed, dataset)}
-    _save_metadata(folders.dataset.parent, made, {"experiment": completed.to_json()})
+    metadata = {folders.dataset: metadata_of(completed, dataset)}
+    _save_metadata(folders.dataset.parent, metadata, {"experiment": completed.to_json()})
     return completed
 
 
-def _make_training(
+def _train(
     config: ExperimentConfig, folders: RunFolders, run: RunJob, on_event: EventHandler, *, trial: bool = False
 ) -> None:
     """Train, from the last checkpoint if there is one."""
-    places = folders.dataset, folders.training, folders.logs
-    metadata = train(config.to_json(), *map(str, places), trial=trial, run=run, on_event=on_event)
+    paths = folders.dataset, folders.training, folders.logs
+    metadata = train(config.to_json(), *map(str, paths), trial=trial, run=run, on_event=on_event)
     _save_metadata(folders.training.parent, {folders.logs: metadata, folders.training: metadata})
 
 
-def _make_link(folders: RunFolders) -> None:
-    """Write the page that says how to look at the logs."""
+def _link_tensorboard(folders: RunFolders) -> None:
+    """Write the page that links the logs."""
     content = json.loads((folders.logs.parent / METADATA).read_text(encoding="utf-8"))
     (logs,) = content["artifacts"]["logs"]["artifacts"]
     _save_metadata(
@@ -146,12 +179,12 @@ def make_export(folders: RunFolders) -> None:
 
 
 def make_evaluation(folders: RunFolders) -> None:
-    """Measure the error of the exported model, and write the page of the run."""
+    """Evaluate the exported model and write the report of the run."""
     _save_metadata(folders.evaluation, _evaluate(folders))
 
 
 def make_best(folders: RunFolders) -> None:
-    """Export the best trial of a study and measure its error, all into one folder."""
+    """Export and evaluate the best trial of a study, into one folder."""
     if not folders.exported.exists():
         _export(folders)
     _evaluate(folders)
@@ -163,13 +196,13 @@ def _export(folders: RunFolders) -> dict[str, Any]:
 
 
 def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
-    """Return the metadata of everything that is written."""
+    """Evaluate the exported model and return the metadata of all outputs."""
     shutil.rmtree(folders.predictions, ignore_errors=True)
-    shown = folders.exported, folders.dataset, folders.training, folders.predictions, folders.report
+    summarized = folders.exported, folders.dataset, folders.training, folders.predictions, folders.report
     with _quiet():
-        metrics, matrix, metadata = evaluate(*map(str, (*shown[:-1], folders.metrics, folders.report)))
+        metrics, matrix, metadata = evaluate(*map(str, (*summarized[:-1], folders.metrics, folders.report)))
     save_confusion(matrix, str(folders.confusion))
-    summarize(metrics, {path.stem: str(path) for path in shown}, str(folders.summary))
+    summarize(metrics, {path.stem: str(path) for path in summarized}, str(folders.summary))
     confusion = {"confusionMatrix": _confusion_matrix(matrix)} if matrix else {}
     return {
         folders.metrics: metrics,
@@ -181,17 +214,17 @@ def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
 
 
 def _confusion_matrix(matrix: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return a confusion matrix as Kubeflow's artifacts have it (kfp.dsl.ClassificationMetrics)."""
+    """Return a confusion matrix in the format of KFP metadata (kfp.dsl.ClassificationMetrics)."""
     return {"annotationSpecs": [{"displayName": label} for label in LABELS], "rows": [{"row": row} for row in matrix]}
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Have TensorFlow say nothing of what it writes and compiles."""
+    """Context manager that suppresses TensorFlow's messages about files and compilation."""
     load_tensorflow()
     logger = logging.getLogger("tensorflow")
     level = logger.level
-    # It warns of programs that are made anew for every training.
+    # TensorFlow warns about functions that are compiled for each training run.
     logger.setLevel(logging.ERROR)
     try:
         yield
@@ -202,7 +235,7 @@ def _quiet() -> Iterator[None]:
 def _save_metadata(
     folder: Path, artifacts: Mapping[Path, Mapping[str, Any]], parameters: Mapping[str, str] | None = None
 ) -> None:
-    """Write what a step has left, as Kubeflow's executor does; an artifact has the name of its file."""
+    """Write the metadata of a step's outputs as KFP's executor does, with file names as artifact names."""
     named = {path.stem: [{"name": path.stem, "uri": str(path), "metadata": each}] for path, each in artifacts.items()}
     content = {
         **({"parameterValues": parameters} if parameters else {}),
@@ -217,47 +250,47 @@ _INTERRUPTED = 130
 
 
 def apart(step: Step, folders: RunFolders) -> None:
-    """Call a step in a process of its own, and print what that prints.
+    """Call a step in a separate process and print its output.
 
     Raises:
-        SystemExit: it did not end well, and has printed why.
+        SystemExit: If the process fails. It has printed the reason.
     """
     output, written = os.pipe()
     with os.fdopen(output, encoding="utf-8", errors="replace") as lines:
         try:
-            places = [str(getattr(folders, field.name)) for field in dataclasses.fields(folders)]
-            argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, *places)
-            started = start_process(argv, os.environ, stdin=0, stdout=written, stderr=written)
+            paths = [str(getattr(folders, field.name)) for field in dataclasses.fields(folders)]
+            argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, *paths)
+            child = start_process(argv, os.environ, stdin=0, stdout=written, stderr=written)
         finally:
             os.close(written)
         try:
             for line in lines:
                 sys.stdout.write(line)
-            code = started.wait()
+            code = child.wait()
         except BaseException:
-            _end(started)
+            _end(child)
             raise
     if code:
         raise SystemExit(code)
 
 
-def _end(started: ChildProcess) -> None:
-    started.terminate()
+def _end(child: ChildProcess) -> None:
+    child.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        started.wait(GRACE)
-    started.kill()
-    started.wait()
+        child.wait(GRACE)
+    child.kill()
+    child.wait()
 
 
 def main() -> None:
     """Call the step that the arguments name."""
-    name, *places = sys.argv[1:]
+    name, *paths = sys.argv[1:]
     with exit_immediately():
         try:
             with terminated_as_interrupt(), one_line_errors():
-                _STEPS[name](RunFolders(*map(Path, places)))
+                _STEPS[name](RunFolders(*map(Path, paths)))
         except KeyboardInterrupt:
-            # Whoever ends this process says so.
+            # The parent process reports the interruption.
             sys.exit(_INTERRUPTED)
 
 

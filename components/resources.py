@@ -1,4 +1,4 @@
-"""The image that every step runs in, and what each step is given."""
+"""Container image and resources of the pipeline steps."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,24 +9,24 @@ import pydantic
 from qcnn.errors import ConfigError, format_value
 from qcnn.jobs.pod_settings import PodSettings, Quantity
 
-# The name that a local build gives it; `compile.py --image` replaces it with a pushed, pinned one.
+# Tag of a local build. `compile.py --image` replaces it with a pushed image that is pinned by digest.
 IMAGE = "qcnn:latest"
 
 
 def is_pinned(image: str) -> bool:
-    """Whether an image's name fixes its content by a digest."""
+    """Return whether an image name is pinned by a digest."""
     return "@sha256:" in image
 
 
-# The key of these settings beside those of the training's pods.
+# Key of the step settings within the settings of the training pods.
 KEY = "steps"
 
 
 @dataclasses.dataclass(frozen=True)
 class StepResources:
-    """CPU and memory that a node must have free for a step, and the memory at which the step is ended.
+    """CPU and memory request of a step, and its memory limit.
 
-    CPU has no limit: a step may use what the node has idle.
+    There is no CPU limit, so a step can use idle CPU of its node.
     """
 
     cpu: str
@@ -35,7 +35,7 @@ class StepResources:
 
 
 class _StepOverrides(pydantic.BaseModel):
-    """What a person may give a step; `memory` is request and limit."""
+    """Resources that the user sets for a step. `memory` is both request and limit."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -43,8 +43,8 @@ class _StepOverrides(pydantic.BaseModel):
     memory: Quantity | None = None
 
 
-# Measured at the experiment's defaults: the launcher takes 83 MiB, other steps less than 60, and steps that load
-# TensorFlow 740 MiB plus the simulator's states (word simulator_memory_gib, 2 GiB).
+# Measured with the default experiment: the launcher uses 83 MiB, other steps less than 60 MiB, and steps that load
+# TensorFlow 740 MiB plus the simulator's states (field simulator_memory_gib, 2 GiB).
 _LIGHT = StepResources("100m", "256Mi", "2Gi")
 _TENSORFLOW = StepResources("250m", "1Gi", "4Gi")
 DEFAULTS = {
@@ -64,10 +64,13 @@ _ALLOWED = {name: str(PodSettings.model_fields[name].description) for name in _S
 
 
 def step_resources(values: Mapping[str, Any] | None) -> dict[str, StepResources]:
-    """Return what each step is given: the defaults, with a person's {step: {cpu: ..., memory: ...}} laid over them.
+    """Return the resources of each step, where the user's settings override the defaults.
+
+    Args:
+        values: User's settings as {step: {cpu: ..., memory: ...}}.
 
     Raises:
-        ConfigError: one line with the first that is wrong, its value and what is allowed.
+        ConfigError: If a value is not valid. The message names the first one.
     """
     try:
         found = _ADAPTER.validate_python(values or {})
@@ -79,11 +82,11 @@ def step_resources(values: Mapping[str, Any] | None) -> dict[str, StepResources]
     unknown = sorted(found.keys() - DEFAULTS.keys())
     if unknown:
         raise ConfigError(
-            f"pod.{KEY}.{unknown[0]}: unknown step; the steps are {', '.join(DEFAULTS)}. Given: {unknown[0]}"
+            f"pod.{KEY}.{unknown[0]}: unknown step; valid steps: {', '.join(DEFAULTS)}. Given: {unknown[0]}"
         )
-    return {name: _laid_over(default, found.get(name, _StepOverrides())) for name, default in DEFAULTS.items()}
+    return {name: _override(default, found.get(name, _StepOverrides())) for name, default in DEFAULTS.items()}
 
 
-def _laid_over(default: StepResources, asked: _StepOverrides) -> StepResources:
-    memory = {"memory": asked.memory, "memory_limit": asked.memory} if asked.memory else {}
-    return dataclasses.replace(default, **({"cpu": asked.cpu} if asked.cpu else {}), **memory)
+def _override(default: StepResources, override: _StepOverrides) -> StepResources:
+    memory = {"memory": override.memory, "memory_limit": override.memory} if override.memory else {}
+    return dataclasses.replace(default, **({"cpu": override.cpu} if override.cpu else {}), **memory)

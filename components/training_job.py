@@ -1,4 +1,4 @@
-"""An experiment as a training job: by processes of this machine, or on a cluster; and the run that it belongs to."""
+"""Training jobs of experiments, local or on a cluster, and the pipeline run that contains them."""
 
 import dataclasses
 import json
@@ -17,40 +17,57 @@ from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE
 from qcnn.storage.store import SCHEMES, check_reachable, parse_bucket_uri
 
-# The worker's flag for the address of each output.
+# Worker flag for the URI of each output.
 _FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--export"}
 
 
 def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
-    """Describe the training of an experiment by processes of this machine, which write into its folders."""
+    """Describe the training of an experiment by local processes.
+
+    Args:
+        config: Experiment to train.
+        dataset: Folder of the dataset.
+        training: Folder for checkpoints.
+        logs: Folder for TensorBoard events.
+    """
     return _describe(sys.executable, config, dataset, {"training": training, "logs": logs}, pod=None)
 
 
 def cluster_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> Job:
-    """Describe the training of an experiment on a cluster; `output` gets a folder that is named after the job.
+    """Describe the training of an experiment on a cluster.
 
-    A job that is given the address of its dataset is one step of a pipeline. Without it, every process makes the
-    dataset, and the leading one exports the model in the end.
+    Args:
+        config: Experiment to train.
+        output: URI of a folder. The job writes to a subfolder that is named after the job.
+        pod: Settings of the pods.
+        dataset: URI of the dataset, for a job that is a pipeline step. None: every process generates the dataset, and
+            the chief (worker 0 if there is no chief) exports the model at the end.
 
     Raises:
-        ConfigError: not all pods could reach the address, or what the training is to be continued from.
+        ConfigError: If not all pods can access `output` or the training folder of `continue_from`.
     """
     _check_reachable(config, output)
     if not dataset:
         check_data(config.data)
-    place = f"{output.rstrip('/')}/$({JOB_VARIABLE})"
-    outputs = {name: f"{place}/{name}" for name in OUTPUTS if name != "model" or not dataset}
+    folder = f"{output.rstrip('/')}/$({JOB_VARIABLE})"
+    outputs = {name: f"{folder}/{name}" for name in OUTPUTS if name != "model" or not dataset}
     return _describe("python", config, dataset, outputs, pod)
 
 
 def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> Job:
-    """Describe the training of an experiment as a job of Vertex AI; all else as `cluster_job`.
+    """Describe the training of an experiment as a Vertex AI job.
 
-    No profiler of its machines can be reached from outside. Vertex AI names a folder for a model to every process, so a
-    job that exports none is told so.
+    The profiler is disabled, because its port is not reachable from outside. Vertex AI passes a model folder to every
+    process, so a job that does not export gets an empty `--export`.
+
+    Args:
+        config: Experiment to train.
+        output: URI of a folder. The job writes to a subfolder that is named after the job.
+        pod: Settings of the processes.
+        dataset: URI of the dataset, for a job that is a pipeline step. See `cluster_job`.
 
     Raises:
-        ConfigError: not all processes could reach the address, or what the training is to be continued from.
+        ConfigError: If not all processes can access `output` or the training folder of `continue_from`.
     """
     job = cluster_job(config, output, pod, dataset)
     added = ("--profiler-port", "0", *(("--export", "") if dataset else ()))
@@ -58,43 +75,51 @@ def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset:
 
 
 def vertex_trial(words: Mapping[str, Any], output: str, pod: PodSettings, dataset: str) -> Job:
-    """Describe the trials of a search on Vertex AI, by the words of an experiment that they share.
+    """Describe the trials of a search on Vertex AI.
 
-    Each is given other words as flags, and is told by its surroundings where to write: below the folder of the outputs.
+    Vertex AI passes the searched fields to each trial as flags. The environment of a trial names its output folder,
+    which is below the folder of the job's outputs.
+
+    Args:
+        words: Experiment fields that all trials share.
+        output: URI of a folder. The job writes to a subfolder that is named after the job.
+        pod: Settings of the processes.
+        dataset: URI of the dataset.
 
     Raises:
-        ConfigError: as `vertex_job`.
+        ConfigError: If not all processes can access `output` or the training folder of `continue_from`.
     """
     job = vertex_job(from_mapping(words), output, pod, dataset)
-    own = {"--experiment": json.dumps(dict(words), sort_keys=True)}
-    return dataclasses.replace(job, argv=tuple(_replaced(job.argv, own, left_out=(_FLAGS["training"], _FLAGS["logs"]))))
+    shared = {"--experiment": json.dumps(dict(words), sort_keys=True)}
+    argv = _replace_flags(job.argv, shared, removed=(_FLAGS["training"], _FLAGS["logs"]))
+    return dataclasses.replace(job, argv=tuple(argv))
 
 
-def _replaced(argv: Sequence[str], values: Mapping[str, str], left_out: Sequence[str]) -> Iterator[str]:
-    """Yield a command with other values of some flags, and without others."""
-    words = iter(argv)
-    for word in words:
-        if word in left_out:
-            next(words)
-        elif word in values:
-            next(words)
-            yield from (word, values[word])
+def _replace_flags(argv: Sequence[str], values: Mapping[str, str], removed: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments of a command with new values of some flags and without the removed flags."""
+    arguments = iter(argv)
+    for argument in arguments:
+        if argument in removed:
+            next(arguments)
+        elif argument in values:
+            next(arguments)
+            yield from (argument, values[argument])
         else:
-            yield word
+            yield argument
 
 
 def _describe(
     python: str, config: ExperimentConfig, dataset: str | None, outputs: Mapping[str, str], pod: PodSettings | None
 ) -> Job:
     arguments = {"--experiment": config.to_json(), **({"--dataset": dataset} if dataset else {})}
-    arguments |= {_FLAGS[name]: address for name, address in outputs.items()}
+    arguments |= {_FLAGS[name]: uri for name, uri in outputs.items()}
     return Job(
-        argv=(python, "-m", "qcnn.trainer.worker", *(word for pair in arguments.items() for word in pair)),
+        argv=(python, "-m", "qcnn.trainer.worker", *(argument for pair in arguments.items() for argument in pair)),
         replicas=config.replicas,
         restarts=config.options.max_restarts,
         heartbeat_timeout_seconds=config.options.heartbeat_timeout_seconds,
         port_flags=("--profiler-port",),
-        kind=_kind(config),
+        kind=_pool_key(config),
         ignore_exit=requirements.ignore_exit(config.strategy),
         restart_individually=requirements.restart_individually(config.strategy),
         pod=pod,
@@ -103,48 +128,48 @@ def _describe(
 
 
 def check_data(data: str) -> bool:
-    """Return whether data, as the experiment's word has it, are a file; refuse one that others could not read.
+    """Return whether the experiment field `data` names a file that a remote target can read.
 
     Raises:
-        ConfigError: it is a file of this machine.
+        ConfigError: If it names a local file.
     """
     if data in GENERATED:
         return False
     if not parse_bucket_uri(data):
-        kinds = ", ".join(f"{scheme}://BUCKET/FILE" for scheme in SCHEMES)
-        raise ConfigError(f"data: a file must be in a bucket on a cluster, {kinds}. Given: {data}")
+        uris = ", ".join(f"{scheme}://BUCKET/FILE" for scheme in SCHEMES)
+        raise ConfigError(f"data: a file must be in a bucket on a cluster, {uris}. Given: {data}")
     return True
 
 
-def _kind(config: ExperimentConfig) -> str:
-    """Return what has to be the same for experiments that are trained by the same processes, one after the other."""
-    words = config.options.model_dump(include=set(affecting(Affects.MACHINE)))
-    return json.dumps([config.strategy, words], sort_keys=True)
+def _pool_key(config: ExperimentConfig) -> str:
+    """Return the settings that experiments must share to be trained by the same process pool."""
+    fields = config.options.model_dump(include=set(affecting(Affects.MACHINE)))
+    return json.dumps([config.strategy, fields], sort_keys=True)
 
 
 def _check_reachable(config: ExperimentConfig, output: str) -> None:
-    """Refuse an output, or a training to continue from, that not all pods could reach."""
+    """Raise ConfigError if not all pods can access `output` or the training folder of `continue_from`."""
     is_bucket = check_reachable("output", output)
     source = config.options.continue_from
     if source and not (is_bucket and parse_bucket_uri(source)):
         raise ConfigError(f"continue_from: must be in a bucket on a cluster, as must be the output. Given: {source}")
 
 
-# Filled from the label that Kubeflow gives all pods of a run. If the run's id were a parameter, no step that takes it
-# would ever be cached.
+# Set from the label that KFP adds to all pods of a run. A run ID as a parameter would disable the cache of every step
+# that takes it.
 RUN_VARIABLE = "QCNN_RUN"
 RUN_FIELD = "metadata.labels['pipeline/runid']"
-# Which try of the step this is, counted from 0, where the backend (2.17) tries it again by itself; a person's Retry of
-# the run counts anew.
+# Retry index of the step, from 0. KFP (2.17) increments it for automatic retries and resets it if the user retries the
+# run.
 _RETRY_VARIABLE = "KFP_RETRY_INDEX"
 
 
 def run_id() -> str:
-    """Return the id of the backend's run that this step is part of, empty outside of one."""
+    """Return the ID of the KFP run that contains this step, or an empty string outside of a run."""
     return os.environ.get(RUN_VARIABLE, "")
 
 
 def is_retry() -> bool:
-    """Whether the backend has by itself started this step again after a failure; a person's Retry does not count."""
+    """Return whether KFP restarted this step automatically. A retry by the user does not count."""
     index = os.environ.get(_RETRY_VARIABLE, "")
     return index.isdecimal() and int(index) > 0

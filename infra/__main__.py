@@ -19,7 +19,7 @@ from infra.steps import (
     create_missing,
     delete,
     deletion_plan,
-    look_at_all,
+    inspect_all,
 )
 from qcnn.errors import ConfigError, QcnnError, single_line
 
@@ -52,14 +52,14 @@ def plan(path: Path, offline: bool) -> None:
     table = resources(settings)
     if offline:
         for resource in table:
-            click.echo(f"# {resource.name}: {resource.what}")
+            click.echo(f"# {resource.name}: {resource.description}")
             _show_commands(resource)
         return
     check_programs()
     missing = 0
     with commands() as run:
-        for found in look_at_all(table, run):
-            click.echo(f"{found.resource.name:{_WIDTH}}{found.state.value:12}{found.resource.what}")
+        for found in inspect_all(table, run):
+            click.echo(f"{found.resource.name:{_WIDTH}}{found.state.value:12}{found.resource.description}")
             if found.state is not ResourceState.PRESENT:
                 missing += 1
                 _show_commands(found.resource, "    ")
@@ -90,7 +90,7 @@ def destroy(path: Path, delete_data: bool, yes: bool) -> None:
     settings = read_settings(path)
     check_programs()
     with commands() as run:
-        found = list(look_at_all(resources(settings), run))
+        found = list(inspect_all(resources(settings), run))
         check_deletable(found)
         doomed = deletion_plan(found, delete_data)
         for each in reversed(found):
@@ -130,7 +130,7 @@ def resources(settings: InfraSettings) -> tuple[InfraResource, ...]:
 
 
 def _show_commands(resource: InfraResource, indent: str = "") -> None:
-    for argv in (*resource.create, *([resource.enter] if resource.enter else [])):
+    for argv in (*resource.create, *([resource.connect] if resource.connect else [])):
         click.echo(indent + shlex.join(argv))
 
 
@@ -140,13 +140,13 @@ def _fate(found: ResourceStatus, doomed: Sequence[InfraResource]) -> str:
     if state in (ResourceState.ABSENT, ResourceState.UNKNOWN):
         fate, why = state.value, ""
     elif resource in doomed:
-        fate, why = "deletes", f"loses {resource.loses}" if resource.loses else ""
-    elif resource.kept:
-        fate, why = "keeps", resource.kept
-    elif resource.inside in {each.name for each in doomed}:
-        fate, why = "goes along", f"with the {resource.inside}"
+        fate, why = "deletes", f"loses {resource.data_loss}" if resource.data_loss else ""
+    elif resource.retained:
+        fate, why = "keeps", resource.retained
+    elif resource.parent in {each.name for each in doomed}:
+        fate, why = "goes along", f"with the {resource.parent}"
     else:
-        fate, why = "keeps", f"with the {resource.inside}"
+        fate, why = "keeps", f"with the {resource.parent}"
     return f"{resource.name:{_WIDTH}}{fate:12}{why}".rstrip()
 
 

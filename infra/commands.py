@@ -25,22 +25,22 @@ class InfraResource:
     """
 
     name: str
-    what: str
+    description: str
     describe: Argv
     words: tuple[str, ...]
     create: tuple[Argv, ...] = ()
     delete: tuple[Argv, ...] = ()
     # What deleting it loses that running `create` again does not bring back.
-    loses: str = ""
+    data_loss: str = ""
     # Name of the resource without which it cannot be.
-    inside: str = ""
+    parent: str = ""
     # Service of Google that must be enabled before it can be asked about.
     api: str = ""
-    kept: str = ""
+    retained: str = ""
     # It holds what runs have written.
     is_data: bool = False
     # What is run once it is there, before anything inside it is asked about.
-    enter: Argv = ()
+    connect: Argv = ()
 
 
 # kubectl asks the plugin for credentials, and has git read the manifests of the two parts of Kubeflow.

@@ -36,7 +36,7 @@ class _Policy:
     group: tuple[str, ...]
     of: str
     api: str
-    inside: str = ""
+    parent: str = ""
     flags: tuple[str, ...] = ()
 
 
@@ -45,18 +45,18 @@ def project_and_services(settings: InfraSettings) -> list[InfraResource]:
     return [
         InfraResource(
             name=PROJECT,
-            what="the project, with a billing account",
+            description="the project, with a billing account",
             describe=_gcloud(settings, "projects", "describe", settings.project, "--format=value(projectId)"),
-            words=(settings.project,),
-            kept="it is not made here",
+            expected=(settings.project,),
+            retained="it is not made here",
         ),
         InfraResource(
             name=APIS,
-            what="Google's services that the rest needs",
+            description="Google's services that the rest needs",
             describe=_gcloud(settings, "services", "list", "--enabled", "--format=value(config.name)"),
-            words=_ENABLED,
+            expected=_ENABLED,
             create=(_gcloud(settings, "services", "enable", *_ENABLED),),
-            kept="they cost nothing, and others in the project may use them",
+            retained="they cost nothing, and others in the project may use them",
         ),
     ]
 
@@ -69,19 +69,19 @@ def storage(settings: InfraSettings) -> list[InfraResource]:
     return [
         InfraResource(
             name=REPOSITORY,
-            what=f"a Docker repository of Artifact Registry for the image: {image_prefix(settings)}",
+            description=f"a Docker repository of Artifact Registry for the image: {image_prefix(settings)}",
             describe=_gcloud(settings, *repositories, "describe", repository, location, "--format=value(format)"),
-            words=("DOCKER",),
+            expected=("DOCKER",),
             create=(_gcloud(settings, *repositories, "create", repository, location, "--repository-format=docker"),),
             delete=(_gcloud(settings, *repositories, "delete", repository, location),),
-            loses="all images in it; a run that names one by its digest cannot be repeated",
+            data_loss="all images in it; a run that names one by its digest cannot be repeated",
             api=_ARTIFACTS,
         ),
         InfraResource(
             name=BUCKET,
-            what=f"the bucket {bucket}, never public, rights for the whole of it alone",
+            description=f"the bucket {bucket}, never public, rights for the whole of it alone",
             describe=_gcloud(settings, "storage", "buckets", "describe", bucket, "--format=value(name)"),
-            words=(settings.bucket_name,),
+            expected=(settings.bucket_name,),
             create=(
                 _gcloud(
                     *(settings, "storage", "buckets", "create", bucket, location),
@@ -90,14 +90,14 @@ def storage(settings: InfraSettings) -> list[InfraResource]:
                 ),
             ),
             delete=(_gcloud(settings, "storage", "rm", "--recursive", bucket),),
-            loses=f"everything that runs have written to {bucket}",
+            data_loss=f"everything that runs have written to {bucket}",
             api=_STORAGE,
-            kept="it holds what runs have written; --delete-data deletes it",
+            retained="it holds what runs have written; --delete-data deletes it",
             is_data=True,
         ),
         InfraResource(
             name="bucket lifecycle",
-            what="uploads that were never ended, and old versions if somebody keeps any, go after seven days",
+            description="uploads that were never ended, and old versions if somebody keeps any, go after seven days",
             describe=_gcloud(
                 settings,
                 "storage",
@@ -106,9 +106,9 @@ def storage(settings: InfraSettings) -> list[InfraResource]:
                 bucket,
                 _LIFECYCLE_ACTIONS,
             ),
-            words=("AbortIncompleteMultipartUpload;Delete",),
+            expected=("AbortIncompleteMultipartUpload;Delete",),
             create=(_gcloud(settings, "storage", "buckets", "update", bucket, f"--lifecycle-file={_LIFECYCLE}"),),
-            inside=BUCKET,
+            parent=BUCKET,
             api=_STORAGE,
         ),
     ]
@@ -128,8 +128,8 @@ def accounts(settings: InfraSettings) -> list[InfraResource]:
         _account(settings, LAUNCHER, launcher, "whom the steps of a pipeline on Vertex AI are"),
         _account(settings, VIEWER, viewer, "whom a TensorBoard on the cluster and Kubeflow's interface are"),
         *(
-            _role(settings, name, what, f"serviceAccount:{email(settings, account)}", f"roles/{role}", policy)
-            for name, what, account, role, policy in (
+            _role(settings, name, description, f"serviceAccount:{email(settings, account)}", f"roles/{role}", policy)
+            for name, description, account, role, policy in (
                 (
                     *("role of machines", "machines write logs and metrics"),
                     *(nodes, "container.defaultNodeServiceAccount", project),
@@ -176,10 +176,10 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
     return [
         InfraResource(
             name=CLUSTER,
-            what=f"the cluster {settings.cluster_name} with one {settings.system_machine_type}, which enforces network "
-            "policies and gives pods accounts of their own",
+            description=f"the cluster {settings.cluster_name} with one {settings.system_machine_type}, with network "
+            "policies and service accounts for pods",
             describe=_gcloud(settings, *clusters, "describe", settings.cluster_name, location, status),
-            words=(settings.cluster_name,),
+            expected=(settings.cluster_name,),
             create=(
                 _gcloud(
                     *(settings, *clusters, "create", settings.cluster_name, location, "--release-channel=regular"),
@@ -188,15 +188,15 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
                 ),
             ),
             delete=(_gcloud(settings, *clusters, "delete", settings.cluster_name, location),),
-            loses="everything in it: Kubeflow's runs, their metadata, and artifacts that are not in a bucket",
+            data_loss="everything in it: Kubeflow's runs, their metadata, and artifacts that are not in a bucket",
             api=_CONTAINER,
-            enter=_gcloud(settings, *clusters, "get-credentials", settings.cluster_name, location),
+            connect=_gcloud(settings, *clusters, "get-credentials", settings.cluster_name, location),
         ),
         InfraResource(
             name="training machines",
-            what=f"0 to {settings.num_nodes} Spot machines {settings.machine_type}, as many as trainings ask for",
+            description=f"0 to {settings.num_nodes} Spot machines {settings.machine_type}, scaled by demand",
             describe=_gcloud(settings, *pools, "describe", _TRAINING_POOL, of_cluster, location, status),
-            words=(_TRAINING_POOL,),
+            expected=(_TRAINING_POOL,),
             create=(
                 _gcloud(
                     *(settings, *pools, "create", _TRAINING_POOL, of_cluster, location, "--spot"),
@@ -206,7 +206,7 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
                     *(f"--machine-type={settings.machine_type}", "--workload-metadata=GKE_METADATA", *node),
                 ),
             ),
-            inside=CLUSTER,
+            parent=CLUSTER,
             api=_CONTAINER,
         ),
     ]
@@ -239,17 +239,17 @@ def image_prefix(settings: InfraSettings) -> str:
     return f"{settings.bucket_region}-docker.pkg.dev/{settings.project}/{settings.repository_name}"
 
 
-def _account(settings: InfraSettings, name: str, account: str, what: str) -> InfraResource:
+def _account(settings: InfraSettings, name: str, account: str, description: str) -> InfraResource:
     accounts_of_iam = ("iam", "service-accounts")
     address = email(settings, account)
     return InfraResource(
         name=name,
-        what=f"{what}: {address}",
+        description=f"{description}: {address}",
         describe=_gcloud(settings, *accounts_of_iam, "describe", address, "--format=value(email)"),
-        words=(address,),
+        expected=(address,),
         create=(_gcloud(settings, *accounts_of_iam, "create", account, f"--display-name=qcnn {name}"),),
         delete=(_gcloud(settings, *accounts_of_iam, "delete", address),),
-        loses="roles that it was given elsewhere",
+        data_loss="roles that it was given elsewhere",
         api=_IAM,
     )
 
@@ -258,19 +258,21 @@ def _of_account(settings: InfraSettings, account: str, owner: str) -> _Policy:
     return _Policy(("iam", "service-accounts"), email(settings, account), _IAM, owner)
 
 
-def _role(settings: InfraSettings, name: str, what: str, member: str, role: str, policy: _Policy) -> InfraResource:
+def _role(
+    settings: InfraSettings, name: str, description: str, member: str, role: str, policy: _Policy
+) -> InfraResource:
     """Return a role that a member has by a policy."""
     # With a condition of none nothing is asked, also where the policy has others with one.
     bound = (policy.of, *policy.flags, f"--member={member}", f"--role={role}", "--condition=None")
     return InfraResource(
         name=name,
-        what=f"{what} ({role})",
+        description=f"{description} ({role})",
         describe=_gcloud(settings, *policy.group, "get-iam-policy", policy.of, *policy.flags, *_MEMBERS),
-        words=(f"{role}={member}",),
+        expected=(f"{role}={member}",),
         create=(_gcloud(settings, *policy.group, "add-iam-policy-binding", *bound),),
         # A project and a bucket may stay: they must not go on naming an account that is gone.
         delete=(_gcloud(settings, *policy.group, "remove-iam-policy-binding", *bound),),
-        inside=policy.inside,
+        parent=policy.parent,
         api=policy.api,
     )
 

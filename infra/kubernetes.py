@@ -36,13 +36,13 @@ def in_cluster(settings: InfraSettings) -> list[InfraResource]:
     return [
         InfraResource(
             name="namespace",
-            what=f"the namespace {NAMESPACE}, in which everything runs",
+            description=f"the namespace {NAMESPACE}, in which everything runs",
             describe=_existing(settings, f"namespace/{NAMESPACE}"),
-            words=(f"namespace/{NAMESPACE}",),
+            expected=(f"namespace/{NAMESPACE}",),
             create=(_kubectl(settings, "create", "namespace", NAMESPACE),),
             delete=(_kubectl(settings, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=15m"),),
-            loses="the disks of Kubeflow's database and of its own artifact store",
-            inside=CLUSTER,
+            data_loss="the disks of Kubeflow's database and of its own artifact store",
+            parent=CLUSTER,
         ),
         _manifests(
             *(settings, "training operator", f"Kubeflow's training operator {OPERATOR_VERSION}, which runs TFJobs"),
@@ -70,23 +70,23 @@ def in_cluster(settings: InfraSettings) -> list[InfraResource]:
         ),
         InfraResource(
             name="rights of trainings",
-            what="what steps and workers may do in the namespace: deploy/rbac.yaml, deploy/kubeflow.yaml",
+            description="what steps and workers may do in the namespace: deploy/rbac.yaml, deploy/kubeflow.yaml",
             describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_RIGHTS),
-            words=(
+            expected=(
                 *(f"serviceaccount/qcnn-{who}" for who in ("launcher", "worker", "tensorboard")),
                 *(f"role.{_RBAC}/qcnn-{who}" for who in ("launcher", "worker", "user")),
                 *(f"rolebinding.{_RBAC}/qcnn-{who}" for who in ("launcher", "worker", "launcher-steps")),
             ),
             create=(_kubectl(settings, "apply", *_IN_NAMESPACE, *_RIGHTS),),
-            inside=CLUSTER,
+            parent=CLUSTER,
         ),
         InfraResource(
             name="network of trainings",
-            what="only workers reach workers: deploy/network.yaml",
+            description="only workers reach workers: deploy/network.yaml",
             describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_NETWORK),
-            words=("networkpolicy.networking.k8s.io/qcnn-trainings",),
+            expected=("networkpolicy.networking.k8s.io/qcnn-trainings",),
             create=(_kubectl(settings, "apply", *_IN_NAMESPACE, *_NETWORK),),
-            inside=CLUSTER,
+            parent=CLUSTER,
         ),
         *(_annotation(settings, account, owner) for account, owner in IDENTITIES.items()),
     ]
@@ -102,15 +102,20 @@ def wait_until_ready(settings: InfraSettings) -> Argv:
 def _manifests(
     settings: InfraSettings,
     name: str,
-    what: str,
+    description: str,
     create: tuple[Argv, ...],
     first: tuple[str, ...],
     last: tuple[str, ...],
 ) -> InfraResource:
     """Return what a folder of manifests makes, seen by some of its objects: `last` is what is applied last."""
-    words = (*first, *last)
+    expected = (*first, *last)
     return InfraResource(
-        name=name, what=what, describe=_existing(settings, *words), words=words, create=create, inside=CLUSTER
+        name=name,
+        description=description,
+        describe=_existing(settings, *expected),
+        expected=expected,
+        create=create,
+        parent=CLUSTER,
     )
 
 
@@ -120,13 +125,13 @@ def _annotation(settings: InfraSettings, account: str, owner: str) -> InfraResou
     of_account = (*_IN_NAMESPACE, "serviceaccount", account)
     return InfraResource(
         name=f"account of {account}",
-        what=f"pods that run as {account} ask for the credentials of the {owner}",
+        description=f"pods that run as {account} ask for the credentials of the {owner}",
         describe=_kubectl(
             settings, "get", *of_account, "--ignore-not-found", f"--output=jsonpath={{.metadata.annotations.{path}}}"
         ),
-        words=(address,),
+        expected=(address,),
         create=(_kubectl(settings, "annotate", *of_account, "--overwrite", f"{_ACCOUNT}={address}"),),
-        inside=CLUSTER,
+        parent=CLUSTER,
     )
 
 

@@ -53,12 +53,12 @@ def state_of(resource: InfraResource, answer: CommandResult) -> ResourceObservat
     for word, state in _STATES.items():
         if word in words:
             return ResourceObservation(state, words)
-    found = words.intersection(resource.words)
+    found = words.intersection(resource.expected)
     return ResourceObservation(
         ResourceState.ABSENT
         if not found
         else ResourceState.PRESENT
-        if found.issuperset(resource.words)
+        if found.issuperset(resource.expected)
         else ResourceState.INCOMPLETE,
         words,
     )
@@ -68,9 +68,9 @@ def infer_state(resource: InfraResource, seen: Mapping[str, ResourceObservation]
     """Return the state that follows from what was seen before; None if the resource must be asked about."""
     if resource.api and resource.api not in seen[APIS].words:
         return ResourceObservation(ResourceState.UNKNOWN)
-    if resource.inside and seen[resource.inside].state not in (ResourceState.PRESENT, ResourceState.INCOMPLETE):
+    if resource.parent and seen[resource.parent].state not in (ResourceState.PRESENT, ResourceState.INCOMPLETE):
         # What is inside a cluster that is being made, or was never ended, has no server to be asked of.
-        holder = seen[resource.inside].state
+        holder = seen[resource.parent].state
         return ResourceObservation(holder if holder is ResourceState.ABSENT else ResourceState.UNKNOWN)
     return None
 
@@ -85,18 +85,18 @@ def inspect(resource: InfraResource, seen: Mapping[str, ResourceObservation], ru
         return known
     found = state_of(resource, run(resource.describe))
     if found.state is ResourceState.PRESENT:
-        enter(resource, run)
+        connect(resource, run)
     return found
 
 
-def enter(resource: InfraResource, run: Run) -> None:
+def connect(resource: InfraResource, run: Run) -> None:
     """Make what is inside a resource reachable.
 
     Raises:
         CommandError: that fails.
     """
-    if resource.enter and not (answer := run(resource.enter)).succeeded:
-        raise failure(resource.name, resource.enter, answer)
+    if resource.connect and not (answer := run(resource.connect)).succeeded:
+        raise failure(resource.name, resource.connect, answer)
 
 
 # Google says that what was made is known everywhere after two minutes, at most seven:
@@ -117,7 +117,7 @@ class ResourceStatus:
     state: ResourceState
 
 
-def look_at_all(table: Sequence[InfraResource], run: Run) -> Iterator[ResourceStatus]:
+def inspect_all(table: Sequence[InfraResource], run: Run) -> Iterator[ResourceStatus]:
     """Yield every resource as it is now.
 
     Raises:
@@ -143,11 +143,11 @@ def create_missing(table: Sequence[InfraResource], run: Run, say: Say, sleep: Sl
             say(f"present   {resource.name}")
         else:
             _check_creatable(resource, found.state)
-            say(f"creating  {resource.name}: {resource.what}")
+            say(f"creating  {resource.name}: {resource.description}")
             for argv in resource.create:
                 _patiently(sleep)(_run, resource, argv, run)
-            found = ResourceObservation(ResourceState.PRESENT, frozenset(resource.words))
-            enter(resource, run)
+            found = ResourceObservation(ResourceState.PRESENT, frozenset(resource.expected))
+            connect(resource, run)
         seen[resource.name] = found
 
 
@@ -227,7 +227,9 @@ def _check_creatable(resource: InfraResource, state: ResourceState) -> None:
             f"{resource.name}: Google has given up making it; destroy, then apply again. Given: {state.value}"
         )
     if not resource.create:
-        raise ConfigError(f"{resource.name}: must exist ({resource.what}). Given: {', '.join(resource.words)}")
+        raise ConfigError(
+            f"{resource.name}: must exist ({resource.description}). Given: {', '.join(resource.expected)}"
+        )
 
 
 def _changing(resource: InfraResource) -> CommandError:

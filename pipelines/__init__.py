@@ -1,1 +1,1 @@
-"""The pipelines: wiring only, one module each."""
+"""Pipeline definitions, one module each, and their compiler."""

@@ -1,4 +1,4 @@
-"""Compiles pipelines for a target: retries, images and resources of every step."""
+"""Compiler of pipelines for a target: retries, images and resources of every step."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from qcnn.studies.trials import PARALLELISM
 
 
 def critical_path(spec: PipelineSpec) -> tuple[str, ...]:
-    """Return the names of the longest chain of steps; of a loop, those of one iteration."""
+    """Return the step names of the longest chain, with one iteration of each loop."""
 
     def longest(dag: DagSpec) -> tuple[str, ...]:
         chains: dict[str, tuple[str, ...]] = {}
@@ -38,31 +38,31 @@ def critical_path(spec: PipelineSpec) -> tuple[str, ...]:
     return longest(spec.root.dag)
 
 
-# The backend decides after which kinds of failure a step is tried again. Backend 2.17 has Argo retry a step whose pod
-# is gone, but no step that ends with an error; Argo's own default is the reverse.
+# KFP decides after which failures a step is retried. KFP 2.17 configures Argo to retry a step whose pod was deleted,
+# but not a step that exits with an error. Argo's default is the reverse.
 _RETRIES = 2
-# The first step refuses an experiment that cannot run, and every retry delays that message.
+# The first step validates the experiment. Every retry delays its error message.
 _RETRIES_OF_FIRST = 1
-# A step that trains for days loses its pod more often than others. It goes on from where it was, and does not repeat a
-# training that failed by its own fault.
+# A step that trains for days loses its pod more often than others. A retry resumes the training and does not repeat one
+# that failed with a permanent error.
 _RETRIES_OF_TRAINING = 5
 _TRAINING = "train"
 _WAIT_SECONDS, _FACTOR = 10, 1.0
-# Counted from the start of the first try; Argo ends a later try that exceeds it (operator.go, processNodeRetries).
-# Kubeflow's SDK caps it at an hour, which would end longer trainings. Vertex AI documents it as the longest wait
-# between two tries ("Configure retries for a pipeline task"), pipeline_spec.proto as the time in which a task is tried
-# again: by both, a long time is right.
+# Counted from the start of the first attempt. Argo terminates a later attempt that exceeds it (operator.go,
+# processNodeRetries). The KFP SDK limits it to an hour, which would terminate longer training steps. Vertex AI
+# documents it as the maximum wait between two attempts ("Configure retries for a pipeline task"), pipeline_spec.proto
+# as the time in which a task is retried. A long time is right for both.
 _WITHIN_SECONDS = 365 * 86400
 
 
 def with_retries(spec: PipelineSpec) -> None:
-    """Have every step of a compiled pipeline tried again, also those in its loops."""
+    """Add retry policies to every step of a compiled pipeline, including the steps in loops."""
     for component in (spec.root, *spec.components.values()):
         for name, task in component.dag.tasks.items():
             if spec.components[task.component_ref.name].executor_label:
                 is_first = component is spec.root and not task.dependent_tasks
-                usual = _RETRIES_OF_FIRST if is_first else _RETRIES
-                task.retry_policy.CopyFrom(_policy(_RETRIES_OF_TRAINING if name == _TRAINING else usual))
+                retries = _RETRIES_OF_FIRST if is_first else _RETRIES
+                task.retry_policy.CopyFrom(_policy(_RETRIES_OF_TRAINING if name == _TRAINING else retries))
 
 
 def _policy(retries: int) -> PipelineTaskSpec.RetryPolicy:
@@ -72,30 +72,33 @@ def _policy(retries: int) -> PipelineTaskSpec.RetryPolicy:
     return policy
 
 
-# The compiler calls a step's executor so, followed by the name of the step.
+# The KFP compiler names the executor of a step with this prefix and the name of the step.
 _EXECUTOR = "exec-"
 
 
-def requests_and_limits(given: StepResources) -> dict[str, Any]:
-    """Return what a step is given in the words of a compiled pipeline (ResourceSpec); CPU has no limit."""
+def requests_and_limits(resources: StepResources) -> dict[str, Any]:
+    """Return the resources of a step as a ResourceSpec of a compiled pipeline, without a CPU limit."""
     return {
-        "resourceCpuRequest": given.cpu,
-        "resourceMemoryRequest": given.memory,
-        "resourceMemoryLimit": given.memory_limit,
+        "resourceCpuRequest": resources.cpu,
+        "resourceMemoryRequest": resources.memory,
+        "resourceMemoryLimit": resources.memory_limit,
     }
 
 
 @dataclasses.dataclass(frozen=True)
 class PipelineTarget:
-    """What tells the pipelines of one target from those of another.
+    """Differences between the pipelines of targets.
 
-    `image` is that of every step where none is named; empty where one must be. `train` makes the step that trains, from
-    the settings of the training's pods; `pod_defaults` are those settings of
-    which the target has a default of its own. `platform` makes the second document of a compiled file, from the names
-    of its executors and those settings; None where the target takes no such document. `resources` says what a step is
-    given in the words of a compiled pipeline, `command` how its container starts, from what the compiler wrote. `tuner`
-    makes the study whose trials the platform's own tuner chooses, from those settings, how many trials are trained at
-    the same time, and the rule by which one is ended early; None where it has none.
+    Attributes:
+        train: Creates the train step from the settings of the training pods.
+        image: Default image of the steps. Empty: the user must name one.
+        pod_defaults: Settings of the training pods that differ from the general defaults.
+        platform: Creates the platform document of a compiled file from the names of its executors and the pod settings.
+            None: the file has no such document.
+        resources: Converts the resources of a step to a ResourceSpec of a compiled pipeline.
+        command: Converts the command of a step's container that the KFP compiler wrote.
+        tuner: Creates the study of the platform's tuner from the pod settings, the maximum number of parallel trials
+            and the early-stopping rule. None: the platform has no tuner.
     """
 
     train: Callable[[PodSettings], TrainStep]
@@ -117,17 +120,21 @@ def compile_qcnn(
     viewer: TensorBoardLink | None = None,
     seeded_by_run: bool = False,
 ) -> PipelineSpec:
-    """Write the main pipeline, every step in `image`, and return it.
+    """Compile the main pipeline to a file and return it.
 
-    Without an image that of the settings counts, then the target's.
-
-    `settings` (see qcnn.jobs.pod_settings.PodSettings) are those of the training pods. Their pull policy, node
-    selection and environment apply to all steps; the resources of the steps themselves are in `steps` (see
-    qcnn.components.resources). `defaults` are those of the pipeline parameters. With `per_run_seed`, each run has its
-    own seed.
+    Args:
+        target: Target of the pipeline.
+        path: Path of the compiled file (YAML).
+        image: Image of all steps. None: that of the settings, or else of the target.
+        settings: Settings of the training pods (see qcnn.jobs.pod_settings.PodSettings). Pull policy, node selection
+            and environment apply to all steps. The key `steps` has the resources of the steps (see
+            qcnn.components.resources).
+        defaults: Default values of the pipeline parameters.
+        viewer: Link to a TensorBoard. None: only the command that opens one.
+        seeded_by_run: Whether each run gets a different seed.
 
     Raises:
-        ConfigError: a setting is wrong.
+        ConfigError: If a setting is not valid.
     """
     pod, resources = _read(target, image, settings)
     pipeline = qcnn(target.train(pod), viewer, seeded_by_run=seeded_by_run)
@@ -143,10 +150,18 @@ def compile_study(
     *,
     parallelism: int = PARALLELISM,
 ) -> PipelineSpec:
-    """Write and return the study, so many trials at the same time; all else as `compile_qcnn`.
+    """Compile the study pipeline to a file and return it.
+
+    Args:
+        target: Target of the pipeline.
+        path: Path of the compiled file (YAML).
+        image: Image of all steps. None: that of the settings, or else of the target.
+        settings: Settings of the training pods and of the steps. See `compile_qcnn`.
+        defaults: Default values of the pipeline parameters.
+        parallelism: Maximum number of parallel trials.
 
     Raises:
-        ConfigError: a setting is wrong.
+        ConfigError: If a setting is not valid.
     """
     pod, resources = _read(target, image, settings)
     return _write(target, study(parallelism, target.train(pod)), path, pod, resources, defaults)
@@ -162,10 +177,19 @@ def compile_tuning(
     parallelism: int = PARALLELISM,
     stopping: str = DEFAULT,
 ) -> PipelineSpec:
-    """Write and return the study of a target's own tuner; all else as `compile_study`.
+    """Compile the study pipeline of a platform's tuner to a file and return it.
+
+    Args:
+        target: Target of the pipeline.
+        path: Path of the compiled file (YAML).
+        image: Image of all steps. None: that of the settings, or else of the target.
+        settings: Settings of the training processes and of the steps. See `compile_qcnn`.
+        defaults: Default values of the pipeline parameters.
+        parallelism: Maximum number of parallel trials.
+        stopping: Early-stopping rule of the tuner.
 
     Raises:
-        ConfigError: a setting is wrong, or the target has no tuner.
+        ConfigError: If a setting is not valid, or the target has no tuner.
     """
     if target.tuner is None:
         raise ConfigError("tuner: the target has none. Given: a study by a tuner")
@@ -181,9 +205,17 @@ def _write(
     resources: Mapping[str, StepResources],
     defaults: Mapping[str, Any] | None,
 ) -> PipelineSpec:
-    """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
+    """Compile a pipeline to a file and return it.
 
-    Each step is given its `resources`, and tried again. `defaults` stand for those of the pipeline's parameters.
+    All steps get the image and environment of the pod settings, their resources, and retries.
+
+    Args:
+        target: Target of the pipeline.
+        pipeline: Pipeline to compile.
+        path: Path of the compiled file (YAML).
+        pod: Settings of the training pods.
+        resources: Resources of each step.
+        defaults: Default values of the pipeline parameters.
     """
     spec = type(pipeline.pipeline_spec)()
     spec.CopyFrom(pipeline.pipeline_spec)

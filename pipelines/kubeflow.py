@@ -1,4 +1,4 @@
-"""What is Kubeflow's own of a pipeline: how it trains, and what Kubernetes is told of its steps."""
+"""Kubeflow Pipelines as a pipeline target: training as a TFJob, and Kubernetes settings of the steps."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,16 +18,16 @@ from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
 
-# The executor of the step that trains, which follows the TFJob; and the label by which its metrics are found.
+# Executor of the train step, which launches the TFJob, and the label by which Prometheus discovers its metrics.
 _LAUNCHER = "exec-train"
 LAUNCHER_LABEL = {"qcnn/launcher": "true"}
 
 
 def platform(executors: Sequence[str], pod: PodSettings) -> PlatformSpec:
-    """Return what Kubernetes is told of these executors: what of a pod's settings holds for every step.
+    """Return the Kubernetes settings of executors: the pod settings that apply to every step.
 
     Raises:
-        ConfigError: a toleration is none.
+        ConfigError: If a toleration is not valid.
     """
     config = kubernetes.KubernetesExecutorConfig(
         image_pull_policy=pod.pull_policy,
@@ -65,10 +65,10 @@ def _secret(variable: str, name: str, key: str) -> kubernetes.SecretAsEnv:
 
 
 def train_as_tfjob(pod: PodSettings) -> TrainStep:
-    """Return the step that trains as a TFJob whose pods have these settings.
+    """Return a train step that trains as a TFJob with these pod settings.
 
-    Its result is cached only if the image is pinned: a tag may name another image each time, which may train otherwise.
-    A trial is never cached, because the cache would keep its failure.
+    The step is cached only if the image is pinned, because the image of a tag can change and train differently. A trial
+    is never cached, because the cache would keep its failure.
     """
     settings = json.dumps(pod.model_dump())
 
@@ -81,7 +81,7 @@ def train_as_tfjob(pod: PodSettings) -> TrainStep:
 
 KUBEFLOW = PipelineTarget(
     train=train_as_tfjob,
-    # What deploy/rbac.yaml makes for the training's pods, which have to see that their launcher is there.
+    # deploy/rbac.yaml creates it for the training pods, which watch the Lease of their launcher.
     pod_defaults={"service_account": WORKER_ACCOUNT},
     platform=platform,
 )

@@ -1,4 +1,4 @@
-"""Parts that pipelines share: parameters from the experiment's own description, training, TensorBoard."""
+"""Shared parts of pipelines: parameter descriptions, train step, TensorBoard link, seed per run."""
 
 import dataclasses
 import re
@@ -16,16 +16,16 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.fields import describe
 
-# What rules choose is left open: other words of a run may differ.
+# Automatic values stay unresolved, because they depend on the fields of each run.
 DEFAULTS = ExperimentConfig.model_construct()
 _DATA_SHA256 = (
-    "SHA-256 of the file that `data` names, as sha256sum prints it, by which the cache knows what is in the file; "
-    "empty where data are generated."
+    "SHA-256 of the file in `data`, as printed by sha256sum. The cache detects changes of the file by it. "
+    "Empty for generated data."
 )
 
 
-def described(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a pipeline function the docstring from which Kubeflow takes its parameters' descriptions."""
+def add_docstring(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the parameter descriptions to the docstring of a pipeline function, from which KFP reads them."""
     options = " ".join(f"`{name}`: {describe(field)}" for name, field in OPTION_FIELDS.items())
     lines = [f"    {name}: {describe(field)}" for name, field in EXPERIMENT_FIELDS.items()]
     lines.append(f"    options: {ExperimentConfig.model_fields['options'].description} {options}")
@@ -39,12 +39,15 @@ _ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
 
 @dataclasses.dataclass(frozen=True)
 class TensorBoardLink:
-    """The address of a TensorBoard that shows all logs, empty for none; a `button` that starts one for the run.
+    """Link to a TensorBoard in the TensorBoard step.
 
-    The button is for backends with several users: in others Kubeflow's interface (2.17) shows an error in its place.
+    Attributes:
+        address: URL of a TensorBoard that serves all logs, or an empty string.
+        button: Whether to add a button that starts a TensorBoard of the run. It requires multi-user KFP: in single-user
+            mode, the KFP UI (2.17) displays an error instead.
 
     Raises:
-        ConfigError: the address is none that a browser opens.
+        ConfigError: If the address is not an HTTP(S) URL.
     """
 
     address: str = ""
@@ -56,38 +59,48 @@ class TensorBoardLink:
 
     @property
     def step(self) -> BaseComponent:
-        """The step that writes the link."""
+        """Component that writes the link."""
         return tensorboard_with_button if self.button else tensorboard
 
 
 class TrainStep(Protocol):
-    """Makes the training step of a pipeline."""
+    """Function that adds the train step to a pipeline."""
 
     def __call__(
         self, *, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False
     ) -> PipelineTask:
-        """Add the step to the pipeline that is being made; its outputs are `training` and `logs`.
+        """Add the train step, with the outputs `training` and `logs`, to the current pipeline.
 
-        That of a `trial` ends well where training fails: the failure stands in its output.
+        Args:
+            experiment: Experiment as JSON.
+            dataset: Training, validation and test data.
+            trial: Whether the step is a trial of a study. It then succeeds even if training fails, and its output has
+                the reason.
         """
         ...
 
 
 def train_here(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:
-    """Train as processes of the machine that the step runs on."""
+    """Add a train step that trains in the step's container.
+
+    Args:
+        experiment: Experiment as JSON.
+        dataset: Training, validation and test data.
+        trial: Whether the step is a trial of a study.
+    """
     return train(experiment=experiment, dataset=dataset, trial=trial)
 
 
-# What the first step is given beside the experiment's words.
+# Argument of the first step in addition to the experiment fields.
 RUN_ID = {"run": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
 _FIRST_STEP = "generate-data"
 
 
 def per_run_seed(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a pipeline as it would have been compiled for a schedule; for a file that was compiled before.
+    """Convert a compiled main pipeline to one that has a different seed in each run of a schedule.
 
     Raises:
-        LookupError: its first step is not that of the main pipeline.
+        LookupError: If the first step is not that of the main pipeline.
     """
     root = spec["root"]
     task = root["dag"]["tasks"][_FIRST_STEP]

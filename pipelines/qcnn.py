@@ -6,11 +6,11 @@ from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
 from qcnn.components.definitions.pipeline import evaluate, export_weights, generate_data
-from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TensorBoardLink, TrainStep, described, train_here
+from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TensorBoardLink, TrainStep, add_docstring, train_here
 
 
 class Outputs(NamedTuple):
-    """What a run leaves."""
+    """Artifacts of a run."""
 
     dataset: dsl.Dataset
     training: dsl.Artifact
@@ -30,14 +30,17 @@ def qcnn(
     *,
     seeded_by_run: bool = False,
 ) -> BaseComponent:
-    """Return the main pipeline, whose training is this step, and whose logs are looked at in this way.
+    """Create the main pipeline.
 
-    Where it is `seeded_by_run`, each run of it has a seed of its own, as a schedule's should.
+    Args:
+        train: Adds the train step.
+        viewer: Link to a TensorBoard. None: only the command that opens one.
+        seeded_by_run: Whether each run gets a different seed, for schedules.
     """
     viewer = viewer or TensorBoardLink()
 
     @dsl.pipeline(name="qcnn", display_name="Quantum convolutional network")
-    @described
+    @add_docstring
     def pipeline(
         qubits: int = DEFAULTS.qubits,
         rounds: int = DEFAULTS.rounds,
@@ -54,11 +57,11 @@ def qcnn(
         epochs: int = DEFAULTS.epochs,
         batch_size: int = DEFAULTS.batch_size,
         learning_rate: float = DEFAULTS.learning_rate,
-        options: dict = DEFAULTS.options.model_dump(),  # noqa: B008 - a constant that Kubeflow compiles
+        options: dict = DEFAULTS.options.model_dump(),  # noqa: B008 - a constant for the KFP compiler
         data_sha256: str = "",
     ) -> Outputs:
-        """Train a quantum convolutional network and measure its inference error."""
-        made = generate_data(
+        """Train a quantum convolutional network and measure its error on the test split."""
+        generated = generate_data(
             qubits=qubits,
             rounds=rounds,
             data=data,
@@ -80,8 +83,8 @@ def qcnn(
         ).set_display_name("Generate data")
 
         trained = train(
-            experiment=made.outputs["experiment"],
-            dataset=made.outputs["dataset"],
+            experiment=generated.outputs["experiment"],
+            dataset=generated.outputs["dataset"],
         ).set_display_name("Train")
 
         link = viewer.step(
@@ -93,12 +96,12 @@ def qcnn(
 
         evaluated = evaluate(
             model=exported.outputs["model"],
-            dataset=made.outputs["dataset"],
+            dataset=generated.outputs["dataset"],
             training=trained.outputs["training"],
         ).set_display_name("Evaluate")
 
         return Outputs(
-            dataset=made.outputs["dataset"],
+            dataset=generated.outputs["dataset"],
             training=trained.outputs["training"],
             logs=trained.outputs["logs"],
             model=exported.outputs["model"],

@@ -1,4 +1,4 @@
-"""The study pipeline: trials of one experiment with other words side by side, the best one evaluated."""
+"""The study pipeline: a hyperparameter search whose best trial is evaluated."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from qcnn.studies.trials import PARALLELISM
 
 
 class TrialOutputs(NamedTuple):
-    """What a trial leaves."""
+    """Artifacts of a trial."""
 
     dataset: dsl.Dataset
     training: dsl.Artifact
@@ -20,7 +20,7 @@ class TrialOutputs(NamedTuple):
 
 
 class StudyOutputs(NamedTuple):
-    """What a study leaves."""
+    """Artifacts of a study."""
 
     results: dsl.Artifact
     table: dsl.HTML
@@ -31,7 +31,7 @@ class StudyOutputs(NamedTuple):
 
 
 def _steps(experiment: str, data_sha256: dict, train: TrainStep) -> TrialOutputs:
-    """Add the steps of one trial to the pipeline that is being made."""
+    """Add the steps of one trial to the current pipeline."""
     data = trial_data(
         experiment=experiment,
         data_sha256=data_sha256,
@@ -47,24 +47,29 @@ def _steps(experiment: str, data_sha256: dict, train: TrainStep) -> TrialOutputs
 
 
 def study(parallelism: int = PARALLELISM, train: TrainStep = train_here) -> BaseComponent:
-    """Return the pipeline of a study with so many trials at the same time, each trained by this step."""
+    """Create the study pipeline.
 
-    @dsl.pipeline(name="qcnn-study", display_name="Study of quantum convolutional networks")
+    Args:
+        parallelism: Maximum number of parallel trials.
+        train: Adds the train step of a trial.
+    """
+
+    @dsl.pipeline(name="qcnn-study", display_name="Quantum convolutional network: hyperparameter search")
     def pipeline(
-        experiment: dict = {},  # noqa: B006 - a constant that Kubeflow compiles
+        experiment: dict = {},  # noqa: B006 - a constant for the KFP compiler
         grid: dict = {},  # noqa: B006
         ranges: dict = {},  # noqa: B006
         random: int = 0,
         data_sha256: dict = {},  # noqa: B006
     ) -> StudyOutputs:
-        """Search an experiment's words on a grid or at random; evaluate the trial with the lowest validation loss.
+        """Run a grid or random search and evaluate the trial with the lowest validation loss.
 
         Args:
-            experiment: Words that all trials share, as in an experiment's file; what is left out has its default.
-            grid: Values by word, such as {"model": ["hybrid", "deep"]}.
-            ranges: Numbers by word, as [low, high] or [low, high, "log"]; they need `random`.
-            random: Trials to draw from values and ranges; 0 takes every combination of the values.
-            data_sha256: SHA-256 of each file that trials read, as sha256sum prints it, by the file's address.
+            experiment: Fields that all trials share, as in an experiment file. Missing fields have their defaults.
+            grid: Values by field, such as {"model": ["hybrid", "deep"]}.
+            ranges: Numeric ranges by field, as [low, high] or [low, high, "log"]. They require `random`.
+            random: Number of trials to sample from grid and ranges. 0: all combinations of the grid.
+            data_sha256: SHA-256 of each data file of the trials, as printed by sha256sum, by URI.
         """
         planned = plan_study(
             experiment=experiment,

@@ -1,4 +1,4 @@
-"""What is Vertex AI's own of a pipeline: how it trains and tunes, and which machines its steps get."""
+"""Vertex AI Pipelines as a pipeline target: training as a custom job, tuning, resources of the steps."""
 
 import json
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ from qcnn.jobs.vertex.machines import check_machines, vertex_settings
 from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
 
-# Vertex AI puts the run's own in their places, as for Google's components (google_cloud_pipeline_components 2.22.0,
-# _placeholders.py).
+# Placeholders that Vertex AI replaces with the project and location of the run (google_cloud_pipeline_components
+# 2.22.0, _placeholders.py).
 PROJECT = "{{$.pipeline_google_cloud_project_id}}"
 LOCATION = "{{$.pipeline_google_cloud_location}}"
 
 
 def train_as_custom_job(pod: PodSettings) -> TrainStep:
-    """Return the step that trains as a custom job whose processes have these settings.
+    """Return a train step that trains as a custom job with these settings of its processes.
 
-    What is cached is as where training is a TFJob: its result if the image is pinned, and never a trial.
+    As with a TFJob, the step is cached only if the image is pinned and it is not a trial.
 
     Raises:
-        ConfigError: Vertex AI could not train with these settings.
+        ConfigError: If a setting is not valid on Vertex AI.
     """
     check_machines(pod, vertex_settings(pod).machine_type)
     settings = json.dumps(pod.model_dump())
@@ -45,7 +45,7 @@ def train_as_custom_job(pod: PodSettings) -> TrainStep:
 
 
 class TuningOutputs(NamedTuple):
-    """What it leaves; the names are those of a study, and of the main pipeline."""
+    """Artifacts of a tuned study, named as those of a study and of the main pipeline."""
 
     results: dsl.Artifact
     table: dsl.HTML
@@ -61,30 +61,35 @@ class TuningOutputs(NamedTuple):
 
 
 def tuned_study(pod: PodSettings, parallelism: int, stopping: str) -> BaseComponent:
-    """Return the pipeline, with so many trials at the same time, which a rule of Vertex AI may end early.
+    """Create the pipeline of a study whose trials Vertex AI's tuner selects.
+
+    Args:
+        pod: Settings of the training processes.
+        parallelism: Maximum number of parallel trials.
+        stopping: Early-stopping rule of the tuner.
 
     Raises:
-        ConfigError: Vertex AI could not train with these settings of processes.
+        ConfigError: If a setting is not valid on Vertex AI.
     """
     check_machines(pod, vertex_settings(pod).machine_type)
     settings = json.dumps(pod.model_dump())
 
-    @dsl.pipeline(name="qcnn-tuning", display_name="Study whose trials a tuner chooses")
+    @dsl.pipeline(name="qcnn-tuning", display_name="Quantum convolutional network: Vertex AI hyperparameter tuning")
     def pipeline(
-        experiment: dict = {},  # noqa: B006 - a constant that Kubeflow compiles
+        experiment: dict = {},  # noqa: B006 - a constant for the KFP compiler
         grid: dict = {},  # noqa: B006
         ranges: dict = {},  # noqa: B006
         random: int = 0,
         data_sha256: dict = {},  # noqa: B006
     ) -> TuningOutputs:
-        """Let the tuner of Vertex AI search an experiment's words; evaluate the trial with the lowest validation loss.
+        """Run a search with Vertex AI's tuner and evaluate the trial with the lowest validation loss.
 
         Args:
-            experiment: Words that all trials share, as in an experiment's file; what is left out has its default.
-            grid: Values by word, such as {"model": ["hybrid", "deep"]}.
-            ranges: Numbers by word, as [low, high] or [low, high, "log"].
-            random: Trials that the tuner may choose.
-            data_sha256: SHA-256 of the file that trials read, as sha256sum prints it, by the file's address.
+            experiment: Fields that all trials share, as in an experiment file. Missing fields have their defaults.
+            grid: Values by field, such as {"model": ["hybrid", "deep"]}.
+            ranges: Numeric ranges by field, as [low, high] or [low, high, "log"].
+            random: Number of trials.
+            data_sha256: SHA-256 of the data file of the trials, as printed by sha256sum, by URI.
         """
         search = {"experiment": experiment, "grid": grid, "ranges": ranges, "random": random}
         planned = plan_tuning(**search, data_sha256=data_sha256).set_display_name("Plan study")
@@ -133,39 +138,39 @@ def tuned_study(pod: PodSettings, parallelism: int, stopping: str) -> BaseCompon
 
 
 _GIGABYTE = 1e9
-# How Kubeflow's compiler (2.13, component_factory.py) has a shell start a step.
+# The command with which the KFP compiler (2.13, component_factory.py) starts a step from a shell.
 _STARTED_BY_SHELL = "_KFP_RUNTIME=true python3 "
 _IN_PLACE_OF_SHELL = "_KFP_RUNTIME=true exec python3 "
 
 
-def _machine(given: StepResources) -> dict[str, Any]:
-    """Return what a step is given in the words of a compiled pipeline (ResourceSpec).
+def _limits(resources: StepResources) -> dict[str, Any]:
+    """Return the resources of a step as a ResourceSpec of a compiled pipeline.
 
-    Vertex AI chooses a machine by limits alone, of CPU too (cloud.google.com/vertex-ai/docs/pipelines/machine-types).
-    Numbers stand beside the texts as Kubeflow's compiler writes them (pipeline_spec_builder.py), for readers of either.
+    Vertex AI selects a machine by limits only, including CPU (cloud.google.com/vertex-ai/docs/pipelines/machine-types).
+    As with the KFP compiler (pipeline_spec_builder.py), each limit is given as a string and as a number.
     """
     return {
-        "resourceCpuLimit": given.cpu,
-        "cpuLimit": amount(given.cpu),
-        "resourceMemoryLimit": given.memory_limit,
-        "memoryLimit": amount(given.memory_limit) / _GIGABYTE,
+        "resourceCpuLimit": resources.cpu,
+        "cpuLimit": amount(resources.cpu),
+        "resourceMemoryLimit": resources.memory_limit,
+        "memoryLimit": amount(resources.memory_limit) / _GIGABYTE,
     }
 
 
-def _told_to_end(command: Sequence[str]) -> list[str]:
-    """Return the command of a step whose process takes the place of the shell that starts it.
+def _replace_shell(command: Sequence[str]) -> list[str]:
+    """Return the command of a step with `exec`, so that the step's process receives SIGTERM.
 
-    When a run is cancelled, SIGTERM goes to the first process of a container alone, and a shell does not pass it on:
-    training would go on.
+    When a run is cancelled, only the first process of a container receives SIGTERM. A shell does not forward it, so
+    training would continue.
     """
-    return [word.replace(_STARTED_BY_SHELL, _IN_PLACE_OF_SHELL) for word in command]
+    return [argument.replace(_STARTED_BY_SHELL, _IN_PLACE_OF_SHELL) for argument in command]
 
 
 VERTEX = PipelineTarget(
     train=train_as_custom_job,
-    # The name that a local build gives an image is that of no registry.
+    # The tag of a local build is not in a registry.
     image="",
-    resources=_machine,
-    command=_told_to_end,
+    resources=_limits,
+    command=_replace_shell,
     tuner=tuned_study,
 )

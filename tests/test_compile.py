@@ -324,7 +324,7 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
         ("memory: much", "pod.memory: must be a quantity such as 2Gi. Given: 'much'"),
         ("tolerations: [{name: spot}]", "pod.tolerations: must be as in a pod's spec"),
         ("color: red", "pod.color: unknown key; the keys are "),
-        ("steps: {evaluat: {cpu: 1}}", "pod.steps.evaluat: unknown step; the steps are generate-data, "),
+        ("steps: {evaluat: {cpu: 1}}", "pod.steps.evaluat: unknown step; valid steps: generate-data, "),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, content: str, said: str) -> None:

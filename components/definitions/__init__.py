@@ -1,1 +1,1 @@
-"""The components: a typed signature each, whose body calls its step."""
+"""KFP component definitions: typed signatures whose bodies call the step implementations."""

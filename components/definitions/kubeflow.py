@@ -1,4 +1,4 @@
-"""The steps of Kubeflow alone: training as a TFJob, and a TensorBoard that its interface starts."""
+"""KFP components for Kubeflow only: training as a TFJob, and a TensorBoard that the KFP UI starts."""
 
 from kfp import dsl
 
@@ -14,13 +14,21 @@ def train(
     logs: dsl.Output[dsl.Artifact],
     trial: bool = False,
 ) -> None:
-    """Train the network on the `workers` pods of a TFJob; they keep checkpoints, losses and TensorBoard logs.
+    """Train the network as a TFJob.
 
-    Where a trial's training fails, `training` holds the reason, and the step ends well.
+    The TFJob has one pod per process. The pods write checkpoints, the losses of every epoch and TensorBoard logs.
+
+    Args:
+        experiment: Experiment as JSON.
+        pod: Settings of the TFJob's pods as JSON.
+        dataset: Training, validation and test data.
+        training: Checkpoints and history, or the reason of the failure of a trial.
+        logs: TensorBoard logs.
+        trial: Whether the step is a trial of a study, which succeeds even if training fails.
     """
     from qcnn.components.steps.train_tfjob import train as launch
 
-    # Nothing is copied: the artifacts are where the pods have written them.
+    # The artifacts are the folders of the pods' outputs, so nothing is copied.
     failure = training.path if trial else None
     training.uri, logs.uri, training.metadata = launch(experiment, pod, dataset.uri, training.uri, failure)
     logs.metadata = training.metadata
@@ -33,7 +41,14 @@ def tensorboard(
     link: dsl.Output[dsl.Markdown],
     mlpipeline_ui_metadata: dsl.Output[dsl.Artifact],
 ) -> None:
-    """Write how to look at the logs as Markdown, and what gives the interface its button."""
+    """Link the TensorBoard logs and add the button to the KFP UI that starts a TensorBoard.
+
+    Args:
+        logs: TensorBoard logs.
+        address: URL of a TensorBoard that serves the logs, or an empty string.
+        link: Markdown page with links, the command that opens TensorBoard, and the URI of the logs.
+        mlpipeline_ui_metadata: Settings of the button.
+    """
     import os
 
     from qcnn.components.steps.tensorboard import button

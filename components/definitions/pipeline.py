@@ -1,4 +1,4 @@
-"""The steps of the main pipeline, as Kubeflow sees them."""
+"""KFP components of the main pipeline."""
 
 from typing import NamedTuple
 
@@ -29,10 +29,15 @@ def generate_data(
     dataset: dsl.Output[dsl.Dataset],
     run: str = "",
 ) -> NamedTuple("Outputs", [("experiment", str)]):  # type: ignore[valid-type]
-    """Refuse an experiment that cannot run; pass the checked one on, with its training, validation and test data."""
-    from qcnn.components.steps.dataset import generate_data as make
+    """Validate the experiment and generate its training, validation and test data.
 
-    words = {
+    The parameters up to `options` are fields of the experiment. `data_sha256` is the SHA-256 of the data file, or an
+    empty string. `run` is the ID of a run of a schedule, which replaces the seed by one for this run; empty keeps the
+    seed. The output `experiment` is the validated experiment as JSON.
+    """
+    from qcnn.components.steps.dataset import generate_data as generate
+
+    fields = {
         "qubits": qubits,
         "rounds": rounds,
         "data": data,
@@ -50,13 +55,19 @@ def generate_data(
         "learning_rate": learning_rate,
         "options": options,
     }
-    experiment, dataset.metadata = make(words, dataset.path, run, data_sha256)
+    experiment, dataset.metadata = generate(fields, dataset.path, run, data_sha256)
     return (experiment,)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def trial_data(experiment: str, data_sha256: dict, dataset: dsl.Output[dsl.Dataset]) -> None:
-    """Make the training, validation and test data of one trial."""
+    """Generate the training, validation and test data of a trial.
+
+    Args:
+        experiment: Experiment of the trial as JSON.
+        data_sha256: SHA-256 of each data file of the study, by URI.
+        dataset: Training, validation and test data.
+    """
     from qcnn.components.steps.dataset import trial_data as run
 
     dataset.metadata = run(experiment, data_sha256, dataset.path)
@@ -70,9 +81,16 @@ def train(
     logs: dsl.Output[dsl.Artifact],
     trial: bool = False,
 ) -> None:
-    """Train the network on `workers` processes; keep checkpoints, the losses of every epoch and TensorBoard logs.
+    """Train the network in local processes.
 
-    Where a trial's training fails, `training` holds the reason, and the step ends well.
+    The processes write checkpoints, the losses of every epoch and TensorBoard logs.
+
+    Args:
+        experiment: Experiment as JSON.
+        dataset: Training, validation and test data.
+        training: Checkpoints and history, or the reason of the failure of a trial.
+        logs: TensorBoard logs.
+        trial: Whether the step is a trial of a study, which succeeds even if training fails.
     """
     from qcnn.components.steps.train_local import train as run
 
@@ -81,7 +99,10 @@ def train(
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def export_weights(training: dsl.Input[dsl.Artifact], model: dsl.Output[dsl.Model]) -> None:
-    """Export the last checkpoint: weights, description, and a SavedModel that any TensorFlow Serving loads."""
+    """Export weights, description and SavedModel of the trained network.
+
+    The field `export_checkpoint` selects the checkpoint. TensorFlow Serving loads the SavedModel without qcnn.
+    """
     from qcnn.components.steps.evaluate import export_weights as run
 
     model.metadata = run(training.path, model.path)
@@ -98,11 +119,22 @@ def evaluate(
     report: dsl.Output[dsl.HTML],
     summary: dsl.Output[dsl.Markdown],
 ) -> None:
-    """Predict the held-out test split with the exported weights; publish its error and a report of the run."""
+    """Evaluate the exported model on the test split and write a report of the run.
+
+    Args:
+        model: Exported model.
+        dataset: Training, validation and test data.
+        training: Checkpoints and history.
+        metrics: Metrics on the test split.
+        predictions: Predictions for the test split (CSV).
+        confusion: Confusion matrix of the signs, for classification.
+        report: Report of the run.
+        summary: Metrics and artifact URIs.
+    """
     from qcnn.components.steps.evaluate import LABELS, save_confusion, summarize
     from qcnn.components.steps.evaluate import evaluate as run
 
-    # What opens a file looks at its name.
+    # Programs select the viewer by file extension.
     report.path, summary.path = f"{report.path}.html", f"{summary.path}.md"
     folders = (model.path, dataset.path, training.path, predictions.path)
     measured, matrix, predictions.metadata = run(*folders, metrics.path, report.path)
@@ -119,7 +151,13 @@ def evaluate(
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def tensorboard(logs: dsl.Input[dsl.Artifact], address: str, link: dsl.Output[dsl.Markdown]) -> None:
-    """Write the address of the logs, of a TensorBoard that shows them, and the exact command as Markdown."""
+    """Link the TensorBoard logs.
+
+    Args:
+        logs: TensorBoard logs.
+        address: URL of a TensorBoard that serves the logs, or an empty string.
+        link: Markdown page with links, the command that opens TensorBoard, and the URI of the logs.
+    """
     from qcnn.components.steps.tensorboard import tensorboard as run
 
     link.metadata = run(logs.uri, logs.metadata, address, link.path)

@@ -1,6 +1,6 @@
-"""The steps of a study, as Kubeflow sees them."""
+"""KFP components of a study."""
 
-from typing import List  # noqa: UP035 - Kubeflow reads this one
+from typing import List  # noqa: UP035 - KFP supports typing.List only
 
 from kfp import dsl
 
@@ -9,7 +9,15 @@ from qcnn.components.resources import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, data_sha256: dict) -> List[str]:  # noqa: UP006
-    """Refuse a study with a trial that cannot run; pass on the experiment of each trial."""
+    """Validate a study and output the experiment of each trial.
+
+    Args:
+        experiment: Fields that all trials share.
+        grid: Values by field.
+        ranges: Numeric ranges by field.
+        random: Number of random trials. 0: all combinations of the grid.
+        data_sha256: SHA-256 of each data file of the study, by URI.
+    """
     from qcnn.components.steps.study import plan_study as run
 
     return run(experiment, grid, ranges, random, data_sha256)
@@ -17,7 +25,15 @@ def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, data_sha
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def plan_tuning(experiment: dict, grid: dict, ranges: dict, random: int, data_sha256: dict) -> str:
-    """Refuse a search with a trial that cannot run, or with trials of other data; pass on the experiment of one."""
+    """Validate a search whose trials share their data, and output the experiment of one trial.
+
+    Args:
+        experiment: Fields that all trials share.
+        grid: Values by field.
+        ranges: Numeric ranges by field.
+        random: Number of trials.
+        data_sha256: SHA-256 of the data file, by URI.
+    """
     from qcnn.components.steps.study import plan_tuning as run
 
     return run(experiment, grid, ranges, random, data_sha256)
@@ -34,11 +50,22 @@ def select_best(
     predictions: dsl.Output[dsl.Artifact],
     report: dsl.Output[dsl.HTML],
 ) -> None:
-    """Tabulate all trials; export the one with the lowest validation loss and evaluate it on its test split."""
+    """Tabulate all trials, then export and evaluate the one with the lowest validation loss.
+
+    Args:
+        datasets: Training, validation and test data of each trial.
+        trainings: Checkpoints and history of each trial.
+        results: Table of all trials (CSV).
+        table: Table of all trials (HTML).
+        model: Exported model of the best trial.
+        metrics: Metrics of the best trial on its test split.
+        predictions: Predictions for the test split (CSV).
+        report: Report of the best trial.
+    """
     from qcnn.components.steps.evaluate import evaluate, export_weights
     from qcnn.components.steps.study import select_best as run
 
-    # What opens a file looks at its name.
+    # Programs select the viewer by file extension.
     results.path, table.path, report.path = f"{results.path}.csv", f"{table.path}.html", f"{report.path}.html"
     best = run([training.path for training in trainings], results.path, table.path)
     training, dataset = trainings[best].path, datasets[best].path
@@ -68,16 +95,33 @@ def tune(
     results: dsl.Output[dsl.Artifact],
     table: dsl.Output[dsl.HTML],
 ) -> None:
-    """Train so many trials as processes of a tuning job; tabulate them, and pass on the best one's training."""
+    """Run a search as a Vertex AI hyperparameter tuning job and tabulate its trials.
+
+    Args:
+        experiment: Fields that all trials share.
+        grid: Values by field.
+        ranges: Numeric ranges by field.
+        random: Number of trials.
+        parallelism: Maximum number of parallel trials.
+        stopping: Early-stopping rule of the tuner.
+        pod: Settings of the job's processes as JSON.
+        project: Google Cloud project of the run.
+        location: Vertex AI location of the run.
+        dataset: Training, validation and test data.
+        training: Checkpoints and history of the best trial.
+        logs: TensorBoard logs of the best trial.
+        results: Table of all trials (CSV).
+        table: Table of all trials (HTML).
+    """
     from qcnn.components.steps.tune import tune as run
 
-    # What opens a file looks at its name.
+    # Programs select the viewer by file extension.
     results.path, table.path = f"{results.path}.csv", f"{table.path}.html"
     search = {"grid": grid, "range": ranges, "random": random}
     place = (project, location)
-    found = run(
+    outputs = run(
         experiment, search, (parallelism, stopping), pod, place, dataset.uri, training.uri, (results.path, table.path)
     )
-    # Nothing is copied: the artifacts are where the trial has written them.
-    training.uri, logs.uri, training.metadata, results.metadata = found
+    # The artifacts are the folders of the trial's outputs, so nothing is copied.
+    training.uri, logs.uri, training.metadata, results.metadata = outputs
     logs.metadata, table.metadata = training.metadata, results.metadata

@@ -1,4 +1,4 @@
-"""The step of Vertex AI alone: training as a custom job."""
+"""KFP component for Vertex AI only: training as a custom job."""
 
 from kfp import dsl
 
@@ -16,13 +16,23 @@ def train(
     logs: dsl.Output[dsl.Artifact],
     trial: bool = False,
 ) -> None:
-    """Train the network on the `workers` processes of a custom job; they keep checkpoints, losses and TensorBoard logs.
+    """Train the network as a Vertex AI custom job.
 
-    Where a trial's training fails, `training` holds the reason, and the step ends well.
+    The job's processes write checkpoints, the losses of every epoch and TensorBoard logs.
+
+    Args:
+        experiment: Experiment as JSON.
+        pod: Settings of the job's processes as JSON.
+        project: Google Cloud project of the run.
+        location: Vertex AI location of the run.
+        dataset: Training, validation and test data.
+        training: Checkpoints and history, or the reason of the failure of a trial.
+        logs: TensorBoard logs.
+        trial: Whether the step is a trial of a study, which succeeds even if training fails.
     """
     from qcnn.components.steps.train_vertex import train as launch
 
-    # Nothing is copied: the artifacts are where the workers have written them.
+    # The artifacts are the folders of the job's outputs, so nothing is copied.
     failure = training.path if trial else None
     place = (project, location)
     training.uri, logs.uri, training.metadata = launch(experiment, pod, place, dataset.uri, training.uri, failure)

@@ -1,1 +1,1 @@
-"""What each step does."""
+"""Implementations of the pipeline steps."""

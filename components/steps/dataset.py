@@ -1,4 +1,4 @@
-"""What the steps do that check an experiment and make its dataset."""
+"""Steps that validate an experiment and generate its dataset."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,10 +18,16 @@ from qcnn.startup import one_line_errors
 def generate_data(
     words: Mapping[str, Any], folder: str, run: str = "", data_sha256: str | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """Write the dataset; return the checked experiment as JSON and the dataset's metadata.
+    """Validate an experiment and write its dataset.
 
-    With the id of a run of a schedule, the experiment gets a seed of its own. `data_sha256` is what a pipeline was told
-    of the file that the data are read from; None outside of one, where no cache looks at it.
+    Args:
+        words: Fields of the experiment.
+        folder: Folder to write the dataset to.
+        run: ID of a run of a schedule, which replaces the seed by one for this run. Empty: keep the seed.
+        data_sha256: SHA-256 of the data file from the pipeline parameters. None outside of a pipeline.
+
+    Returns:
+        The validated experiment as JSON, and the metadata of the dataset.
     """
     with one_line_errors():
         config = from_mapping(with_circuit(words))
@@ -32,7 +38,7 @@ def generate_data(
         if config.model not in MODELS:
             from qcnn.simulators.structure.gates import read_model
 
-            # A circuit of the user's own must fail here, in seconds, and not on every worker.
+            # A custom circuit that is not valid fails here, within seconds, and not on every worker.
             read_model(config.model, config.qubits)
         dataset = data.generate(config)
         if data_sha256 and dataset.source and dataset.source.sha256 != data_sha256:
@@ -46,12 +52,18 @@ def generate_data(
 
 
 def check_sha256(config: ExperimentConfig, data_sha256: str, run: str) -> None:
-    """Refuse a file without its SHA-256, by which alone a cache tells its contents apart, and a SHA-256 of no file.
+    """Raise ConfigError if a data file has no SHA-256, or if there is a SHA-256 but no file.
 
-    The id of a run is in the place of it: no other run has what was cached for that.
+    The KFP cache detects changes of the file by its SHA-256 only. A run ID replaces it, because no other run has the
+    same cache key.
+
+    Args:
+        config: Experiment to check.
+        data_sha256: SHA-256 of the data file, or an empty string.
+        run: ID of a run of a schedule, or an empty string.
 
     Raises:
-        ConfigError: it is missing, or of no use.
+        ConfigError: If the SHA-256 is missing or superfluous.
     """
     if data_sha256 and not config.is_file:
         raise ConfigError(
@@ -59,25 +71,31 @@ def check_sha256(config: ExperimentConfig, data_sha256: str, run: str) -> None:
         )
     if config.is_file and not (data_sha256 or run):
         raise ConfigError(
-            "data_sha256: must be the file's SHA-256, as sha256sum prints it, so that the cache knows what is in the "
-            f"file. Given: none with data {config.data}"
+            "data_sha256: must be the file's SHA-256 as printed by sha256sum, because the cache detects changes of the "
+            f"file by it. Given: none with data {config.data}"
         )
 
 
 def metadata_of(config: ExperimentConfig, dataset: data.Dataset) -> dict[str, Any]:
-    """Return the metadata of the dataset of an experiment."""
+    """Return the metadata of an experiment's dataset."""
     sizes = {name: len(samples) for name, samples in dataset.splits()}
     source = {"data_sha256": dataset.source.sha256} if dataset.source else {}
     return {"digest": dataset.digest, **source, **sizes, **provenance(config)}
 
 
 def seed_of_run(seed: int, run: str) -> int:
-    """Return a seed in 0..2^32-1 that follows from an experiment's seed and the id of a run."""
+    """Derive a seed in 0..2^32-1 from an experiment's seed and a run ID."""
     return int.from_bytes(hashlib.sha256(f"{seed} {run}".encode()).digest()[:4], "big")
 
 
 def trial_data(experiment: str, data_sha256: Mapping[str, str], folder: str) -> dict[str, Any]:
-    """Write the dataset; return its metadata. Each file of the study has its SHA-256 by its address."""
+    """Write the dataset of a trial and return its metadata.
+
+    Args:
+        experiment: Experiment of the trial as JSON.
+        data_sha256: SHA-256 of each data file of the study, by URI.
+        folder: Folder to write the dataset to.
+    """
     with one_line_errors():
         config = from_json(experiment)
     return generate_data(config.model_dump(), folder, data_sha256=data_sha256.get(config.data, ""))[1]

@@ -1,4 +1,4 @@
-"""What the steps do that export a model and measure its error."""
+"""Steps that export a model and measure its error."""
 
 import itertools
 import json
@@ -15,28 +15,36 @@ from qcnn.startup import load_tensorflow, one_line_errors
 
 
 def export_weights(training: str, model: str) -> dict[str, Any]:
-    """Write the model folder; return its metadata."""
+    """Write the model folder and return its metadata."""
     with one_line_errors():
         load_tensorflow()
         from qcnn.results.export import export
 
         description = export(Path(training), Path(model))
-    words = {name: description[name] for name in ("dataset_digest", "weights")}
-    measured = {"framework": "tensorflow", **words, **description["training"]}
-    return {**measured, **description["provenance"]}
+    identity = {name: description[name] for name in ("dataset_digest", "weights")}
+    return {"framework": "tensorflow", **identity, **description["training"], **description["provenance"]}
 
 
-# The labels of the rows and columns of a confusion matrix.
+# Labels of the rows and columns of a confusion matrix.
 LABELS = ("-1", "+1")
 
 
 def evaluate(
     model: str, dataset: str, training: str, predictions: str, metrics: str, report: str
 ) -> tuple[dict[str, float], list[list[int]], dict[str, Any]]:
-    """Write predictions.csv into the folder `predictions`, the metrics as JSON and the report as HTML.
+    """Evaluate a model on the test split and write predictions, metrics and report.
 
-    Returns the metrics, the confusion matrix of the signs (labels in rows), empty of a regression, and the metadata of
-    predictions and report.
+    Args:
+        model: Folder of the exported model.
+        dataset: Folder of the dataset.
+        training: Training folder with the history.
+        predictions: Folder for predictions.csv.
+        metrics: Path of the metrics (JSON).
+        report: Path of the report (HTML).
+
+    Returns:
+        The metrics, the confusion matrix of the signs (true labels in rows; empty for regression), and the metadata of
+        predictions and report.
     """
     with one_line_errors():
         held_out = data.load(Path(dataset))
@@ -59,20 +67,26 @@ def evaluate(
 
 
 def save_confusion(matrix: Sequence[Sequence[int]], path: str) -> None:
-    """Write a confusion matrix and what its rows and columns stand for as JSON; of a regression there is neither."""
+    """Write a confusion matrix and its labels as JSON, both empty for regression."""
     content = {"labels": LABELS if matrix else (), "matrix": matrix}
     with one_line_errors(), new_file(Path(path)) as unfinished:
         unfinished.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
-def summarize(metrics: Mapping[str, float], places: Mapping[str, str], summary: str) -> None:
-    """Write metrics and addresses of the artifacts as Markdown; the common beginning of the addresses comes once."""
-    measured = tabulate(metrics.items(), ("metric", "value"), "github", floatfmt=".6g")
-    folders = zip(*(place.split("/")[:-1] for place in places.values()), strict=False)
-    folder = "".join(f"{names[0]}/" for names in itertools.takewhile(lambda names: len(set(names)) == 1, folders))
-    rows = [(name, f"`{place.removeprefix(folder)}`") for name, place in places.items()]
-    found = tabulate(rows, ("artifact", "address"), "github")
-    where = f"In `{folder}`:\n\n" if folder else ""
-    page = f"# Summary\n\n## Metrics\n\n{measured}\n\n## Artifacts\n\n{where}{found}\n"
+def summarize(metrics: Mapping[str, float], uris: Mapping[str, str], summary: str) -> None:
+    """Write metrics and artifact URIs as Markdown, with the common folder of the URIs as a heading.
+
+    Args:
+        metrics: Metrics by name.
+        uris: URIs or paths of the artifacts by name.
+        summary: Path of the Markdown file.
+    """
+    metrics_table = tabulate(metrics.items(), ("metric", "value"), "github", floatfmt=".6g")
+    parents = zip(*(uri.split("/")[:-1] for uri in uris.values()), strict=False)
+    folder = "".join(f"{names[0]}/" for names in itertools.takewhile(lambda names: len(set(names)) == 1, parents))
+    rows = [(name, f"`{uri.removeprefix(folder)}`") for name, uri in uris.items()]
+    artifacts_table = tabulate(rows, ("artifact", "URI"), "github")
+    heading = f"In `{folder}`:\n\n" if folder else ""
+    page = f"# Summary\n\n## Metrics\n\n{metrics_table}\n\n## Artifacts\n\n{heading}{artifacts_table}\n"
     with one_line_errors(), new_file(Path(summary)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")

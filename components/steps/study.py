@@ -1,4 +1,4 @@
-"""What the steps of a study do: plan its trials, and pick the best."""
+"""Steps of a study: plan the trials and select the best one."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -25,22 +25,30 @@ def plan_study(
     random: int,
     data_sha256: Mapping[str, str],
 ) -> list[str]:
-    """Return the experiment of each trial, checked, as JSON. Each file of the study has its SHA-256 by its address."""
+    """Validate a study and return the experiment of each trial as JSON.
+
+    Args:
+        experiment: Fields that all trials share.
+        grid: Values by field.
+        ranges: Numeric ranges by field.
+        random: Number of random trials. 0: all combinations of the grid.
+        data_sha256: SHA-256 of each data file of the study, by URI.
+    """
     with one_line_errors():
         search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
         trials = plan(with_circuit(experiment), search)
         files = sorted({trial.data for trial in trials if trial.is_file})
         if files != sorted(data_sha256):
             raise ConfigError(
-                "data_sha256: must have the SHA-256, as sha256sum prints it, of each file that trials read, "
-                f"{', '.join(files) or 'which are none'}. Given: {', '.join(sorted(data_sha256)) or 'none'}"
+                "data_sha256: must hold the SHA-256, as printed by sha256sum, of these data files: "
+                f"{', '.join(files) or 'none'}. Given: {', '.join(sorted(data_sha256)) or 'none'}"
             )
         for model, qubits in dict.fromkeys(
             (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
         ):
             from qcnn.simulators.structure.gates import read_model
 
-            # Circuits of the user's own must fail here, and not after some of the trials.
+            # A custom circuit that is not valid fails here, and not after some of the trials.
             read_model(model, qubits)
         return [trial.to_json() for trial in trials]
 
@@ -52,7 +60,15 @@ def plan_tuning(
     random: int,
     data_sha256: Mapping[str, str],
 ) -> str:
-    """Return the experiment of one trial, whose data are those of all, as JSON; all else as `plan_study`."""
+    """Validate a search whose trials share their data, and return the experiment of one trial as JSON.
+
+    Args:
+        experiment: Fields that all trials share.
+        grid: Values by field.
+        ranges: Numeric ranges by field.
+        random: Number of trials.
+        data_sha256: SHA-256 of the data file, by URI.
+    """
     plan_study(experiment, grid, ranges, random, data_sha256)
     with one_line_errors():
         search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
@@ -63,9 +79,14 @@ logger = logging.getLogger("qcnn")
 
 
 def select_best(trainings: Sequence[str], results: str, page: str) -> int:
-    """Write the table of all trials, as CSV and as HTML; return the number of the best.
+    """Write the table of all trials and return the index of the best trial.
 
-    A trial that failed is a row of it; if all trials failed, the study fails.
+    A failed trial is a row of the table. If all trials failed, the study fails.
+
+    Args:
+        trainings: Training folder of each trial.
+        results: Path of the table as CSV.
+        page: Path of the table as HTML.
     """
     with one_line_errors():
         trials = [read_trial(Path(training)) for training in trainings]
@@ -79,10 +100,10 @@ def select_best(trainings: Sequence[str], results: str, page: str) -> int:
 
 
 def read_trial(training: Path) -> Trial | FailedTrial:
-    """Return what a trial's training has left.
+    """Read the result of a trial from its training folder.
 
     Raises:
-        ArtifactError: it has left nothing.
+        ArtifactError: If the folder has no checkpoint.
     """
     if failed := load_failure(training):
         return failed

@@ -1,4 +1,4 @@
-"""What the tensorboard step does."""
+"""The TensorBoard step, which links the logs of a run."""
 
 import json
 import shlex
@@ -10,34 +10,43 @@ from qcnn.atomic_files import new_file
 from qcnn.components.training_job import run_id
 from qcnn.startup import one_line_errors
 
-# Keys that a backend adds to the metadata of each artifact, about that artifact alone.
+# Metadata keys that KFP adds to each artifact and that are not copied to another one.
 BACKENDS_OWN = ("display_name", "store_session_info")
-# The key, in the metadata of logs, of the page on which the platform itself shows them.
+# Metadata key of the logs with the URL of the platform's own TensorBoard page.
 PAGE = "tensorboard_page"
 
 
 def command(*arguments: str, program: str = "qcnn") -> str:
-    """Return the command that opens TensorBoard on what the arguments name."""
+    """Return the shell command that opens TensorBoard with these arguments."""
     return shlex.join([program, "tensorboard", *arguments])
 
 
 def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str) -> dict[str, Any]:
-    """Write the Markdown page that links the logs; return its metadata, which are those of the logs.
+    """Write the Markdown page that links the logs and return its metadata, which are those of the logs.
 
-    `address` is that of a TensorBoard that shows them, empty where there is none. So is the PAGE of the metadata.
+    Args:
+        logs: URI or path of the logs.
+        metadata: Metadata of the logs. Its `PAGE`, if present, is linked too.
+        address: URL of a TensorBoard that serves the logs, or an empty string.
+        link: Path of the Markdown file.
     """
     boards = [board for board in (address, metadata.get(PAGE)) if board]
     deployed = "".join(f"[{board}]({board})\n\n" for board in boards)
-    # The interface does not wrap lines of code, and a run's id is shorter than an address.
-    shown = command(run_id() or logs)
-    page = f"# TensorBoard\n\n{deployed}```sh\n{shown}\n```\n\nLogs: `{logs}`\n"
+    # The KFP UI does not wrap lines of code, and a run ID is shorter than a URI.
+    page = f"# TensorBoard\n\n{deployed}```sh\n{command(run_id() or logs)}\n```\n\nLogs: `{logs}`\n"
     with one_line_errors(), new_file(Path(link)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return {name: value for name, value in metadata.items() if name not in BACKENDS_OWN}
 
 
 def button(logs: str, image: str, path: str) -> None:
-    """Write the file by which Kubeflow's interface starts a TensorBoard (frontend, OutputArtifactLoader)."""
+    """Write the file from which the KFP UI starts a TensorBoard (frontend, OutputArtifactLoader).
+
+    Args:
+        logs: URI of the logs.
+        image: Container image of the TensorBoard.
+        path: Path of the file (JSON).
+    """
     viewer = {"type": "tensorboard", "source": logs, "image": image, "pod_template_spec": {}}
     with one_line_errors(), new_file(Path(path)) as unfinished:
         unfinished.write_text(json.dumps({"outputs": [viewer]}), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The train step on one machine: one job for one experiment, run as processes."""
+"""The local train step: one job for one experiment, run as local processes."""
 
 import contextlib
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from qcnn.startup import one_line_errors
 from qcnn.storage.copies import local_copy
 from qcnn.studies.trials import failure_kept
 
-# What the processes of a training load first. None of these may start a thread or touch a device: neither outlives a
-# fork.
+# Modules that the fork server imports for training processes. They must not start a thread or open a device, because
+# neither survives a fork.
 LOADED = ("tensorflow", "tf_keras", "qcnn.trainer.loop")
 
 
@@ -31,10 +31,17 @@ def train(
     run: Callable[[Job, EventHandler], None] = run_processes,
     on_event: EventHandler = lambda process, event: None,
 ) -> dict[str, Any]:
-    """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both.
+    """Train locally and return the metadata of training and logs.
 
-    `run` runs the job: by processes of its own, or by those of a crew. `on_event` takes what they tell. Where a `trial`
-    fails, the reason is written into `training`, and nothing is raised.
+    Args:
+        experiment: Experiment as JSON.
+        dataset: Folder of the dataset.
+        training: Folder for checkpoints. Training resumes from its last checkpoint.
+        logs: Folder for TensorBoard events.
+        trial: Whether the job is a trial of a study. If it fails, the reason is written to `training` and nothing is
+            raised.
+        run: Function that runs the job, in new processes or in those of a process pool.
+        on_event: Handler of the events of the processes.
     """
     with one_line_errors():
         config = from_json(experiment)

@@ -1,4 +1,4 @@
-"""Shows a training while it runs: a live table in a terminal, plain lines elsewhere."""
+"""Training progress display: a live table in a terminal, plain lines elsewhere."""
 
 from collections.abc import Mapping
 from typing import Any, TextIO
@@ -12,7 +12,7 @@ _MEASURES = "loss {train_loss:.4f}  val_loss {val_loss:.4f}  {samples_per_second
 
 
 class ProgressTable:
-    """What is known of a training: epoch, losses, samples a second, time left, and what each worker does."""
+    """Table of epoch, losses, samples per second, remaining time and worker states."""
 
     def __init__(self, console: Console) -> None:
         self._states: dict[str, str] = {}
@@ -26,7 +26,7 @@ class ProgressTable:
         self._task = self._bar.add_task("", total=None, visible=False)
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """Take one event."""
+        """Update the table with an event."""
         if event["event"] == "state":
             self._states[event["process"]] = event["state"]
         elif event["event"] == "epoch":
@@ -36,7 +36,7 @@ class ProgressTable:
             )
 
     def forget_states(self) -> None:
-        """Forget what each worker does."""
+        """Clear the worker states."""
         self._states.clear()
 
     def __rich__(self) -> Group:
@@ -45,7 +45,7 @@ class ProgressTable:
 
 
 class TrainingProgress:
-    """Shows the events of a training in a terminal."""
+    """Display of training events in a terminal."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._console = Console(file=terminal, highlight=False)
@@ -54,11 +54,11 @@ class TrainingProgress:
 
     @property
     def is_live(self) -> bool:
-        """Whether there is a terminal that can be redrawn."""
+        """Whether the output is a terminal that can be redrawn."""
         return self._console.is_terminal
 
     def handle(self, event: Mapping[str, Any]) -> None:
-        """Take one event."""
+        """Update the display with an event."""
         if not self.is_live:
             return
         self._table.take(event)
@@ -68,7 +68,7 @@ class TrainingProgress:
         self._live.update(self._table, refresh=True)
 
     def show(self, line: str) -> None:
-        """Print a line, above the live table where there is one."""
+        """Print a line, above the live table if it is displayed."""
         if self._live:
             self._console.print(line, markup=False, soft_wrap=True)
         else:
@@ -76,7 +76,7 @@ class TrainingProgress:
             self._console.file.flush()
 
     def close(self) -> None:
-        """Stop redrawing; the last state stays on the screen."""
+        """Stop redrawing and leave the last state on the screen."""
         if self._live:
             self._live.stop()
             self._live = None

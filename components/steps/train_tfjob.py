@@ -1,4 +1,4 @@
-"""The train step on a cluster: one TFJob for one experiment of one run."""
+"""The train step on Kubernetes: one TFJob for one experiment of a run."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ from qcnn.studies.trials import failure_kept, load_failure
 logger = logging.getLogger("qcnn")
 
 _TASK = "train"
-# Set by Kubeflow to the name of the step's own pod.
+# KFP sets it to the name of the step's pod.
 _POD_VARIABLE = "KFP_POD_NAME"
 _OWNER = ("apiVersion", "kind", "name", "uid")
 
@@ -33,23 +33,30 @@ _OWNER = ("apiVersion", "kind", "name", "uid")
 def train(
     experiment: str, pod: str, dataset: str, training: str, failure: str | None = None
 ) -> tuple[str, str, dict[str, Any]]:
-    """Train as a TFJob; return where training and logs are, and the metadata of both.
+    """Train as a TFJob.
 
-    `pod` holds the settings of the TFJob's pods as JSON. Kubeflow gives each attempt of the step its own address for
-    its output, `training`. The TFJob's outputs must be found by further attempts, so they lie in a folder that is named
-    after the job, beside those of the attempts.
+    KFP assigns each attempt of the step another URI for its output `training`. Later attempts must find the outputs of
+    the TFJob, so these are in a folder that is named after the job, next to those of the attempts.
 
-    Where a folder for a `failure` is given, a training that fails writes the reason into it, and the output stays at
-    the address of this attempt.
+    Args:
+        experiment: Experiment as JSON.
+        pod: Settings of the TFJob's pods as JSON.
+        dataset: URI of the dataset.
+        training: URI of the output that KFP assigned to this attempt.
+        failure: Folder for the reason of a failed training, for a trial of a study. The returned training URI is then
+            that of this attempt. None: raise an error.
+
+    Returns:
+        The URIs of training and logs, and the metadata of both.
     """
     with one_line_errors():
         config = from_json(experiment)
         settings = pod_settings(json.loads(pod))
         if parse_bucket_uri(training) is None:
-            raise ConfigError(f"pipeline root: must be in a bucket that the TFJob's pods reach. Given: {training}")
+            raise ConfigError(f"pipeline root: must be in a bucket that the TFJob's pods can access. Given: {training}")
         if not (run := run_id()):
-            raise ConfigError(f"{RUN_VARIABLE}: must hold the id of the run, as compile.py sees to. Given: none")
-        # Task, attempt, artifact (GenerateOutputURI in the backend's driver).
+            raise ConfigError(f"{RUN_VARIABLE}: must be the run ID, which compile.py configures. Given: none")
+        # KFP's driver builds a URI as TASK/ATTEMPT/ARTIFACT (GenerateOutputURI).
         task_folder, _, _ = training.rsplit("/", 2)
         job, namespace = cluster_job(config, task_folder, settings, dataset=dataset), own_namespace()
         own_pod = os.environ.get(_POD_VARIABLE)
@@ -64,7 +71,7 @@ def train(
 
 
 def _owner(namespace: str, own_pod: str) -> dict[str, str] | None:
-    """Return the owner of this step's pod, the run's Workflow, with which the run's TFJobs are to be deleted."""
+    """Return the owner of this step's pod: the run's Workflow, whose deletion must delete the TFJob."""
     with contextlib.closing(NamespaceClient(namespace)) as api:
         found = api.find(PODS, fieldSelector=f"metadata.name={own_pod}")
     owners = (owner for pod in found for owner in pod["metadata"].get("ownerReferences", ()))

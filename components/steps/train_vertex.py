@@ -1,4 +1,4 @@
-"""The train step on Vertex AI: one custom job for one experiment of one run."""
+"""The train step on Vertex AI: one custom job for one experiment of a run."""
 
 import contextlib
 import json
@@ -31,41 +31,52 @@ _SCHEME = "gs"
 def train(
     experiment: str, pod: str, place: tuple[str, str], dataset: str, training: str, failure: str | None = None
 ) -> tuple[str, str, dict[str, Any]]:
-    """Train as a custom job; return where training and logs are, and the metadata of both.
+    """Train as a custom job.
 
-    `pod` holds the settings of the job's processes as JSON, `place` is the run's own project and location. Vertex AI
-    gives each task its own address for its output, `training`. The outputs of the job lie beside those of the tasks, in
-    a folder that is named after what is trained, where every job of this training in this run finds them.
+    Vertex AI assigns each task another URI for its output `training`. The outputs of the job are next to those of the
+    tasks, in a folder that is named after the experiment, so that every job of this training run finds them.
 
-    Where a folder for a `failure` is given, a training that fails writes the reason into it, and the output stays at
-    the address of this task.
+    Args:
+        experiment: Experiment as JSON.
+        pod: Settings of the job's processes as JSON.
+        place: Project and location of the pipeline run.
+        dataset: URI of the dataset.
+        training: URI of the output that Vertex AI assigned to this task.
+        failure: Folder for the reason of a failed training, for a trial of a study. The returned training URI is then
+            that of this task. None: raise an error.
+
+    Returns:
+        The URIs of training and logs, and the metadata of both.
     """
     with one_line_errors():
         config = from_json(experiment)
         settings = pod_settings(json.loads(pod))
         run_folder, run = run_of(training)
-        at = VertexLocation(*place, endpoint_of(os.environ))
+        location = VertexLocation(*place, endpoint_of(os.environ))
         job = vertex_job(config, run_folder, settings, dataset=dataset)
-        made = custom_job(job, JobIdentity(run, _TASK), at)
-        addresses = outputs(job, made)
+        request = custom_job(job, JobIdentity(run, _TASK), location)
+        uris = outputs(job, request)
         metadata = provenance(config)
-        logger.info("the custom job writes to %s", posixpath.dirname(addresses["training"]))
+        logger.info("the custom job writes to %s", posixpath.dirname(uris["training"]))
         with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            trained = launch(made, at, restarts=job.restarts)
-            if board := made.job_spec.tensorboard:
+            trained = launch(request, location, restarts=job.restarts)
+            if board := request.job_spec.tensorboard:
                 metadata[PAGE] = tensorboard_page(board, trained.id)
         failed = load_failure(Path(failure)) if failure else None
-    return training if failed else addresses["training"], addresses["logs"], metadata
+    return training if failed else uris["training"], uris["logs"], metadata
 
 
 def run_of(output: str) -> tuple[str, str]:
-    """Return the folder and the id of the run that an output belongs to.
+    """Return the folder and the ID of the run that an output belongs to.
 
-    Vertex AI makes the address of an output as ROOT/{job_id}/{task_id}/{output_key} (google.cloud.aiplatform_v1,
-    PipelineJob.RuntimeConfig.gcs_output_directory). If the run's id were a parameter, this step would never be cached.
+    Vertex AI builds the URI of an output as ROOT/{job_id}/{task_id}/{output_key} (google.cloud.aiplatform_v1,
+    PipelineJob.RuntimeConfig.gcs_output_directory). A run ID as a parameter would disable the cache of this step.
+
+    Raises:
+        ConfigError: If the output is not in a Cloud Storage bucket.
     """
-    address = parse_bucket_uri(output)
+    uri = parse_bucket_uri(output)
     folder, *parts = output.rsplit("/", 2)
-    if address is None or address.scheme != _SCHEME or len(parts) != 2 or parse_bucket_uri(folder) is None:
+    if uri is None or uri.scheme != _SCHEME or len(parts) != 2 or parse_bucket_uri(folder) is None:
         raise ConfigError(f"pipeline root: must be in a bucket of Cloud Storage, gs://BUCKET/FOLDER. Given: {output}")
     return folder, posixpath.basename(folder)

@@ -1,4 +1,4 @@
-"""What the step does that has Vertex AI's tuner go through a search."""
+"""The tune step, which runs a search with Vertex AI's tuner."""
 
 import contextlib
 import json
@@ -41,9 +41,9 @@ from qcnn.studies.trials import FailedTrial, Search, save_failure, search_from_m
 
 
 def parameters(search: Search) -> list[Candidates | NumericRange]:
-    """Return each word that is searched with what it may be."""
-    listed: list[Candidates | NumericRange] = [Candidates(name, values) for name, values in search.grid.items()]
-    return listed + [
+    """Return the candidates or the range of each searched field."""
+    candidates: list[Candidates | NumericRange] = [Candidates(name, values) for name, values in search.grid.items()]
+    return candidates + [
         NumericRange(
             name,
             *whole_bounds(name, bounds),
@@ -57,7 +57,8 @@ def parameters(search: Search) -> list[Candidates | NumericRange]:
 logger = logging.getLogger("qcnn")
 
 _TASK = "tune"
-# Of a trial's folder below that of its job (google.cloud.aiplatform_v1, CustomJobSpec.base_output_directory).
+# Subfolders of a trial's folder, which is below that of its job (google.cloud.aiplatform_v1,
+# CustomJobSpec.base_output_directory).
 _TRAINING, _LOGS = "checkpoints", "logs"
 
 
@@ -71,20 +72,28 @@ def tune(
     training: str,
     table: tuple[str, str],
 ) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
-    """Have the tuner go through a search; return where the best trial's training and logs are, and two metadata.
+    """Run a search with Vertex AI's tuner and tabulate its trials.
 
-    The first metadata are those of both, the others of the table, which is written to two paths, as CSV and as a page.
-    `how` is how many trials are trained at the same time, and by which rule one is ended early. All else is as the
-    train step has it: `pod` are the settings of processes as JSON, `place` is the run's own project and location,
-    `training` the address that Vertex AI gives this task for its output.
+    Args:
+        experiment: Fields that all trials share.
+        search: Grid, ranges and number of trials.
+        how: Maximum number of parallel trials, and the early-stopping rule.
+        pod: Settings of the job's processes as JSON.
+        place: Project and location of the pipeline run.
+        dataset: URI of the dataset.
+        training: URI of the output that Vertex AI assigned to this task.
+        table: Paths of the table of trials as CSV and as HTML.
+
+    Returns:
+        The URIs of training and logs of the best trial, the metadata of both, and the metadata of the table.
     """
     with one_line_errors():
         searched = search_from_mapping(search)
         shared = shared_experiment(experiment, searched)
         run_folder, run = run_of(training)
-        at = VertexLocation(*place, endpoint_of(os.environ))
+        location = VertexLocation(*place, endpoint_of(os.environ))
         job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset)
-        trial = custom_job(job, JobIdentity(run, _TASK), at)
+        trial = custom_job(job, JobIdentity(run, _TASK), location)
         study = StudySpec(
             parameters(searched),
             METRIC,
@@ -95,8 +104,8 @@ def tune(
         )
         folder = posixpath.dirname(outputs(job, trial)["training"])
         logger.info("the trials write to %s", folder)
-        found = launch(tuning_job(trial, study), at, restarts=job.restarts, news=TrialReporter)
-        trials = _tried(at, found.name)
+        tuned = launch(tuning_job(trial, study), location, restarts=job.restarts, news=TrialReporter)
+        trials = _finished_trials(location, tuned.name)
     text = json.dumps(dict(experiment))
     with contextlib.ExitStack() as stack:
         with one_line_errors():
@@ -105,16 +114,16 @@ def tune(
     chosen = trials[best]
     with one_line_errors():
         metadata = provenance(from_json(text, chosen.words))
-    of_trial = posixpath.join(folder, chosen.id)
-    counted = {"trials": len(trials), "best": best}
-    return posixpath.join(of_trial, _TRAINING), posixpath.join(of_trial, _LOGS), metadata, counted
+    trial_folder = posixpath.join(folder, chosen.id)
+    table_metadata = {"trials": len(trials), "best": best}
+    return posixpath.join(trial_folder, _TRAINING), posixpath.join(trial_folder, _LOGS), metadata, table_metadata
 
 
-def _tried(place: VertexLocation, job: str) -> Sequence[FinishedTrial]:
-    with contextlib.closing(JobClient(place, TUNING)) as api:
+def _finished_trials(location: VertexLocation, job: str) -> Sequence[FinishedTrial]:
+    with contextlib.closing(JobClient(location, TUNING)) as api:
         found = api.get(job)
     if found is None:
-        raise RetryableError(f"tuning job: it was deleted before its trials were read. Given: {job}")
+        raise RetryableError(f"tuning job: was deleted before its trials were read. Given: {job}")
     if trials := tried(found):
         return trials
     raise ArtifactError(f"tuning job: has no trial. Given: {job}")
@@ -122,7 +131,7 @@ def _tried(place: VertexLocation, job: str) -> Sequence[FinishedTrial]:
 
 @contextlib.contextmanager
 def _training(trial: FinishedTrial, folder: str, experiment: str) -> Iterator[Path]:
-    """Yield a local folder with what a trial has left, or with why it has left nothing that can be exported."""
+    """Context manager for a local folder with a trial's training or the reason of its failure."""
     config = from_json(experiment, trial.words)
     with contextlib.ExitStack() as stack:
         failure = trial.failure

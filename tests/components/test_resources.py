@@ -29,7 +29,7 @@ def test_what_is_given_is_laid_over_the_defaults() -> None:
         ({"evaluate": {"gpus": 1}}, "pod.steps.evaluate.gpus: must be a mapping of steps to cpu and memory. Given: 1"),
         ({"evaluate": "2Gi"}, "pod.steps.evaluate: must be a mapping of steps to cpu and memory. Given: '2Gi'"),
         (["evaluate"], "pod.steps: must be a mapping of steps to cpu and memory. Given: ['evaluate']"),
-        ({"evaluat": {}}, f"pod.steps.evaluat: unknown step; the steps are {', '.join(DEFAULTS)}. Given: evaluat"),
+        ({"evaluat": {}}, f"pod.steps.evaluat: unknown step; valid steps: {', '.join(DEFAULTS)}. Given: evaluat"),
     ],
 )
 def test_what_is_wrong_is_one_line(given: Any, said: str) -> None:

@@ -58,7 +58,7 @@ def _gcloud(variables: Mapping[str, str]) -> Gcloud:
 
 
 def _of_gcloud(table: Table) -> list[Argv]:
-    commands = (argv for r in table for argv in (r.describe, *r.create, *r.delete, r.enter) if argv)
+    commands = (argv for r in table for argv in (r.describe, *r.create, *r.delete, r.connect) if argv)
     return [argv for argv in dict.fromkeys(commands) if argv[0] == "gcloud"]
 
 
@@ -209,10 +209,10 @@ def test_what_google_refuses_is_not_absent(google: Google, table: Table) -> None
 @needs_gcloud
 def test_what_google_has_is_present(google: Google, table: Table) -> None:
     """The answers have the fields of Google's own discovery documents, as far as they are looked at."""
-    bound = [word.split("=") for resource in table for word in resource.words if word.startswith("roles/")]
+    bound = [word.split("=") for resource in table for word in resource.expected if word.startswith("roles/")]
     policy = {"bindings": [{"role": role, "members": ["user:somebody@example.com", who]} for role, who in bound]}
     rules = json.loads((ROOT / "infra" / "lifecycle.json").read_text())
-    (services,) = [resource.words for resource in table if resource.name == "apis"]
+    (services,) = [resource.expected for resource in table if resource.name == "apis"]
     answers = {
         ":getIamPolicy": (200, policy),
         "/iam": (200, policy),

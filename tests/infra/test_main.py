@@ -122,7 +122,7 @@ def test_without_a_cloud_all_commands_are_printed(
     code, output, _ = typed("plan", "--offline")
     assert code == 0
     printed = [line for line in output.splitlines() if line.startswith(("gcloud ", "kubectl "))]
-    assert len(printed) == sum(len(resource.create) + bool(resource.enter) for resource in table)
+    assert len(printed) == sum(len(resource.create) + bool(resource.connect) for resource in table)
     # What a shell would act on is quoted.
     assert "'--member=serviceAccount:my-project.svc.id.goog[kubeflow/qcnn-worker]'" in output
 

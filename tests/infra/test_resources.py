@@ -26,13 +26,13 @@ def test_everything_stands_after_what_it_is_inside(table: Table) -> None:
     names = [resource.name for resource in table]
     assert len({*names}) == len(names)
     for number, resource in enumerate(table):
-        assert not resource.inside or resource.inside in names[:number]
+        assert not resource.parent or resource.parent in names[:number]
 
 
 def test_everything_ends_somehow(table: Table) -> None:
     for resource in table:
-        assert resource.delete or resource.inside or resource.kept, resource.name
-        assert resource.words, resource.name
+        assert resource.delete or resource.parent or resource.retained, resource.name
+        assert resource.expected, resource.name
 
 
 def test_kubectl_never_acts_on_another_cluster(table: Table) -> None:
@@ -40,7 +40,7 @@ def test_kubectl_never_acts_on_another_cluster(table: Table) -> None:
     assert {argv[1] for argv in of_kubectl} == {"--context=gke_my-project_us-central1-a_qcnn"}
     for resource in table:
         if resource.describe[0] == "kubectl":
-            assert resource.inside == CLUSTER
+            assert resource.parent == CLUSTER
             # Absent things are then no errors, and so no error is an absent thing.
             assert "--ignore-not-found" in resource.describe
 
@@ -51,7 +51,7 @@ def test_gcloud_never_acts_on_another_project(table: Table) -> None:
 
 
 def test_roles_are_the_least(table: Table, settings: InfraSettings) -> None:
-    bound = {word for resource in table for word in resource.words if word.startswith("roles/")}
+    bound = {word for resource in table for word in resource.expected if word.startswith("roles/")}
     roles = {word.split("=")[0].removeprefix("roles/") for word in bound}
     assert roles == {
         *(
@@ -78,7 +78,7 @@ def test_what_is_looked_for_is_what_the_manifests_make(files: tuple[str, ...], t
     texts = [(ROOT / "deploy" / f"{name}.yaml").read_text() for name in files]
     made = {f"{kind['kind'].lower()}/{kind['metadata']['name']}" for text in texts for kind in yaml.safe_load_all(text)}
     (resource,) = [r for r in table if f"deploy/{files[0]}.yaml" in r.describe]
-    looked_for = {f"{kind.split('.')[0]}/{name}" for kind, name in (word.split("/") for word in resource.words)}
+    looked_for = {f"{kind.split('.')[0]}/{name}" for kind, name in (word.split("/") for word in resource.expected)}
     assert looked_for == made
     for name in files:
         assert f"deploy/{name}.yaml" in resource.create[0]
@@ -128,7 +128,7 @@ def test_every_account_of_the_documents_has_its_right_on_the_bucket(table: Table
 
     # What is made gives each account of the cluster that right, and no other.
     roles = {"reads": "storage.objectViewer", "reads and writes": "storage.objectUser"}
-    words = {word for resource in table for word in resource.words}
+    words = {word for resource in table for word in resource.expected}
     for account, owner in IDENTITIES.items():
         address = email(settings, owned(settings, owner))
         given = {role for role in roles.values() if f"roles/{role}=serviceAccount:{address}" in words}

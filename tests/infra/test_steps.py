@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.commands import Argv, CommandError, CommandResult, InfraResource, Run
-from infra.steps import ResourceState, check_deletable, create_missing, delete, deletion_plan, look_at_all
+from infra.steps import ResourceState, check_deletable, create_missing, delete, deletion_plan, inspect_all
 from qcnn.errors import ConfigError
 from tests.infra.fake_cloud import FakeCloud
 
@@ -36,7 +36,7 @@ def _apply(table: Table, run: Run) -> list[str]:
 
 def _destroy(table: Table, cloud: FakeCloud, run: Run, with_data: bool = False) -> list[str]:
     said: list[str] = []
-    found = list(look_at_all(table, _in(cloud)))
+    found = list(inspect_all(table, _in(cloud)))
     check_deletable(found)
     delete(deletion_plan(found, with_data), run, said.append)
     return said
@@ -47,7 +47,7 @@ def _no_sleep(_: float) -> None:
 
 
 def _states(table: Table, cloud: FakeCloud) -> dict[str, ResourceState]:
-    return {found.resource.name: found.state for found in look_at_all(table, _in(cloud))}
+    return {found.resource.name: found.state for found in inspect_all(table, _in(cloud))}
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_of_an_empty_project_nothing_is_asked_that_no_service_could_answer(table
         asked.append(argv)
         return _in(cloud)(argv)
 
-    states = {found.resource.name: found.state for found in look_at_all(table, run)}
+    states = {found.resource.name: found.state for found in inspect_all(table, run)}
     assert [argv[1] for argv in asked] == ["projects", "services"]
     assert states.pop("project") is ResourceState.PRESENT
     assert states.pop("apis") is ResourceState.ABSENT
@@ -184,7 +184,7 @@ def test_what_google_is_changing_is_left_alone(status: str, table: Table, made: 
         create_missing(table, run, lambda _: None, pauses.append)
     assert sum(pauses) == pytest.approx(1790)
     with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
-        check_deletable(list(look_at_all(table, run)))
+        check_deletable(list(inspect_all(table, run)))
 
 
 @pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
@@ -209,7 +209,7 @@ def test_a_cluster_that_google_gave_up_can_only_be_deleted(table: Table, made: F
     run = _with_status(made, "ERROR")
     with pytest.raises(CommandError, match=r"^cluster: .*destroy, then apply again"):
         create_missing(table, run, lambda _: None, _no_sleep)
-    found = list(look_at_all(table, run))
+    found = list(inspect_all(table, run))
     check_deletable(found)
     names = [resource.name for resource in deletion_plan(found, with_data=False)]
     assert "cluster" in names
@@ -258,7 +258,7 @@ def test_what_was_destroyed_is_made_again(table: Table, made: FakeCloud) -> None
 
 def test_destroying_that_was_stopped_after_any_command_goes_on(table: Table, made: FakeCloud) -> None:
     whole = copy.deepcopy(made.state)
-    for last in _deleting(deletion_plan(list(look_at_all(table, _in(made))), with_data=True)):
+    for last in _deleting(deletion_plan(list(inspect_all(table, _in(made))), with_data=True)):
         made.state = copy.deepcopy(whole)
         with pytest.raises(KeyboardInterrupt):
             _destroy(table, made, _in(made, last.__eq__), with_data=True)
@@ -278,13 +278,13 @@ def test_of_a_cluster_that_is_gone_nothing_is_asked(table: Table, made: FakeClou
         assert argv[0] != "kubectl"
         return _in(made)(argv)
 
-    found = list(look_at_all(table, run))
-    assert {each.state for each in found if each.resource.inside == "cluster"} == {ResourceState.ABSENT}
+    found = list(inspect_all(table, run))
+    assert {each.state for each in found if each.resource.parent == "cluster"} == {ResourceState.ABSENT}
     delete(deletion_plan(found, with_data=False), run, lambda _: None)
 
 
 def test_what_is_gone_by_the_time_it_is_deleted_is_passed_over(table: Table, made: FakeCloud) -> None:
-    found = list(look_at_all(table, _in(made)))
+    found = list(inspect_all(table, _in(made)))
     del made.things["qcnn"]
     made.state["members"] = [each for each in made.state["members"] if each[0] != "qcnn"]
     delete(deletion_plan(found, with_data=False), _in(made), lambda _: None)

@@ -44,19 +44,19 @@ _FILES = ["gs://bucket/a.csv", "gs://bucket/b.csv"]
 @pytest.mark.parametrize(
     ("data", "given", "line"),
     [
-        (_FILES[:1], [], "of each file that trials read, gs://bucket/a.csv. Given: none"),
+        (_FILES[:1], [], "gs://bucket/a.csv. Given: none"),
         (
             _FILES,
             _FILES[:1],
-            "of each file that trials read, gs://bucket/a.csv, gs://bucket/b.csv. Given: gs://bucket/a",
+            "gs://bucket/a.csv, gs://bucket/b.csv. Given: gs://bucket/a",
         ),
-        (["excitations"], _FILES[:1], "of each file that trials read, which are none. Given: gs://bucket/a.csv"),
+        (["excitations"], _FILES[:1], "none. Given: gs://bucket/a.csv"),
     ],
 )
 def test_a_study_is_refused_before_its_trials_begin_where_a_file_is_without_its_contents(
     capfd: pytest.CaptureFixture[str], data: list[str], given: list[str], line: str
 ) -> None:
-    said = "error: data_sha256: must have the SHA-256, as sha256sum prints it, "
+    said = "error: data_sha256: must hold the SHA-256, as printed by sha256sum, of these data files: "
     with pytest.raises(SystemExit):
         plan_study({}, {"data": data}, {}, 0, dict.fromkeys(given, 64 * "0"))
     assert refused_line(capfd).startswith(said + line)

@@ -71,22 +71,26 @@ def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: ApiServer, t
 
 
 @pytest.mark.parametrize(
-    ("training", "run", "said"),
+    ("training", "run", "message"),
     [
-        ("/local/training", "run-1", "error: pipeline root: must be in a bucket that the TFJob's pods reach. Given: "),
-        (ATTEMPT, "", "error: QCNN_RUN: must hold the id of the run, as compile.py sees to. Given: none"),
+        (
+            "/local/training",
+            "run-1",
+            "error: pipeline root: must be in a bucket that the TFJob's pods can access. Given: ",
+        ),
+        (ATTEMPT, "", "error: QCNN_RUN: must be the run ID, which compile.py configures. Given: none"),
     ],
 )
-def test_what_the_step_cannot_do_without_is_said_in_one_line(
+def test_train_missing_requirement_is_rejected_in_one_line(
     server: ApiServer,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     training: str,
     run: str,
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.setenv(RUN_VARIABLE, run)
     with pytest.raises(SystemExit):
         train(EXPERIMENT, POD, "gs://bucket/dataset", training)
-    assert capfd.readouterr().err.startswith(said)
+    assert capfd.readouterr().err.startswith(message)
     assert server.all("tfjobs") == []
