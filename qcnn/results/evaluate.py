@@ -54,7 +54,7 @@ class Evaluation:
         With the standard error of the prediction where it is estimated.
         """
         columns = {
-            **self.layout.shown(self.samples.inputs),
+            **self.layout.recover_columns(self.samples.inputs),
             **self.samples.known,
             LABEL: self.samples.label,
             PREDICTION: self.predictions,

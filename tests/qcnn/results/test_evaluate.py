@@ -72,5 +72,5 @@ def test_refuses_a_dataset_whose_test_split_may_have_been_trained_on(
 
 
 def test_refuses_a_dataset_of_another_number_of_qubits(model_folder: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"^dataset: must hold 4 qubits.* Given: 5 qubits"):
+    with pytest.raises(ArtifactError, match=r"^dataset: must have 4 qubits.* Given: 5 qubits"):
         evaluate(model_folder, data.generate(from_mapping({"qubits": 5})))
