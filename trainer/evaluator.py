@@ -19,7 +19,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
-from qcnn.model.history import MOST_BYTES, is_complete, is_undecided
+from qcnn.model.history import MAX_HISTORY_BYTES, is_complete, is_undecided
 from qcnn.model.network import build_model
 from qcnn.planning.machine import steps_of
 from qcnn.results.serving import exact_predictor, fresh_mse
@@ -133,7 +133,7 @@ def _load(path: Path) -> tuple[CheckpointEvaluation, ...]:
     if not path.exists():
         return ()
     with readable("evaluation", path), path.open(newline="", encoding="utf-8") as file:
-        check_size(path, MOST_BYTES)
+        check_size(path, MAX_HISTORY_BYTES)
         return tuple(map(_measurement, csv.DictReader(file)))
 
 

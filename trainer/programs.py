@@ -66,7 +66,7 @@ class AsynchronousEpoch:
         if not steps:
             return np.zeros((0, 4))
         batches = [{name: array[step, 0] for name, array in shards.arrays.items()} for step in steps]
-        rising = self._optimizer.schedule.rising - int(self._optimizer.iterations)
+        rising = self._optimizer.schedule.warmup_updates - int(self._optimizer.iterations)
         return self._coordinator.run(batches, alone=rising)
 
 

@@ -67,7 +67,7 @@ def predict_from_trajectories(
     logger.info("noise: %d trajectories of each of %d samples", config.options.trajectories, len(samples))
     readouts = _estimate(noisy, quantum.parameters.numpy(), config, samples)
     unturned = _ReadoutMoments(0 * readouts.means[:1], 0 * readouts.covariances[:1])
-    if quantum.centred:
+    if quantum.centered:
         nothing = {name: np.zeros_like(values[:1]) for name, values in samples.inputs.items()}
         zero = Samples(nothing, samples.label[:1])
         unturned = _estimate(noisy, quantum.parameters.numpy(), config, zero, first=len(samples))

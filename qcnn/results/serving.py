@@ -43,7 +43,7 @@ class ServableModel(tf.Module):
         (kernel, bias, self._activation), *self._layers = layers or [readout]
         quantum = model.get_layer("quantum")
         table = quantum.simulator.table(_tensor(parameters))
-        unexcited = tf.zeros_like(table.unexcited) if quantum.centred else table.unexcited
+        unexcited = tf.zeros_like(table.unexcited) if quantum.centered else table.unexcited
 
         def per_qubit(changes: tf.Tensor) -> tf.Tensor:
             units = tf.zeros([changes.shape[0], kernel.shape[1]], PRECISION)

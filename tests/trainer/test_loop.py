@@ -225,7 +225,7 @@ def test_a_damaged_checkpoint_is_reported_once_and_the_one_before_is_used(
     with logged_lines() as lines:
         history = train(small_config, small_dataset, tmp_path)
     (reported,) = (line for line in lines if "is damaged" in line)
-    assert reported.endswith("epoch-000003.npz; the one before is used")
+    assert reported.endswith("epoch-000003.npz; the previous checkpoint is used")
     assert "continuing after epoch 2" in lines
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint

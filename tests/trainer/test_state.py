@@ -34,7 +34,7 @@ def test_what_a_checkpoint_holds_must_fit_the_model(
             folder,
         )
         saved = load_saved(small_config, small_dataset, folder)
-        with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
+        with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must have shapes \[\(21,\), .*Given: \["):
             TrainingState(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)
 
 

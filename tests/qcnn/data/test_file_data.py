@@ -436,7 +436,7 @@ def test_read_nearly_constant_column_warns_in_every_format(tmp_path: Path, endin
         write(path, frame)
     layout = data.read(_config(path, encoding="rx"), warnings.append).layout
     (line,) = warnings
-    assert re.fullmatch(rf"data: column y in {path}: the values of the training split differ by \S+ at a size of .*", line)
+    assert re.fullmatch(rf"data: column y in {path}: the values of the training split differ by \S+ at a size .*", line)
     # Angles keep the full accuracy: they equal a formula on the original column.
     angles = layout.inputs(frame)["features"][:, 1]
     expected = (frame["y"] - layout.offsets[1]) / (frame["y"] - layout.offsets[1]).max() * angles.max()
