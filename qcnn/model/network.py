@@ -112,7 +112,8 @@ def _with_zeros(values: tf.Tensor) -> tf.Tensor:
 def build_model(config: ExperimentConfig) -> tf_keras.Model:
     """Build the network of an experiment, with output float64 (batch, 1).
 
-    The inputs are those of the experiment's state preparation. Equal seeds give equal initial weights. The model is compiled with the loss and metric for `evaluate`.
+    The inputs are those of the experiment's state preparation. Equal seeds give equal initial weights. The model is
+    compiled with the loss and metric for `evaluate`.
 
     Raises:
         ConfigError: If a custom circuit cannot be used.

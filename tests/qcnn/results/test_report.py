@@ -25,7 +25,7 @@ def test_names_every_parameter_with_its_value() -> None:
     assert page.count("<td>0.125</td>") == len(OPTION_FIELDS)
 
 
-def test_a_circuit_is_shown_by_its_files_name() -> None:
+def test_report_page_embedded_circuit_has_file_name() -> None:
     page = report(model=embed("a.qasm", "[]"))
     assert "<th>model</th><td>a.qasm@4f53cda1</td>" in page
     assert "a.qasm#" not in page
