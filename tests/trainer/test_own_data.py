@@ -98,7 +98,7 @@ def test_the_report_shows_what_there_is(regression: Trained) -> None:
     page = report_page(evaluation.description, *given)
     for shown in ("Test R2<b>", "Prediction against label", "Error by split", "data_sha256"):
         assert shown in page
-    for left_out in ("Sign accuracy", "Fresh MSE", "Floor of the MSE", "Error by qubit", "Prediction against angle"):
+    for left_out in ("Sign accuracy", "Fresh MSE", "MSE lower bound", "Error by qubit", "Prediction against angle"):
         assert left_out not in page
 
 
