@@ -240,7 +240,7 @@ def test_train_with_shots_shards_by_sample(small_dataset: data.Dataset, tmp_path
         training = TrainingState(config, small_dataset, tmp_path, tf.distribute.get_strategy(), None)
         counted[shots] = config.model_copy(update={"workers": 2}).limits
         shards_by_qubit = {
-            replicas: training.shared(small_dataset.train, replicas).own is not None for replicas in (1, 2)
+            replicas: training.make_shards(small_dataset.train, replicas).own is not None for replicas in (1, 2)
         }
         assert shards_by_qubit == {1: False, 2: not shots}
     assert (counted[0].batch, counted[0].replicas) == (32, 2)

@@ -76,7 +76,7 @@ def test_evaluate_noise_above_10_qubits_has_noise_error(tmp_path: Path, caplog: 
     dataset = data.generate(config)
     with caplog.at_level("INFO", logger="qcnn"):
         train(config, dataset, tmp_path / "training")
-    assert "noise: training runs without, which is exact up to 10 qubits alone" in caplog.messages
+    assert "noise: training runs without noise, which requires at most 10 qubits" in caplog.messages
     export.export(tmp_path / "training", tmp_path / "model")
     found = evaluate.evaluate(tmp_path / "model", dataset)
     metrics = found.metrics
