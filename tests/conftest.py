@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from tests.watched import Watched
 
 
+def pytest_configure() -> None:
+    """Let processes of tests receive SIGINT: a shell that runs the tests in the background has it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Look through what is loaded for the tests for no garbage, now and later: it stays, and is a lot."""

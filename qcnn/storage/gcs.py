@@ -17,7 +17,7 @@ with warnings.catch_warnings():
     from google.cloud.storage.retry import DEFAULT_RETRY
 
 from qcnn.errors import ConfigError
-from qcnn.storage.store import BucketUri, UnreachableError, proxy_note, reason_of
+from qcnn.storage.store import BucketUri, MissingFileError, UnreachableError, proxy_note, reason_of
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)
@@ -101,7 +101,7 @@ def _one_line(address: BucketUri) -> Iterator[None]:
     try:
         yield
     except exceptions.NotFound:
-        raise ConfigError(f"bucket: it, or what is asked for in it, does not exist. Given: {address}") from None
+        raise MissingFileError(f"bucket: it, or the requested file in it, does not exist. Given: {address}") from None
     except (exceptions.Forbidden, exceptions.Unauthorized) as error:
         raise ConfigError(f"bucket: access is refused ({reason_of(error)}). Given: {address}") from None
     except auth_exceptions.DefaultCredentialsError:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from qcnn.errors import ConfigError
-from qcnn.storage.store import BucketUri, UnreachableError, proxy_note, reason_of
+from qcnn.storage.store import BucketUri, MissingFileError, UnreachableError, proxy_note, reason_of
 
 # Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"
@@ -99,7 +100,8 @@ class S3Store:
                 raise self._unreachable(error) from None
             words = error.response["Error"]
             reason = words.get("Message") or words.get("Code")
-            raise ConfigError(f"bucket: refuses ({reason}). Given: {self._address}") from None
+            kind = MissingFileError if status == HTTPStatus.NOT_FOUND else ConfigError
+            raise kind(f"bucket: refuses ({reason}). Given: {self._address}") from None
         except (BotoCoreError, Boto3Error) as error:
             raise self._unreachable(error) from None
 

@@ -16,6 +16,10 @@ class UnreachableError(QcnnError):
     """A bucket has not answered for as long as it is waited for; starting again would wait as long in vain."""
 
 
+class MissingFileError(ConfigError):
+    """A bucket or a file in it does not exist, or no longer."""
+
+
 class Store(Protocol):
     """The files of one folder of a bucket, by their names below it, with "/" between parts.
 
@@ -33,7 +37,11 @@ class Store(Protocol):
         """Return the names of all files, each with a mark that changes with its content."""
 
     def read(self, name: str, path: Path) -> None:
-        """Copy a file to a local path."""
+        """Copy a file to a local path.
+
+        Raises:
+            MissingFileError: If it does not exist, as when it was deleted after it was listed.
+        """
 
     def write(self, path: Path, name: str) -> None:
         """Copy a local file; a reader sees the whole, or what was there before."""

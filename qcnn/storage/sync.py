@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qcnn.atomic_files import complete_files
 from qcnn.errors import QcnnError
-from qcnn.storage.store import SCHEMES, BucketUri, Store, UnreachableError, is_below, parse_bucket_uri
+from qcnn.storage.store import SCHEMES, BucketUri, MissingFileError, Store, UnreachableError, is_below, parse_bucket_uri
 
 
 def open_store(address: BucketUri) -> Store:
@@ -88,7 +88,11 @@ class FolderDownloader:
             place = self._place(name)
             if place is None or self._versions.get(name) == version or not is_below(place):
                 continue
-            self._copy(name, self._folder / place)
+            try:
+                self._copy(name, self._folder / place)
+            except MissingFileError:
+                # Its writer has replaced it since the listing, as a chief replaces its checkpoints.
+                continue
             self._versions[name] = version
 
     def start(self) -> None:

@@ -73,7 +73,7 @@ def test_what_not_every_pod_could_reach_is_refused(output: str, words: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("words", "replicas", "ends_with_others", "started_alone"),
+    ("words", "replicas", "ignore_exit", "restart_individually"),
     [
         ({"workers": 2}, {"worker": 2}, ("evaluator",), ("evaluator",)),
         (

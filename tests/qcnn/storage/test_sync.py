@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -227,3 +228,32 @@ def test_only_what_has_changed_is_read_again(opens: Callable[[str], Store], buck
     (tmp_path / "here" / "same").unlink()
     follower.update()
     assert not (tmp_path / "here" / "same").exists()
+
+
+class _Racing:
+    """A store one of whose files is deleted between every listing and the reading."""
+
+    def __init__(self, store: Store, deleted: str) -> None:
+        self._store, self._deleted = store, deleted
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def versions(self) -> dict[str, str]:
+        found = self._store.versions()
+        self._store.delete(self._deleted)
+        return found
+
+
+def test_folder_downloader_file_deleted_after_listing_is_left_out(
+    opens: Callable[[str], Store], bucket: str, tmp_path: Path
+) -> None:
+    store = opens(bucket)
+    for name in ("checkpoints/1", "checkpoints/2", "history.csv"):
+        _put(store, tmp_path, name, b"text")
+    downloader = FolderDownloader(_Racing(store, "checkpoints/1"), tmp_path / "here")
+    downloader.update()
+    found = {
+        path.relative_to(tmp_path / "here").as_posix() for path in (tmp_path / "here").rglob("*") if path.is_file()
+    }
+    assert found == {"checkpoints/2", "history.csv"}

@@ -205,7 +205,7 @@ def test_a_bucket_that_is_not_there_is_refused_and_one_elsewhere_warned_of(
     words = ("submit", *_TARGET, "--package", package, "--pipeline-root")
     code, out, err = on_vertex(*words, "gs://no-such-bucket/runs")
     assert (code, out) == (2, "")
-    assert err.startswith("error: bucket: it, or what is asked for in it, does not exist. Given: gs://no-such-bucket")
+    assert err.startswith("error: bucket: it, or the requested file in it, does not exist. Given: gs://no-such-bucket")
     assert not _runs(vertex)
     code, _, err = on_vertex(*words, f"gs://{vertex.bucket}/runs", "--location", "europe-west4")
     assert err.startswith("warning: pipeline root: the bucket is in us-central1, the run in europe-west4; ")

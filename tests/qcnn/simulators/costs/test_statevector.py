@@ -44,7 +44,7 @@ def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("qubits", "batch", "replicas", "by_qubit", "states"),
+    ("qubits", "batch", "replicas", "shards_by_qubit", "states"),
     [
         (16, 32, 1, False, 17),
         (16, 32, 2, True, 9),
