@@ -40,8 +40,8 @@ def restart() -> list[tuple[str, str]]:
     _train(config, listen)
     parts = [
         ("noticed, all ended and started again", "killed", "loading TensorFlow"),
-        ("TensorFlow loaded", "loading TensorFlow", "waiting for the others"),
-        ("workers joined, checkpoint read", "waiting for the others", "compiling"),
+        ("TensorFlow loaded", "loading TensorFlow", "waiting for other processes"),
+        ("workers joined, checkpoint read", "waiting for other processes", "compiling"),
         ("compiled, first epoch trained", "compiling", "training"),
         ("kill to first epoch", "killed", "training"),
     ]

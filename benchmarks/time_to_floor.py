@@ -102,7 +102,7 @@ def exercise_of(config: ExperimentConfig, model: "tf_keras.Model") -> Exercise:
         qubits=config.qubits,
         batch_size=config.batch_size,
         trial=trial_epochs(config),
-        centred=model.get_layer("quantum").centred,
+        centred=model.get_layer("quantum").centered,
         order=np.stack([data.epoch_order(config.seed, epoch, samples) for epoch in range(1, config.epochs + 1)]),
         rates=WarmupSchedule(config, updates)(tf.range(updates)).numpy(),
         train=train,

@@ -1,4 +1,4 @@
-"""What runs inside the image: data, circuits, simulators, model, cluster roles, training, export, evaluation.
+"""Training processes: cluster roles, training loop, TensorBoard events, evaluator and prediction.
 
-Knows nothing of Kubeflow or Kubernetes, and of Vertex AI only the variables that it sets for a process.
+The package does not depend on Kubeflow or Kubernetes, and on Vertex AI only by the variables of its processes.
 """

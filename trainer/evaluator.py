@@ -1,4 +1,4 @@
-"""The evaluator: a process beside a training that measures its checkpoints as they come, and keeps the best."""
+"""The evaluator process, which evaluates the checkpoints of a training run and keeps the best."""
 
 import contextlib
 import csv
@@ -19,7 +19,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
-from qcnn.model.history import MOST_BYTES, is_complete, is_undecided
+from qcnn.model.history import MAX_HISTORY_BYTES, is_complete, is_undecided
 from qcnn.model.network import build_model
 from qcnn.planning.machine import steps_of
 from qcnn.results.serving import exact_predictor, fresh_mse
@@ -28,18 +28,18 @@ from qcnn.trainer.events import Listener, ignore
 
 logger = logging.getLogger("qcnn")
 
-# The folder of its own in those of the training and of the events.
+# Subfolder for the evaluator's files in the training and event folders.
 FOLDER = "evaluation"
 _MEASUREMENTS = "evaluation.csv"
-# Seconds between two looks at the checkpoints.
-_LOOK_SECONDS = 0.5
+# Seconds between two checks for new checkpoints.
+_POLL_SECONDS = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointEvaluation:
-    """The network after an epoch, without the noise of shots: on the validation split, and on fresh samples.
+    """Metrics of a checkpoint without shot noise, on the validation split and on fresh samples.
 
-    Of a regression there is no accuracy, and of most data there are no fresh samples.
+    A regression has no accuracy, and most data sources have no fresh samples.
     """
 
     epoch: int
@@ -49,30 +49,37 @@ class CheckpointEvaluation:
 
     @property
     def measures(self) -> dict[str, float]:
-        """Those that there are, by name."""
+        """Available metrics by name."""
         values = {"val_loss": self.val_loss, "val_accuracy": self.val_accuracy, "fresh_mse": self.fresh_mse}
         return {name: value for name, value in values.items() if value is not None}
 
 
-def evaluate_beside(
+def evaluate_checkpoints(
     config: ExperimentConfig,
     dataset: data.Dataset,
-    look: Callable[[], Path],
+    current_folder: Callable[[], Path],
     folder: Path,
     logs: Path,
     *,
     listener: Listener = ignore,
     observer: Listener = ignore,
 ) -> tuple[CheckpointEvaluation, ...]:
-    """Measure the checkpoints of a training until it is complete; return all measurements.
+    """Evaluate the checkpoints of a training run until it is complete, and return all results.
 
-    `look` returns the training's folder as it is now. Training does not wait: of checkpoints that come faster than
-    they are measured, the newest counts. Into `folder` go `evaluation.csv` and `checkpoints/`, whose newest is the one
-    with the lowest validation loss; TensorBoard events go into `logs`. One that is started again goes on. `observer` is
-    told of every measurement.
+    Training does not wait. If checkpoints are written faster than they are evaluated, only the newest is used. A
+    restarted evaluator continues after its last result.
+
+    Args:
+        config: Experiment.
+        dataset: Dataset of the training run.
+        current_folder: Function that returns an up-to-date copy of the training folder.
+        folder: Output folder for `evaluation.csv` and `checkpoints/`, whose newest has the lowest validation loss.
+        logs: Folder for TensorBoard events.
+        listener: Callback for changes of state.
+        observer: Callback for every result.
 
     Raises:
-        ArtifactError: the checkpoints are another experiment's, or a folder cannot be written.
+        ArtifactError: If the checkpoints are of another experiment, or a folder cannot be written.
     """
     model, circuit = build_model(config), fingerprint(config.model, config.qubits)
     updates, _ = steps_of(config)
@@ -80,64 +87,66 @@ def evaluate_beside(
         done = list(_load(folder / _MEASUREMENTS))
         listener("state", state="waiting for checkpoints")
         while True:
-            found = _latest(look())
-            if found:
-                checkpoints.check_continues(found, config, dataset.digest, circuit)
-            if found and _is_new(found, done):
-                listener("state", state=f"measuring epoch {found.epochs}")
-                measured = _measure(found, model, dataset)
-                done.append(measured)
-                if measured.val_loss <= min(each.val_loss for each in done):
-                    checkpoints.save(found, folder / checkpoints.FOLDER)
+            checkpoint = _latest(current_folder())
+            if checkpoint:
+                checkpoints.check_continues(checkpoint, config, dataset.digest, circuit)
+            if checkpoint and _is_new(checkpoint, done):
+                listener("state", state=f"evaluating epoch {checkpoint.epochs}")
+                result = _evaluate(checkpoint, model, dataset)
+                done.append(result)
+                if result.val_loss <= min(each.val_loss for each in done):
+                    checkpoints.save(checkpoint, folder / checkpoints.FOLDER)
                 _save(done, folder / _MEASUREMENTS)
-                write(measured, measured.epoch * updates)
-                observer("epoch", epoch=measured.epoch, val_loss=measured.val_loss)
-                values = ", ".join(f"{name} {value:.4f}" for name, value in measured.measures.items())
-                logger.info("epoch %d: %s", measured.epoch, values)
-            elif found and is_complete(found.history, config, found.tried):
+                write(result, result.epoch * updates)
+                observer("epoch", epoch=result.epoch, val_loss=result.val_loss)
+                values = ", ".join(f"{name} {value:.4f}" for name, value in result.measures.items())
+                logger.info("epoch %d: %s", result.epoch, values)
+            elif checkpoint and is_complete(checkpoint.history, config, checkpoint.tried):
                 break
             else:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
     best = min(done, key=lambda each: each.val_loss)
-    logger.info("the best of %d measured epochs is %d: val_loss %.4f", len(done), best.epoch, best.val_loss)
+    logger.info("best of %d evaluated epochs: epoch %d, val_loss %.4f", len(done), best.epoch, best.val_loss)
     listener("state", state="done")
     return tuple(done)
 
 
 def _latest(workdir: Path) -> Checkpoint | None:
-    """Return the newest checkpoint; None where there is none yet, or the chief has just replaced those there were."""
+    """Return the newest checkpoint, or None if there is none or the chief replaces them concurrently."""
     with contextlib.suppress(ArtifactError):
         return checkpoints.load_latest(workdir / checkpoints.FOLDER)
     return None
 
 
-def _is_new(found: Checkpoint, done: list[CheckpointEvaluation]) -> bool:
-    """Whether a checkpoint is to be measured; of starts that are still tried none is."""
-    return not is_undecided(found.config, found.tried) and (not done or found.epochs > done[-1].epoch)
+def _is_new(checkpoint: Checkpoint, done: list[CheckpointEvaluation]) -> bool:
+    """Return whether to evaluate a checkpoint, which is False while initializations are tried."""
+    if is_undecided(checkpoint.config, checkpoint.tried):
+        return False
+    return not done or checkpoint.epochs > done[-1].epoch
 
 
-def _measure(found: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) -> CheckpointEvaluation:
-    weights, samples = found.line.weights, dataset.validation
+def _evaluate(checkpoint: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) -> CheckpointEvaluation:
+    weights, samples = checkpoint.line.weights, dataset.validation
     predictions = exact_predictor(model, weights)(samples.inputs)
     accuracy = float(np.mean((predictions >= 0) == (samples.label > 0)))
     return CheckpointEvaluation(
-        found.epochs,
+        checkpoint.epochs,
         float(np.mean((predictions - samples.label) ** 2)),
         None if dataset.layout.is_regression else accuracy,
-        fresh_mse(model, found.config, weights),
+        fresh_mse(model, checkpoint.config, weights),
     )
 
 
 def _load(path: Path) -> tuple[CheckpointEvaluation, ...]:
-    """Read what an evaluator has measured before; nothing where there is no file."""
+    """Read earlier results, or none if there is no file."""
     if not path.exists():
         return ()
     with readable("evaluation", path), path.open(newline="", encoding="utf-8") as file:
-        check_size(path, MOST_BYTES)
-        return tuple(map(_measurement, csv.DictReader(file)))
+        check_size(path, MAX_HISTORY_BYTES)
+        return tuple(map(_parse_row, csv.DictReader(file)))
 
 
-def _measurement(row: Mapping[str, str]) -> CheckpointEvaluation:
+def _parse_row(row: Mapping[str, str]) -> CheckpointEvaluation:
     accuracy, fresh = (float(row[name]) if row.get(name) else None for name in ("val_accuracy", "fresh_mse"))
     return CheckpointEvaluation(int(row["epoch"]), float(row["val_loss"]), accuracy, fresh)
 
@@ -151,13 +160,13 @@ def _save(done: list[CheckpointEvaluation], path: Path) -> None:
 
 @contextlib.contextmanager
 def _events(logs: Path) -> Iterator[Callable[[CheckpointEvaluation, int], None]]:
-    """Yield a function that writes a measurement as events of TensorBoard."""
+    """Context manager that returns a function to write a result as TensorBoard events."""
     with written_by_library("logs", logs, tf.errors.OpError):
         writer = tf.summary.create_file_writer(str(logs))
 
-    def write(measured: CheckpointEvaluation, step: int) -> None:
+    def write(result: CheckpointEvaluation, step: int) -> None:
         with written_by_library("logs", logs, tf.errors.OpError), writer.as_default(step=step):
-            for name, value in measured.measures.items():
+            for name, value in result.measures.items():
                 tf.summary.scalar(name.removeprefix("val_"), value)
             writer.flush()
 

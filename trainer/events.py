@@ -1,4 +1,4 @@
-"""What a worker tells the process that started it, and how it notices that this process is gone."""
+"""Events that a worker sends to its parent process, and exit of the worker if the parent ends."""
 
 import json
 import os
@@ -9,36 +9,36 @@ from typing import Any
 
 from qcnn.startup import RETRYABLE, end_now
 
-# Seconds between two signs of life.
-ALIVE_INTERVAL = 1.0
+# Seconds between two heartbeats.
+HEARTBEAT_SECONDS = 1.0
 
-# The kind of event of a process that has ended a training well, and lives on for the next.
+# Type of the event of a process that has completed a training run and waits for the next.
 FINISHED = "finished"
 
-# Takes the kind of an event and its values, all JSON.
+# Callback for an event with its type and JSON values.
 Listener = Callable[..., None]
 
 
 def ignore(kind: str, **values: Any) -> None:
-    """Listen to nothing."""
+    """Ignore an event."""
 
 
 def to_pipe(descriptor: int) -> Listener:
-    """Return a listener that writes each event as one line of JSON, and send a sign of life every second.
+    """Return a listener that writes each event as one line of JSON, and start sending heartbeats.
 
-    Once nobody reads any more, the process that started this one is gone, and this one ends.
+    When the pipe has no reader, the parent process has ended, and this process exits.
     """
 
     def write(kind: str, **values: Any) -> None:
         try:
             os.write(descriptor, (json.dumps({"event": kind, **values}) + "\n").encode())
         except BrokenPipeError:
-            end_now("the process that started this one is gone; the last checkpoint counts", RETRYABLE)
+            end_now("the parent process has ended; training resumes from the last checkpoint", RETRYABLE)
 
-    def live() -> None:
+    def send_heartbeats() -> None:
         while True:
             write("alive")
-            time.sleep(ALIVE_INTERVAL)
+            time.sleep(HEARTBEAT_SECONDS)
 
-    threading.Thread(target=live, name="alive", daemon=True).start()
+    threading.Thread(target=send_heartbeats, name="heartbeat", daemon=True).start()
     return write

@@ -1,4 +1,4 @@
-"""Training: exact over any number of workers, and continued where it stopped."""
+"""The training loop, which is exact for any number of workers and resumes from checkpoints."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ from qcnn.requirements import STRATEGIES
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
 from qcnn.simulators.structure.shift_rules import with_shift_rule
 from qcnn.startup import start_compiler
-from qcnn.trainer.distribution.joining import exit_barrier, taken_address, translate_peer_errors
+from qcnn.trainer.distribution.joining import exit_barrier, translate_address_error, translate_peer_errors
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles
 from qcnn.trainer.distribution.strategies import create_strategy
 from qcnn.trainer.events import Listener, ignore
@@ -45,20 +45,30 @@ def train(
     publish: Callable[[], None] = lambda: None,
     programs: CompiledFunctions | None = None,
 ) -> tuple[EpochMetrics, ...]:
-    """Train to `config.epochs` and return every epoch's losses; a folder with a checkpoint is continued.
+    """Train an experiment, resuming from the last checkpoint of its folder.
 
-    The chief alone writes: `checkpoints/` and `history.csv` in `workdir`, TensorBoard events in `logs`
-    (default `workdir/logs`). Other workers read the chief's checkpoint from the same folder and write nothing.
-    The chief tells `listener` of the epochs that count; every process tells its `observer` of each epoch that it has
-    trained, and the chief of each checkpoint too. When everything is written the chief calls `publish`, and no process
-    ends before that has returned. Trainings of one process that share `programs` compile what they have in common once;
-    none of their numbers depends on it.
+    Only the chief writes. Other workers read the chief's checkpoint from the same folder. No process returns before
+    `publish` of the chief has returned.
+
+    Args:
+        config: Experiment.
+        dataset: Dataset of the experiment.
+        workdir: Training folder for `checkpoints/` and `history.csv`.
+        logs: Folder for TensorBoard events, by default `workdir/logs`.
+        cluster: Cluster of this process, or None for a single process.
+        listener: Callback for states, and in the chief for epochs of the final initialization.
+        observer: Callback for each epoch that this process trains, and in the chief for each checkpoint.
+        publish: Function that the chief calls after everything is written.
+        programs: Compiled functions to share between training runs of a process, which does not change results.
+
+    Returns:
+        The metrics of every epoch.
 
     Raises:
-        ArtifactError: the folder holds another experiment's checkpoint, is in use, or cannot be written.
-        ConfigError: the cluster is not the experiment's.
-        RetryableError: another process of the training was lost.
-        TrainingError: the loss is no longer finite.
+        ArtifactError: If the folder has a checkpoint of another experiment, is in use, or cannot be written.
+        ConfigError: If the cluster does not match the experiment.
+        RetryableError: If another process of the training job fails.
+        TrainingError: If the loss is not finite.
 
     >>> from pathlib import Path
     >>> from qcnn import data
@@ -72,16 +82,16 @@ def train(
     data.check_fits(dataset, config)
     is_chief = cluster is None or cluster.is_chief
     folder = workdir / checkpoints.FOLDER
-    # Before the others can join: they must not read a checkpoint that an older chief still replaces.
+    # Locked before other processes can join, so that they do not read a checkpoint that an older chief is replacing.
     with exclusive_lock(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
         if saved and is_complete(saved.history, config, saved.tried):
-            # The others are not waited for: they may have ended before this process was lost.
+            # Do not wait for other processes: they may have ended before this process failed and was restarted.
             if is_chief:
                 save_history(saved.history, workdir / HISTORY)
             listener("state", state="done")
             return saved.history
-        listener("state", state="waiting for the others" if cluster else "starting")
+        listener("state", state="waiting for other processes" if cluster else "starting")
         programs = programs or CompiledFunctions()
         strategy = programs.strategy(lambda: _join(config, cluster))
         training = _resume(config, dataset, folder, strategy, cluster, saved, programs)
@@ -89,15 +99,15 @@ def train(
         if is_chief:
             publish()
         if cluster and STRATEGIES[config.strategy].in_step:
-            # A process that ended now could not rejoin if the chief were lost before everything is published.
+            # A process that ends now could not rejoin if the chief failed before everything is published.
             exit_barrier(lambda: same_everywhere(strategy, len(training.history)), cluster)
         listener("state", state="done")
     return tuple(training.history)
 
 
 def _join(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
-    """Return the strategy of this process once all the others of the training are there."""
-    with taken_address(cluster), translate_peer_errors(cluster):
+    """Create the strategy of this process, and wait for all other processes of the training job."""
+    with translate_address_error(cluster), translate_peer_errors(cluster):
         strategy = create_strategy(config, cluster)
         start_compiler()
     return strategy
@@ -112,20 +122,20 @@ def _resume(
     saved: Checkpoint | None,
     programs: CompiledFunctions,
 ) -> TrainingState:
-    """Return the training as every process of it continues: after the epoch of the chief's checkpoint, if it has one.
+    """Return the training state after the chief's checkpoint, equal in all processes.
 
     Raises:
-        RetryableError: the processes read different checkpoints.
+        RetryableError: If the processes read different checkpoints.
     """
     if cluster and not cluster.is_chief:
-        # `saved` was read before the chief had joined, when an older one may still have replaced it.
+        # `saved` was read before the chief joined, when an older chief may still have replaced it.
         saved = load_saved(config, dataset, folder)
     training = TrainingState(config, dataset, folder, strategy, saved, programs)
     epochs = len(training.history)
     in_step = STRATEGIES[config.strategy].in_step
     with translate_peer_errors(cluster):
         if cluster and in_step and not same_everywhere(strategy, epochs):
-            raise RetryableError(f"the workers read different checkpoints. Given: epoch {epochs} here")
+            raise RetryableError(f"the workers must read the same checkpoint. Given: epoch {epochs} in this worker")
     return training
 
 
@@ -137,11 +147,11 @@ def _run(
     listener: Listener,
     observer: Listener,
 ) -> None:
-    """Train to the end; the chief writes history, events and profile."""
+    """Train to the end, and in the chief write history, events and profile."""
     is_chief = cluster is None or cluster.is_chief
     history = workdir / HISTORY
     if is_chief and training.history:
-        # The folder's own may be behind its checkpoint, or the checkpoint another folder's.
+        # The history file may be older than the checkpoint, or the checkpoint is from another folder.
         save_history(training.history, history)
     config = training.config
     with (
@@ -175,7 +185,7 @@ def _train_epochs(
         for line in expectation(config, network, simulator.name, left).lines(left):
             logger.info("%s", line)
         if config.noise_by_trajectories:
-            logger.info("noise: training runs without, which is exact up to %d qubits alone", NOISE_MAX_QUBITS)
+            logger.info("noise: training runs without noise, which requires at most %d qubits", NOISE_MAX_QUBITS)
     listener("state", state="compiling")
     saved_at = time.monotonic()
     while not training.is_complete:
@@ -199,26 +209,26 @@ def _train_epochs(
             if not training.is_undecided:
                 save_history(training.history, history)
             saved_at = time.monotonic()
-        if said := plateau(training.history, training.dataset.train.label, config):
-            logger.warning("%s", said)
+        if warning := plateau(training.history, training.dataset.train.label, config):
+            logger.warning("%s", warning)
 
 
 def _state(training: TrainingState) -> str:
     if training.is_undecided:
-        return f"start {training.tried + 1} of {training.config.options.num_initializations}"
+        return f"initialization {training.tried + 1} of {training.config.options.num_initializations}"
     return "training"
 
 
 def _values(training: TrainingState, epoch: EpochMetrics) -> dict[str, float]:
-    """Return what is told of an epoch, whoever asks."""
+    """Return the event values of an epoch."""
     samples_per_second = len(training.dataset.train) / epoch.seconds
     measured = {name: value for name, value in dataclasses.asdict(epoch).items() if value is not None}
     return {**measured, "epochs": training.config.epochs, "samples_per_second": samples_per_second}
 
 
 def _report(training: TrainingState, epoch: EpochMetrics, listener: Listener) -> None:
-    epochs, typical = training.config.epochs, epoch_seconds(training.history)
-    listener("epoch", **_values(training, epoch), seconds_left=(epochs - epoch.epoch) * typical)
+    epochs, seconds = training.config.epochs, epoch_seconds(training.history)
+    listener("epoch", **_values(training, epoch), seconds_left=(epochs - epoch.epoch) * seconds)
     accuracy = "" if epoch.val_accuracy is None else f"val_accuracy {epoch.val_accuracy:.3f}, "
     logger.info(
         "epoch %d/%d: train_loss %.4f, val_loss %.4f, %s%.2f s",

@@ -1,4 +1,4 @@
-"""Predictions of a model: python -m qcnn.trainer.predict --help."""
+"""Prediction process: python -m qcnn.trainer.predict --help."""
 
 import argparse
 import logging
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from qcnn import data
 from qcnn.environment import requested_gpus
-from qcnn.results.batch_prediction import PredictionSummary, Watch, predict_files, unwatched
+from qcnn.results.batch_prediction import PredictionSummary, Progress, no_progress, predict_files
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import PredictionFiles, files_of
 from qcnn.startup import load_tensorflow, one_line_errors, open_standard_streams
@@ -17,50 +17,56 @@ logger = logging.getLogger("qcnn")
 
 
 def main() -> None:
-    """Predict the rows of a file; without one print predictions of the test split beside their labels."""
+    """Predict the rows of a file, or print predictions of the test split with their labels."""
     open_standard_streams()
     parser = argparse.ArgumentParser(
-        description="Predicts the rows of a file, or without one the test split of a model. An ADDRESS is a local path "
-        "or in a bucket; files are CSV, Parquet, npz or JSONL by their endings."
+        description="Predict the rows of a file. Without --data, predict the test split. A URI is a local path or a "
+        "bucket URI. The file extension determines the format: CSV, Parquet, npz or JSONL."
     )
-    parser.add_argument("--model", metavar="ADDRESS", required=True, help="of the model's folder")
-    parser.add_argument("--dataset", metavar="ADDRESS", help="of its dataset's folder; made here if not given")
-    parser.add_argument("--data", metavar="ADDRESS", help="of the file to predict")
-    parser.add_argument("--output", metavar="ADDRESS", help="of the file with the predictions")
-    parser.add_argument("--report", metavar="ADDRESS", help="of a page about them, .html, for data with labels")
-    asked = parser.parse_args()
+    parser.add_argument("--model", metavar="URI", required=True, help="Model folder.")
+    parser.add_argument("--dataset", metavar="URI", help="Dataset folder. By default the dataset is generated.")
+    parser.add_argument("--data", metavar="URI", help="File to predict.")
+    parser.add_argument("--output", metavar="URI", help="File for the predictions.")
+    parser.add_argument("--report", metavar="URI", help="HTML report file, for data with labels.")
+    arguments = parser.parse_args()
     with one_line_errors():
         if requested := requested_gpus(os.environ):
             load_tensorflow()
             from qcnn.trainer.distribution.strategies import check_gpus
 
             check_gpus(requested, {})
-        files = files_of(asked.data, asked.output, asked.report)
-        with local_copy(asked.model) as model:
+        files = files_of(arguments.data, arguments.output, arguments.report)
+        with local_copy(arguments.model) as model:
             if files:
                 predict_new(model, files)
             else:
-                predict_held_out(model, asked.dataset)
+                predict_held_out(model, arguments.dataset)
 
 
-def predict_new(model: Path, files: PredictionFiles, watch: Watch = unwatched) -> PredictionSummary:
-    """Predict the rows of a file; log and return how many there were, and their error where they have labels."""
-    predicted = predict_files(model, files, watch)
-    logger.info("rows %d", predicted.rows)
-    for name, value in predicted.metrics.items():
+def predict_new(model: Path, files: PredictionFiles, progress: Progress = no_progress) -> PredictionSummary:
+    """Predict the rows of a file, and log and return their number and metrics.
+
+    Args:
+        model: Model folder.
+        files: Input and output files.
+        progress: Context manager that reports progress.
+    """
+    summary = predict_files(model, files, progress)
+    logger.info("rows %d", summary.rows)
+    for name, value in summary.metrics.items():
         logger.info("%s %.6f", name, value)
-    return predicted
+    return summary
 
 
 def predict_held_out(model: Path, dataset: str | None) -> PredictionSummary:
-    """Log predictions of the test split beside their labels; log and return their error, and that of the training."""
+    """Log predictions of the test split with their labels, and log and return the metrics."""
     load_tensorflow()
     from qcnn.results import evaluate
 
     _, experiment = describe(model)
-    found = evaluate.evaluate(model, data.load_or_generate(dataset, experiment))
-    evaluate.report(found)
-    return PredictionSummary(len(found.samples), found.metrics)
+    evaluation = evaluate.evaluate(model, data.load_or_generate(dataset, experiment))
+    evaluate.report(evaluation)
+    return PredictionSummary(len(evaluation.samples), evaluation.metrics)
 
 
 if __name__ == "__main__":

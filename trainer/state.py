@@ -1,4 +1,4 @@
-"""The state of a training: model, optimizer, history; where it starts, one epoch of it, and how it is saved."""
+"""State of a training run: model, optimizer and history."""
 
 import logging
 import time
@@ -27,10 +27,18 @@ logger = logging.getLogger("qcnn")
 
 
 class TrainingState:
-    """The state of a training, and its compiled epochs, of `programs` if given; its checkpoints stand in `folder`.
+    """State of a training run with its compiled epochs.
+
+    Args:
+        config: Experiment.
+        dataset: Dataset of the experiment.
+        folder: Folder of the checkpoints.
+        strategy: Strategy of the process.
+        saved: Checkpoint to resume from, or None.
+        programs: Cache of compiled functions.
 
     Raises:
-        ArtifactError: the weights of the checkpoint to continue from, `saved`, are another model's.
+        ArtifactError: If the weights of the checkpoint are those of another model.
     """
 
     def __init__(
@@ -43,45 +51,45 @@ class TrainingState:
         programs: CompiledFunctions | None = None,
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
-        # Updates of an epoch.
+        # Number of updates per epoch.
         self.updates = -(-len(dataset.train) // config.batch_size)
-        self._program = (programs or CompiledFunctions()).begun(config, strategy, config.epochs * self.updates)
+        self._program = (programs or CompiledFunctions()).program(config, strategy, config.epochs * self.updates)
         self.model, self.optimizer = self._program.model, self._program.optimizer
         self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
         self.history: list[EpochMetrics] = []
         self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
-        # As in a checkpoint.
+        # As in `Checkpoint`.
         self.tried, self._passed = 0, 0
         self._leader: InitializationRun | None = None
         if saved:
-            self._take(saved.line)
+            self._restore(saved.line)
             self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
             logger.info("continuing after epoch %d", saved.passed)
         self._compiled = False
         self._replicas = self._program.replicas
-        self._validation = self.shared(dataset.validation, self._replicas)
+        self._validation = self.make_shards(dataset.validation, self._replicas)
 
     @property
     def steps(self) -> int:
-        """Updates of the start that goes on, or is being tried."""
+        """Number of updates of the current initialization."""
         return len(self.history) * self.updates
 
     @property
     def is_undecided(self) -> bool:
-        """Whether it is still open which of several starts goes on."""
+        """Whether initializations remain to be tried."""
         return is_undecided(self.config, self.tried)
 
     @property
     def is_complete(self) -> bool:
-        """Whether training is over."""
+        """Whether training is complete."""
         return is_complete(self.history, self.config, self.tried)
 
     def epoch(self, profile: BatchProfiler) -> tuple[EpochMetrics, Measures]:
-        """Train and validate one more epoch; return it, and the measures of its updates (steps, 3)."""
+        """Train and validate an epoch, and return its metrics and the measures of its updates, (steps, 3)."""
         start = time.perf_counter()
         number = len(self.history) + 1
         order = data.epoch_order(self.config.seed, number, len(self.dataset.train))
-        batches = self.shared(self.dataset.train.take(order), self._replicas)
+        batches = self.make_shards(self.dataset.train.take(order), self._replicas)
         batches, validation = (
             self._with_shots("train", batches, number),
             self._with_shots("validation", self._validation, number),
@@ -103,13 +111,16 @@ class TrainingState:
         return self.history[-1], measures
 
     def go_on(self) -> None:
-        """Once a start has been tried, begin the next; once all have, take the one with the lowest validation loss."""
+        """Start the next initialization if the current one has been tried.
+
+        After all of them, continue with the one with the lowest validation loss.
+        """
         if not self.is_undecided or len(self.history) < trial_epochs(self.config):
             return
         if self._leader is None or best_epoch(self.history).val_loss < best_epoch(self._leader.history).val_loss:
             self._leader = self._line()
         logger.info(
-            "start %d of %d: val_loss %.4f after %d epochs",
+            "initialization %d of %d: val_loss %.4f after %d epochs",
             *(
                 self.tried + 1,
                 self.config.options.num_initializations,
@@ -120,36 +131,36 @@ class TrainingState:
         self.tried += 1
         if self.is_undecided:
             weights = initial_weights(self.model, self.config, self.tried)
-            self._take(InitializationRun(history=(), weights=weights, optimizer=self._program.fresh_optimizer))
+            self._restore(InitializationRun(history=(), weights=weights, optimizer=self._program.fresh_optimizer))
         else:
-            self._take(self._leader)
+            self._restore(self._leader)
             self._leader = None
 
     def _line(self) -> InitializationRun:
         weights, optimizer = values_of(self.model.trainable_variables), values_of(self.optimizer.variables)
         return InitializationRun(tuple(self.history), weights, optimizer, self.best_weights)
 
-    def _take(self, line: InitializationRun) -> None:
+    def _restore(self, line: InitializationRun) -> None:
         assign(self.model.trainable_variables, line.weights)
         assign(self.optimizer.variables, line.optimizer)
         self.history, self.best_weights = list(line.history), line.best_weights
 
-    def shared(self, samples: data.Samples, replicas: int) -> Shards:
-        """Cut samples into batches that replicas share by qubit where this pays, else by sample."""
+    def make_shards(self, samples: data.Samples, replicas: int) -> Shards:
+        """Split samples into batches and shards, by qubit if that is faster, else by sample."""
         size, simulator = self.config.batch_size, self.model.get_layer("quantum").simulator
         if not self.config.options.shots and simulator.shards_by_qubit(min(size, len(samples)), replicas):
             return shard_by_qubit(samples, size, replicas, self.config.qubits)
         return shard(samples, size, replicas)
 
     def _with_shots(self, split: str, shards: Shards, epoch: int) -> Shards:
-        """Return the shards, with the seeds of their shots in this epoch if readouts are sampled."""
+        """Return the shards with seeds for their shots in this epoch, or unchanged for exact readouts."""
         shots = self.config.options.shots
         if not shots:
             return shards
         return shards.sampled(shots, data.shot_seeds(split, self.config.seed, epoch, len(shards.sizes)))
 
     def save(self) -> None:
-        """Write a checkpoint; of a complete training with the error of the weights to be exported on fresh samples."""
+        """Write a checkpoint, which for a complete training run includes `fresh_mse` of the exported weights."""
         exported = self.best_weights if self.config.options.export_checkpoint != "last" else None
         checkpoint = Checkpoint(
             config=self.config,
@@ -168,10 +179,15 @@ class TrainingState:
 
 
 def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) -> Checkpoint | None:
-    """Return the checkpoint that a training in a folder continues from, if any.
+    """Return the checkpoint from which training in a folder resumes, or None.
+
+    Args:
+        config: Experiment to train.
+        dataset: Dataset to train on.
+        folder: Folder of the checkpoints.
 
     Raises:
-        ArtifactError: it is another experiment's, or damaged.
+        ArtifactError: If the checkpoint is of another experiment or damaged.
     """
     saved = checkpoints.load_latest(folder)
     if saved:
@@ -180,18 +196,18 @@ def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) ->
 
 
 def _staleness(measures: Measures) -> tuple[float, int]:
-    """Return the mean and the largest staleness of updates, 0 where replicas are in step."""
+    """Return mean and maximum staleness of updates, 0 for synchronous replicas."""
     behind = measures[:, 3] if measures.shape[1] > 3 else np.zeros(1)
     return float(behind.mean()), int(behind.max())
 
 
 def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float | None]:
-    """Average loss and accuracy over all samples; a loss that is not finite ends training."""
-    bad = np.flatnonzero(~np.isfinite(measures[:, 0]))
-    if len(bad):
+    """Return mean loss and accuracy over all samples, or raise TrainingError if the loss is not finite."""
+    invalid = np.flatnonzero(~np.isfinite(measures[:, 0]))
+    if len(invalid):
         raise TrainingError(
-            f"the {what} loss is no longer finite at epoch {epoch}, step {bad[0] + 1}; a smaller learning_rate may "
-            f"help. Given: loss {measures[bad[0], 0]}"
+            f"the {what} loss is no longer finite at epoch {epoch}, step {invalid[0] + 1}; a smaller learning_rate may "
+            f"help. Given: loss {measures[invalid[0], 0]}"
         )
     loss, accuracy = shards.sizes @ measures[:, :2] / shards.sizes.sum()
     return float(loss), float(accuracy)

@@ -1,7 +1,7 @@
-"""What TensorBoard shows of a training, profiles included; written by the chief alone.
+"""TensorBoard events and profiles of a training run, written by the chief.
 
-Run "." holds words and circuit, "train" and "validation" the curves, so that equal tags share a chart.
-A step is the number of updates so far.
+Run "." has the experiment fields and the circuit. Runs "train" and "validation" have the curves, so that equal tags
+share a chart. A step is the number of updates so far.
 """
 
 import contextlib
@@ -32,13 +32,13 @@ from qcnn.fields import field_type
 from qcnn.model.batches import Shards
 from qcnn.model.history import EpochMetrics
 from qcnn.model.steps import EpochRunner, Measures
-from qcnn.trainer.distribution.joining import keep_port_to_machine
+from qcnn.trainer.distribution.joining import restrict_port_to_localhost
 
 logger = logging.getLogger("qcnn")
 
-# Each has a chart of its own: more are slow to look at and to write.
+# Maximum number of readouts with histograms. Each has a separate chart, so more would be slow to view and to write.
 MAX_READOUTS = 16
-# Computing readouts takes the time: for 16 samples 2 % of an epoch of the default 112.
+# Maximum number of samples for histograms. Computing the readouts of 16 takes 2 % of an epoch with the default 112.
 _MAX_SAMPLES = 16
 _DATA_TYPES = {
     int: api_pb2.DATA_TYPE_FLOAT64,
@@ -51,25 +51,25 @@ _METRICS = {
 }
 
 
-class _Shown:
-    """What is shown of a network whatever it is trained on; to make it takes a second."""
+class _ModelViews:
+    """Readout function, drawing and graph of a network, which take a second to create."""
 
     def __init__(self, model: tf_keras.Model) -> None:
         quantum = model.get_layer("quantum")
-        # The layer by itself, of this process: nothing here may wait for another worker.
+        # The local layer, without collectives, because only the chief runs this.
         self.readouts = tf.function(quantum.readouts, jit_compile=quantum.large, autograph=False)
         self.drawing = draw(quantum.ansatz)
-        inputs = {name: tf.TensorSpec(given.shape, given.dtype) for name, given in model.input.items()}
-        # AutoGraph would take half of the time, and finds nothing to rewrite.
+        inputs = {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in model.input.items()}
+        # AutoGraph would double the time, although the code needs no conversion.
         self.graph = tf.function(model, autograph=False).get_concrete_function(inputs).graph
 
 
-# Of each network that this process has.
-_SHOWN: weakref.WeakKeyDictionary[tf_keras.Model, _Shown] = weakref.WeakKeyDictionary()
+# Cache for the networks of this process.
+_VIEWS: weakref.WeakKeyDictionary[tf_keras.Model, _ModelViews] = weakref.WeakKeyDictionary()
 
 
 class TensorBoardWriter:
-    """Writes events of one training, flushed after every epoch so that it can be watched."""
+    """Writer of the events of a training run, which flushes after every epoch."""
 
     def __init__(
         self,
@@ -87,14 +87,20 @@ class TensorBoardWriter:
         self._optimizer = optimizer
         self._quantum = model.get_layer("quantum")
         self._samples = validation.take(np.arange(min(len(validation), config.batch_size, _MAX_SAMPLES)))
-        if model not in _SHOWN:
-            _SHOWN[model] = _Shown(model)
-        self._shown = _SHOWN[model]
+        if model not in _VIEWS:
+            _VIEWS[model] = _ModelViews(model)
+        self._views = _VIEWS[model]
         with self._written():
             self._describe(folder)
 
     def epoch(self, epoch: EpochMetrics, measures: Measures, step: int) -> None:
-        """Write an epoch that ended after `step` updates; `measures` (steps, 3) are those of its updates."""
+        """Write the events of an epoch.
+
+        Args:
+            epoch: Metrics of the epoch.
+            measures: Measures of its updates, (steps, 3).
+            step: Number of updates after the epoch.
+        """
         if self._config.options.log_every == "batch":
             for update, (loss, accuracy, norm, *_) in enumerate(measures, step - len(measures) + 1):
                 accuracy = None if epoch.train_accuracy is None else accuracy
@@ -112,7 +118,7 @@ class TensorBoardWriter:
             train |= {"staleness": epoch.staleness, "largest_staleness": epoch.largest_staleness}
         self._write("train", _scalars(train), step)
         summary = _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy})
-        readouts = self._shown.readouts(dict(self._samples.inputs))[0].numpy()
+        readouts = self._views.readouts(dict(self._samples.inputs))[0].numpy()
         for qubit, column in zip(self._quantum.ansatz.readouts[:MAX_READOUTS], readouts.T, strict=False):
             summary.MergeFrom(histogram_pb(f"readouts/{qubit}", column))
         self._write("validation", summary, step)
@@ -121,7 +127,7 @@ class TensorBoardWriter:
                 writer.flush()
 
     def losses(self, epoch: EpochMetrics, step: int) -> None:
-        """Write losses and accuracies alone, as of an epoch of a start that was tried and now goes on."""
+        """Write only losses and accuracies, for earlier epochs of the selected initialization."""
         self._write("train", _scalars({"loss": epoch.train_loss, "accuracy": epoch.train_accuracy}), step)
         self._write("validation", _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy}), step)
 
@@ -135,24 +141,24 @@ class TensorBoardWriter:
         return written_by_library("logs", self._folder, tf.errors.OpError)
 
     def _write(self, run: str, summary: Summary, step: int) -> None:
-        # One operation for all that belongs to a step: one for each scalar would take as long as an epoch.
+        # One operation for all values of a step, because one per scalar would take as long as an epoch.
         with self._written(), self._writers[run].as_default(step=step):
             tf.summary.experimental.write_raw_pb(summary.SerializeToString())
 
     def _describe(self, folder: Path) -> None:
-        """Write what does not change: the experiment's words, the circuit and the graph."""
-        words = as_shown(self._config.model_dump())
-        values = {**{name: words[name] for name in EXPERIMENT_FIELDS}, **words["options"]}
-        drawing = self._shown.drawing
-        # Each folder is a trial of its own, however often its training is continued.
+        """Write the constant events: experiment fields, circuit and graph."""
+        fields = as_shown(self._config.model_dump())
+        values = {**{name: fields[name] for name in EXPERIMENT_FIELDS}, **fields["options"]}
+        drawing = self._views.drawing
+        # Each folder is one trial, even if its training is resumed.
         trial = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()
         with self._writers["."].as_default(step=0):
-            tf.summary.experimental.write_raw_pb(_table_of_runs().SerializeToString())
+            tf.summary.experimental.write_raw_pb(_hparams_table().SerializeToString())
             tf.summary.experimental.write_raw_pb(session_start_pb(values, group_name=trial).SerializeToString())
             tf.summary.text("circuit/text", f"{drawing.title}\n\n```\n{drawing.text}\n```")
             tf.summary.image("circuit/image", drawing.image[None], description=drawing.title)
         with self._writers["train"].as_default(step=0):
-            tf.summary.graph(self._shown.graph)
+            tf.summary.graph(self._views.graph)
 
 
 @contextlib.contextmanager
@@ -165,9 +171,17 @@ def event_log(
     *,
     is_chief: bool,
 ) -> Iterator[TensorBoardWriter | None]:
-    """Yield the log of a training in `folder`, None unless this is the chief.
+    """Context manager that returns a writer of events in the chief, and None in other processes.
 
-    Histograms are of the first 16 readouts, over at most a batch and 16 samples of `validation`.
+    Histograms are of the first 16 readouts, over at most one batch and 16 samples of the validation split.
+
+    Args:
+        folder: Folder for the events.
+        config: Experiment.
+        model: Model of the training run.
+        optimizer: Optimizer of the training run.
+        validation: Samples of the validation split.
+        is_chief: Whether this process is the chief.
     """
     if not is_chief:
         yield None
@@ -179,8 +193,8 @@ def event_log(
         log.close()
 
 
-def _table_of_runs() -> Summary:
-    """Return the columns of the hparams table: every word with its type, and the losses and accuracies."""
+def _hparams_table() -> Summary:
+    """Return the columns of the hparams table: every field with its type, losses and accuracies."""
     metrics = [
         api_pb2.MetricInfo(name=api_pb2.MetricName(group=run, tag=tag), display_name=name)
         for run, tags in _METRICS.items()
@@ -193,7 +207,7 @@ def _table_of_runs() -> Summary:
 
 
 def _scalars(values: Mapping[str, float | None]) -> Summary:
-    """Return numbers by tag; of those that there are none of nothing is shown."""
+    """Return a summary of scalars by tag, without those that are None."""
     summary = Summary()
     for tag, value in values.items():
         if value is not None:
@@ -202,10 +216,10 @@ def _scalars(values: Mapping[str, float | None]) -> Summary:
 
 
 class BatchProfiler:
-    """Profiles batches, counted from 0 over all epochs, into one trace.
+    """Profiler of a range of batches, counted from 0 over all epochs, which writes one trace.
 
-    An epoch is one call of a compiled loop; the call is cut where the range begins and ends, which changes
-    no number. Where the range spans epochs the trace holds what happens between them too.
+    An epoch is one call of a compiled loop. The call is split at the start and the end of the range, which does not
+    change results. If the range spans several epochs, the trace includes the time between them.
     """
 
     def __init__(self, batches: range, folder: Path | None) -> None:
@@ -214,14 +228,23 @@ class BatchProfiler:
         self._running = False
 
     def run(self, run: EpochRunner, shards: Shards, done: int) -> Measures:
-        """Run an epoch that begins after `done` batches; return its measures (steps, columns)."""
+        """Run an epoch and profile its batches that are in the range.
+
+        Args:
+            run: Function that runs the epoch.
+            shards: Shards of the epoch.
+            done: Number of batches before the epoch.
+
+        Returns:
+            The measures, float64 (steps, columns).
+        """
         steps = len(shards.sizes)
         ends = {min(max(end - done, 0), steps) for end in (self._batches.start, self._batches.stop)}
         measures = []
         for start, stop in itertools.pairwise(sorted({0, *ends, steps})):
             if done + start in self._batches:
                 self._start()
-            # The profiler's pages show a step for each such mark; here a step is one call of the loop.
+            # Marks a step for the profiler. Here a step is one call of the compiled loop.
             with tf.profiler.experimental.Trace("train", step_num=done + start, _r=1):
                 measures.append(run(shards, range(start, stop)))
             if done + stop >= self._batches.stop:
@@ -229,24 +252,25 @@ class BatchProfiler:
         return np.concatenate(measures)
 
     def stop(self) -> None:
-        """Write what was profiled."""
+        """Stop profiling and write the trace."""
         if self._running:
             self._running = False
-            with _failure_reported():
+            with _log_failure():
                 tf.profiler.experimental.stop()
 
     def _start(self) -> None:
         if self._folder and not self._running:
-            with _failure_reported():
+            with _log_failure():
                 tf.profiler.experimental.start(str(self._folder))
                 self._running = True
 
 
 @contextlib.contextmanager
 def batch_profile(batches: range, folder: Path | None) -> Iterator[BatchProfiler]:
-    """Yield the profile of a training, written into `folder`; None, as for all but the chief, profiles nothing.
+    """Context manager that returns the profiler of a training run.
 
-    Every process takes part, so that all cut their epochs in the same places.
+    Without a folder, as in all processes except the chief, nothing is profiled. Every process must use it, so that all
+    split their epochs into the same parts.
     """
     profile = BatchProfiler(batches, folder)
     try:
@@ -256,15 +280,18 @@ def batch_profile(batches: range, folder: Path | None) -> Iterator[BatchProfiler
 
 
 def serve_profiles(port: int, required: bool = False, *, to_all: bool = False) -> None:
-    """Start TensorFlow's profiler server and log its port; it answers this machine alone, or also others if `to_all`.
+    """Start TensorFlow's profiler server and log its port.
 
-    Where the port cannot be used that is logged, and training goes on, unless the server is `required`.
+    Args:
+        port: Port of the server.
+        required: Whether to raise an error instead of a warning if the port cannot be used.
+        to_all: Whether the server accepts connections from other machines.
 
     Raises:
-        ConfigError: the port cannot be used, and the server is `required`.
+        ConfigError: If the port cannot be used and the server is required.
     """
     try:
-        # TensorFlow shares a port that is taken already, and then answers for another process.
+        # TensorFlow would share a port that is in use, and respond instead of another process.
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("", port))
@@ -272,16 +299,16 @@ def serve_profiles(port: int, required: bool = False, *, to_all: bool = False) -
         message = f"profiler_port: cannot be used ({error}). Given: {port}"
         if required:
             raise ConfigError(message) from None
-        logger.warning("training goes on without profiler server: %s", message)
+        logger.warning("training continues without profiler server: %s", message)
         return
     tf.profiler.experimental.server.start(port)
-    closed = not to_all and keep_port_to_machine(port)
-    logger.info("profiler server on port %d%s", port, ", for this machine alone" if closed else "")
+    is_local = not to_all and restrict_port_to_localhost(port)
+    logger.info("profiler server on port %d%s", port, " (local connections only)" if is_local else "")
 
 
 @contextlib.contextmanager
-def _failure_reported() -> Iterator[None]:
-    """Report why no profile is taken, such as one that a person takes through the server, and go on."""
+def _log_failure() -> Iterator[None]:
+    """Context manager that logs profiler errors, for example because a user profiles through the server."""
     try:
         yield
     except tf.errors.OpError as error:

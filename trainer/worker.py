@@ -32,40 +32,48 @@ from qcnn.trainer.events import FINISHED, Listener, ignore, to_pipe
 if TYPE_CHECKING:
     from qcnn.trainer.programs import CompiledFunctions
 
-# What the parser calls the value of a word: an address has the name of one.
-_WORD = "word_{}"
+# Attribute of the parser for the value of a field, because a field and a folder have the same name.
+_FIELD = "field_{}"
 
 
 def main() -> None:
-    """Train in the role that TF_CONFIG or CLUSTER_SPEC gives this process; with --further, once for each line."""
+    """Train in the role of TF_CONFIG or CLUSTER_SPEC, and with --further once for each line of stdin."""
     open_standard_streams()
-    parser = argparse.ArgumentParser(description="One training process. An ADDRESS is a local folder or in a bucket.")
-    parser.add_argument("--experiment", required=True, help="the experiment as JSON")
-    words = parser.add_argument_group("words laid over the experiment, as a tuner gives those that it searches")
-    for word in config.ALL_FIELDS:
-        words.add_argument(f"--{word}", dest=_WORD.format(word), metavar="VALUE")
-    at = functools.partial(address, environment=os.environ)
-    parser.add_argument("--dataset", metavar="ADDRESS", type=at, help="of the dataset; made here if not given")
-    for name, what in {
-        "workdir": "for checkpoints, continued if it has any",
-        "logs": "for TensorBoard events",
-        "export": "for the trained model, which the chief exports; empty for none",
+    parser = argparse.ArgumentParser(
+        description="Run a training process. A URI is a local path or a bucket URI.",
+    )
+    parser.add_argument("--experiment", metavar="JSON", required=True, help="Experiment as JSON.")
+    fields = parser.add_argument_group("experiment fields that override --experiment, for hyperparameter tuning")
+    for field in config.ALL_FIELDS:
+        fields.add_argument(f"--{field}", dest=_FIELD.format(field), metavar="VALUE")
+    to_uri = functools.partial(address, environment=os.environ)
+    parser.add_argument(
+        "--dataset", metavar="URI", type=to_uri, help="Dataset folder. By default the dataset is generated."
+    )
+    for name, purpose in {
+        "workdir": "Training folder with checkpoints to write and to resume from.",
+        "logs": "Folder for TensorBoard events.",
+        "export": "Folder for the model that the chief exports. Empty: no export.",
     }.items():
         variable, default = FOLDERS[name], os.environ.get(FOLDERS[name])
         parser.add_argument(
             f"--{name}",
-            metavar="ADDRESS",
-            type=at,
+            metavar="URI",
+            type=to_uri,
             required=name != "export" and not default,
             default=default,
-            help=f"{what}; {variable} where not given",
+            help=f"{purpose} Default: ${variable}.",
         )
-    parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes events")
-    parser.add_argument("--profiler-port", type=int, default=2223, help="port of the profiler server; 0 starts none")
+    parser.add_argument("--events", metavar="FD", type=int, help="File descriptor of the pipe for events.")
     parser.add_argument(
-        "--further", action="store_true", help="then take the arguments of others from stdin, a line of JSON each"
+        "--profiler-port", metavar="PORT", type=int, default=2223, help="Port of the profiler server. 0: no server."
     )
-    parser.add_argument("--require-profiler", action="store_true", help="end if that port is taken")
+    parser.add_argument(
+        "--further",
+        action="store_true",
+        help="Then read arguments of further training runs from stdin, one JSON line each.",
+    )
+    parser.add_argument("--require-profiler", action="store_true", help="Exit if the profiler port is in use.")
     arguments = parser.parse_args()
     end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
@@ -83,16 +91,17 @@ def main() -> None:
 def _train(
     arguments: argparse.Namespace, send: Listener, programs: "CompiledFunctions | None"
 ) -> "CompiledFunctions | None":
-    """Run one training with the programs of those before it, None for the first; return what the next can use.
+    """Run one training run with the compiled functions of earlier ones, and return those for the next.
 
-    One that serves or evaluates lives for one training, and leaves nothing.
+    Servers and evaluators run for one training run and return None.
     """
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
-        experiment = experiment_io.with_circuit_read(experiment_io.from_json(arguments.experiment, _typed(arguments)))
+        overrides = _overrides(arguments)
+        experiment = experiment_io.with_circuit_read(experiment_io.from_json(arguments.experiment, overrides))
         check_roles(experiment, cluster)
         if (requested := requested_gpus(os.environ)) or experiment.gpu_fields:
-            # Before data are made: what is paid for is not used for that either.
+            # Check before the data are generated, which would waste paid GPU time.
             send("state", state="loading TensorFlow")
             load_tensorflow()
             from qcnn.trainer.distribution.strategies import check_gpus
@@ -113,15 +122,15 @@ def _train(
         patience = experiment.options.heartbeat_timeout_seconds
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief, patience=patience))
         logs = stack.enter_context(working_copy(arguments.logs, written=is_chief, patience=patience))
-        start_from(experiment, arguments.workdir, workdir.folder)
-        reports = HyperparameterReporter(os.environ)
+        copy_initial_checkpoint(experiment, arguments.workdir, workdir.folder)
+        reporter = HyperparameterReporter(os.environ)
 
         def listener(kind: str, **values: Any) -> None:
             workdir.check()
             logs.check()
             send(kind, **values)
             if is_chief:
-                reports.listen(kind, **values)
+                reporter.listen(kind, **values)
 
         def publish() -> None:
             workdir.flush()
@@ -138,7 +147,7 @@ def _train(
 
         set_up(experiment)
         if is_first and arguments.profiler_port:
-            to_all = in_pod(os.environ) and not (cluster and cluster.is_here)
+            to_all = in_pod(os.environ) and not (cluster and cluster.is_local)
             serve_profiles(arguments.profiler_port, arguments.require_profiler, to_all=to_all)
         programs = programs or CompiledFunctions()
         train(
@@ -162,8 +171,8 @@ def _train(
 def _observer(
     experiment: config.ExperimentConfig, cluster: ClusterConfig | None, stack: contextlib.ExitStack
 ) -> Listener:
-    """Have the log say which process this is, and serve metrics where that is asked for; return what they observe."""
-    # The operator tells a single process nothing; it has the only role there is.
+    """Add the role to log lines, start the metrics server if requested, and return its listener."""
+    # The operator sets no variables for a single process, which has the only role of the experiment.
     role, index = (cluster.role, cluster.index) if cluster else (next(iter(experiment.replicas)), 0)
     log_lines.identify(role, index)
     if PORT_VARIABLE not in os.environ:
@@ -181,7 +190,7 @@ def _serve(
     cluster: ClusterConfig,
     send: Listener,
 ) -> None:
-    """Serve the chief of a training as one of its workers or parameter servers."""
+    """Serve the chief as a worker or parameter server."""
     send("state", state="loading TensorFlow")
     load_tensorflow()
     from qcnn.trainer.distribution.parameter_servers import serve
@@ -206,24 +215,24 @@ def _evaluate(
     send: Listener,
     observer: Listener,
 ) -> None:
-    """Measure the checkpoints of a training in folders of this process' own below those of the training."""
+    """Evaluate the checkpoints of a training run, with outputs in subfolders of its folders."""
     load_tensorflow()
     from qcnn.trainer.distribution.strategies import set_up
-    from qcnn.trainer.evaluator import FOLDER, evaluate_beside
+    from qcnn.trainer.evaluator import FOLDER, evaluate_checkpoints
 
     set_up(experiment)
     with contextlib.ExitStack() as stack:
-        look = stack.enter_context(followed(arguments.workdir, f"{checkpoints.FOLDER}/"))
+        current_folder = stack.enter_context(followed(arguments.workdir, f"{checkpoints.FOLDER}/"))
         folder, logs = (
             stack.enter_context(
                 working_copy(
-                    f"{at.rstrip('/')}/{FOLDER}",
+                    f"{uri.rstrip('/')}/{FOLDER}",
                     filled=filled,
                     written=True,
                     patience=experiment.options.heartbeat_timeout_seconds,
                 )
             )
-            for at, filled in ((arguments.workdir, True), (arguments.logs, False))
+            for uri, filled in ((arguments.workdir, True), (arguments.logs, False))
         )
 
         def listener(kind: str, **values: Any) -> None:
@@ -231,22 +240,29 @@ def _evaluate(
             logs.check()
             send(kind, **values)
 
-        evaluate_beside(experiment, dataset, look, folder.folder, logs.folder, listener=listener, observer=observer)
+        evaluate_checkpoints(
+            experiment, dataset, current_folder, folder.folder, logs.folder, listener=listener, observer=observer
+        )
 
 
-def _typed(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the words that were given one by one, as text."""
-    found = {word: getattr(arguments, _WORD.format(word)) for word in config.ALL_FIELDS}
-    return {word: text for word, text in found.items() if text is not None}
+def _overrides(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the experiment fields that override --experiment, as text."""
+    values = {field: getattr(arguments, _FIELD.format(field)) for field in config.ALL_FIELDS}
+    return {field: text for field, text in values.items() if text is not None}
 
 
-def start_from(experiment: config.ExperimentConfig, address: str, folder: Path) -> None:
-    """Copy the checkpoint that `continue_from` names into a training in a bucket that has none of its own.
+def copy_initial_checkpoint(experiment: config.ExperimentConfig, uri: str, folder: Path) -> None:
+    """Copy the checkpoint of `continue_from` into a training folder in a bucket that has none.
 
-    For local folders the process that starts the workers does that, before any of them can look.
+    For local folders, the parent process does this before it starts the workers.
+
+    Args:
+        experiment: Experiment.
+        uri: URI of the training folder.
+        folder: Local copy of the training folder.
     """
     source = experiment.options.continue_from
-    if source and parse_bucket_uri(address):
+    if source and parse_bucket_uri(uri):
         with local_copy(source) as checkpoint:
             checkpoints.copy_latest(checkpoint, folder)
 

@@ -1,6 +1,6 @@
-"""The data: where samples come from, how a dataset is kept, and what is drawn at random.
+"""Datasets: sample generation, data files, dataset folders and random streams.
 
-Excited cluster states are drawn from the seed, bit-identical on every machine; rows of a file are read from it.
+Excited cluster states are sampled from the seed and bit-identical on every machine. File samples are table rows.
 """
 
 from qcnn.data.dataset import check_fits, describe, described, generate, load, load_or_generate, save

@@ -1,4 +1,4 @@
-"""The dataset of an experiment and its folder, written whole or not at all, and checked when it is read."""
+"""Dataset generation, and dataset folders with atomic writes and validation on load."""
 
 import dataclasses
 import math
@@ -23,13 +23,13 @@ from qcnn.storage.copies import local_copy
 
 _ARRAYS = "dataset.npz"
 _DESCRIPTION = "dataset.json"
-# The most excitations have 90 MB; features and states half a GiB, and their labels.
-_MOST_BYTES, _MOST_BYTES_OF_OTHERS = 2**27, 2**30
+# The largest dataset has 90 MB with excitations, and 0.5 GiB plus labels with features or states.
+_MAX_BYTES_EXCITATIONS, _MAX_BYTES = 2**27, 2**30
 _LAYOUT, _SOURCE = TypeAdapter(FeatureLayout), TypeAdapter(Source | None)
 
 
 def save(dataset: Dataset, folder: Path) -> None:
-    """Write dataset.npz and dataset.json into a new folder; a reader sees the whole or nothing."""
+    """Write dataset.npz and dataset.json into a new folder, atomically."""
     arrays = {
         f"{name}_{field}": values
         for name, samples in dataset.splits()
@@ -49,7 +49,7 @@ def save(dataset: Dataset, folder: Path) -> None:
 
 
 def describe(layout: FeatureLayout, source: Source | None) -> dict[str, Any]:
-    """Return what is kept of how samples were read; nothing of excitations that were drawn."""
+    """Return the JSON form of a layout and a source, empty for generated excitations."""
     return {
         **({"layout": dataclasses.asdict(layout)} if layout != EXCITATIONS else {}),
         **({"source": dataclasses.asdict(source)} if source else {}),
@@ -57,10 +57,10 @@ def describe(layout: FeatureLayout, source: Source | None) -> dict[str, Any]:
 
 
 def described(description: Mapping[str, Any]) -> tuple[FeatureLayout, Source | None]:
-    """Read what `describe` returned.
+    """Parse the layout and the source from the JSON form of `describe`.
 
     Raises:
-        ValueError: it has other values than these.
+        ValueError: If a value is invalid.
     """
     try:
         layout = _LAYOUT.validate_python(description.get("layout", {}))
@@ -69,17 +69,17 @@ def described(description: Mapping[str, Any]) -> tuple[FeatureLayout, Source | N
         first = error.errors(include_url=False, include_context=False)[0]
         raise ValueError(f"its layout is wrong: {first['msg']}") from None
     if not len(layout.features) == len(layout.offsets) == len(layout.factors) <= layout.preparation.features:
-        raise ValueError("its layout is wrong: their features have other numbers")
+        raise ValueError("its layout is wrong: the numbers of features, offsets and factors differ")
     if not all(map(math.isfinite, layout.offsets)) or not all(0 < factor < math.inf for factor in layout.factors):
-        raise ValueError("its layout is wrong: a feature is scaled by what no numbers scale to")
+        raise ValueError("its layout is wrong: offsets must be finite and factors positive and finite")
     return layout, source
 
 
 def load(folder: Path) -> Dataset:
-    """Read and check a dataset folder.
+    """Read and validate a dataset folder.
 
     Raises:
-        ArtifactError: a file is missing or damaged, the schema is another, or a value is out of range.
+        ArtifactError: If a file is missing or damaged, the schema differs, or a value is out of range.
     """
     description = _load_description(folder / _DESCRIPTION)
     path = folder / _ARRAYS
@@ -87,32 +87,28 @@ def load(folder: Path) -> Dataset:
         layout, source = described(description)
     qubits = description["qubits"]
     inputs = layout.preparation.inputs(qubits)
-    most = _MOST_BYTES if layout.preparation.kind == "excitation" else _MOST_BYTES_OF_OTHERS
-    with readable("dataset", path), open_arrays(path, most) as arrays:
+    max_bytes = _MAX_BYTES_EXCITATIONS if layout.preparation.kind == "excitation" else _MAX_BYTES
+    with readable("dataset", path), open_arrays(path, max_bytes) as arrays:
         splits = {name: Samples(*_columns(path, arrays, name, inputs, layout)) for name in SPLITS}
     for name, samples in splits.items():
         _check(path, name, samples, description)
     train, validation, test = (splits[name] for name in SPLITS)
     dataset = Dataset(train, validation, test, qubits, description["rounds"], description["seed"], layout, source)
     if dataset.digest != description.get("digest", dataset.digest):
-        raise ArtifactError(f"dataset: {_ARRAYS} is damaged: {_DESCRIPTION} names other samples. Given: {path}")
+        raise ArtifactError(f"dataset: {_ARRAYS} is damaged: its digest is not that of {_DESCRIPTION}. Given: {path}")
     return dataset
 
 
 def check_fits(dataset: Dataset, config: ExperimentConfig) -> None:
-    """Refuse a dataset that was made for another number of qubits, or of samples that are prepared otherwise.
-
-    Raises:
-        ArtifactError: these differ.
-    """
+    """Raise ArtifactError if a dataset and an experiment differ in qubits or state preparation."""
     if dataset.qubits != config.qubits:
         raise ArtifactError(
-            f"dataset: must hold {config.qubits} qubits, as the experiment does. Given: {dataset.qubits} qubits"
+            f"dataset: must have {config.qubits} qubits, as the experiment. Given: {dataset.qubits} qubits"
         )
     if dataset.layout.preparation != config.preparation:
         raise ArtifactError(
-            f"dataset: must hold samples of preparation {config.preparation.kind}, as the experiment does. Given: "
-            f"{dataset.layout.preparation.kind}"
+            f"dataset: must have samples of preparation {config.preparation.kind}, as the experiment. "
+            f"Given: {dataset.layout.preparation.kind}"
         )
 
 
@@ -129,11 +125,11 @@ def _load_description(path: Path) -> dict[str, Any]:
 def _columns(
     path: Path, arrays: Any, split: str, inputs: Mapping[str, InputSpec], layout: FeatureLayout
 ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[Any], dict[str, npt.NDArray[Any]]]:
-    """Return what the model takes of a split's samples, their labels, and what else is known of them."""
+    """Return the model inputs of a split, its labels and its additional columns."""
     real = InputSpec((), "float64")
     label = real if layout.is_regression else InputSpec((), "int8")
     return (
-        {name: _column(path, arrays, f"{split}_{name}", given) for name, given in inputs.items()},
+        {name: _column(path, arrays, f"{split}_{name}", expected) for name, expected in inputs.items()},
         _column(path, arrays, f"{split}_{LABEL}", label),
         {name: _column(path, arrays, f"{split}_{name}", real) for name in layout.known},
     )
@@ -144,7 +140,7 @@ def _column(path: Path, arrays: Any, name: str, expected: InputSpec) -> npt.NDAr
         raise ArtifactError(f"dataset: {name} is missing. Given: {path}")
     column: npt.NDArray[Any] = arrays[name]
     if column.dtype != expected.dtype or column.shape[1:] != expected.shape or not column.ndim:
-        each = f"{expected.shape[0]} of {expected.dtype} for each sample" if expected.shape else expected.dtype
+        each = f"{expected.shape[0]} of {expected.dtype} per sample" if expected.shape else expected.dtype
         raise ArtifactError(f"dataset: {name} must be one row of {each}. Given: {column.dtype}, shape {column.shape}")
     return column
 
@@ -155,16 +151,18 @@ def _check(path: Path, name: str, samples: Samples, description: Mapping[str, An
     counts = [len(values) for values in (*samples.inputs.values(), samples.label, *samples.known.values())]
     if set(counts) != {expected} or not expected:
         raise ArtifactError(
-            f"dataset: {name} must hold {expected} samples, at least 1, in each column. Given: "
+            f"dataset: {name} must have {expected} samples, at least 1, in each column. Given: "
             f"{' / '.join(map(str, counts))} in {path}"
         )
-    for field, values, bad, what in _faults(samples, description["qubits"]):
-        if bad.any():
-            raise ArtifactError(f"dataset: {name}_{field} must be {what}. Given: {values[bad][0]} in {path}")
+    for field, values, is_invalid, allowed in _invalid_values(samples, description["qubits"]):
+        if is_invalid.any():
+            raise ArtifactError(f"dataset: {name}_{field} must be {allowed}. Given: {values[is_invalid][0]} in {path}")
 
 
-def _faults(samples: Samples, qubits: int) -> Iterator[tuple[str, npt.NDArray[Any], npt.NDArray[np.bool_], str]]:
-    """Yield each column of samples with its values, which of them are wrong, and what is allowed."""
+def _invalid_values(
+    samples: Samples, qubits: int
+) -> Iterator[tuple[str, npt.NDArray[Any], npt.NDArray[np.bool_], str]]:
+    """Yield the name and the values of each column, the mask of invalid values, and the allowed values."""
     for name, values in {**samples.inputs, **samples.known}.items():
         match name:
             case "qubit":
@@ -175,12 +173,12 @@ def _faults(samples: Samples, qubits: int) -> Iterator[tuple[str, npt.NDArray[An
                 yield name, values, ~np.isfinite(values), "finite"
     label = samples.label
     is_class = label.dtype == np.int8
-    bad = np.abs(label) != 1 if is_class else ~np.isfinite(label)
-    yield LABEL, label, bad, "-1 or +1" if is_class else "finite"
+    is_invalid = np.abs(label) != 1 if is_class else ~np.isfinite(label)
+    yield LABEL, label, is_invalid, "-1 or +1" if is_class else "finite"
 
 
 def generate(config: ExperimentConfig) -> Dataset:
-    """Make the dataset of an experiment.
+    """Generate the dataset of an experiment, or read it from the experiment's data file.
 
     >>> from qcnn.experiment_io import from_mapping
     >>> dataset = generate(from_mapping({"qubits": 4, "rounds": 10, "seed": 7}))
@@ -192,16 +190,19 @@ def generate(config: ExperimentConfig) -> Dataset:
     if config.is_file:
         return read(config)
     if config.data == CLUSTER_ISING:
-        # SciPy is not where only others are made.
+        # SciPy is an optional dependency of ground states only.
         from qcnn.data.generators import generate_ground_states
 
         return generate_ground_states(config)
     return generate_excitations(config)
 
 
-def load_or_generate(address: str | None, config: ExperimentConfig) -> Dataset:
-    """Return the dataset at an address, or without one that of an experiment, which is the same wherever it is made."""
-    if not address:
+def load_or_generate(uri: str | None, config: ExperimentConfig) -> Dataset:
+    """Load the dataset from a URI, or generate it from the experiment.
+
+    Generation is deterministic, so both give the same data.
+    """
+    if not uri:
         return generate(config)
-    with local_copy(address) as folder:
+    with local_copy(uri) as folder:
         return load(folder)

@@ -1,4 +1,4 @@
-"""Samples from the rows of a user's file: which values they may have, and how they are scaled and split."""
+"""Samples from the rows of a data file: validation, scaling and split."""
 
 from __future__ import annotations
 
@@ -41,26 +41,31 @@ if TYPE_CHECKING:
     from qcnn.tables.table import Table
 
 
-# float32 tells angles of this size from others that differ by a thousandth.
-MOST_RADIANS = 1e4
-# How far a state's length may be from 1: float32 rounds every amplitude.
-_LENGTH = 1e-4
-# The variance of squared errors has fourth powers.
-_MOST_REAL = 1e30
+# At this size float32 resolves 0.001 rad.
+MAX_RADIANS = 1e4
+# Tolerance of a state's norm, because float32 rounds every amplitude.
+_NORM_TOLERANCE = 1e-4
+# The variance of squared errors has fourth powers, which must be finite.
+_MAX_REAL_LABEL = 1e30
 
 
 def check(piece: Chunk, layout: FeatureLayout, qubits: int) -> None:
-    """Refuse the first row of which no sample of so many qubits can be made.
+    """Raise ArtifactError at the first row that is not a valid sample.
+
+    Args:
+        piece: Rows to validate.
+        layout: Conversion of the rows to samples.
+        qubits: Number of qubits of the model.
 
     Raises:
-        ArtifactError: one line with the row, its column, its value and what is allowed.
+        ArtifactError: If a row is invalid. The message has the row, its column, its value and the allowed values.
     """
     match layout.preparation.kind:
         case "excitation":
             qubit, angle = piece.columns["qubit"], piece.columns["angle"]
             is_qubit = (qubit >= 0) & (qubit < qubits) & (qubit == np.floor(qubit))
             piece.check("qubit", is_qubit, f"must be a whole number, 0 to {qubits - 1}")
-            # Of float32 the largest in size may be written with more digits than it has.
+            # float32(-pi) is less than -pi, and a file may have its rounded decimal form.
             with np.errstate(over="ignore"):
                 in_interval = (angle.astype(np.float32) >= -PI) & (angle < np.pi)
             piece.check("angle", in_interval, "must be at least -pi and less than pi")
@@ -69,69 +74,73 @@ def check(piece: Chunk, layout: FeatureLayout, qubits: int) -> None:
         case _:
             for name, offset, factor in zip(layout.features, layout.offsets, layout.factors, strict=True):
                 with np.errstate(over="ignore"):
-                    turned = np.abs((piece.columns[name] - offset) * factor)
-                piece.check(name, turned <= MOST_RADIANS, _in_range(offset, factor))
+                    angle = np.abs((piece.columns[name] - offset) * factor)
+                piece.check(name, angle <= MAX_RADIANS, _allowed_range(offset, factor))
 
 
 def check_real(piece: Chunk, column: str) -> None:
-    """Refuse the first label, a real number, of which no error can be computed.
+    """Raise ArtifactError at the first real label that is too large to compute errors.
 
     Raises:
-        ArtifactError: one line with the row, its value and what is allowed.
+        ArtifactError: If a label is invalid. The message has the row, its value and the allowed values.
     """
-    allowed = np.abs(piece.columns[column]) <= _MOST_REAL
-    piece.check(column, allowed, f"must be from -{_MOST_REAL:g} to {_MOST_REAL:g}")
+    allowed = np.abs(piece.columns[column]) <= _MAX_REAL_LABEL
+    piece.check(column, allowed, f"must be from -{_MAX_REAL_LABEL:g} to {_MAX_REAL_LABEL:g}")
 
 
 def _check_length(piece: Chunk, layout: FeatureLayout) -> None:
     with np.errstate(over="ignore"):
         length = np.sqrt(sum(piece.columns[name] ** 2 for name in layout.columns))
-    if (wrong := np.abs(length - 1) > _LENGTH).any():
+    if (wrong := np.abs(length - 1) > _NORM_TOLERANCE).any():
         row = int(np.argmax(wrong))
         place = piece.place(piece.first + row)
         raise ArtifactError(f"data: {place}: the amplitudes of a state must have length 1. Given: {length[row]:g}")
 
 
-def _in_range(offset: float, factor: float) -> str:
-    most = MOST_RADIANS / factor
-    # Enough to tell the bounds of a feature apart that is large and differs by little.
-    digits = 6 + math.ceil(math.log10(max(1.0, abs(offset) / most)))
-    return f"must be from {offset - most:.{digits}g} to {offset + most:.{digits}g}, or its angle is not exact"
+def _allowed_range(offset: float, factor: float) -> str:
+    radius = MAX_RADIANS / factor
+    # Enough digits to distinguish the bounds of a large feature with a small range.
+    digits = 6 + math.ceil(math.log10(max(1.0, abs(offset) / radius)))
+    return f"must be from {offset - radius:.{digits}g} to {offset + radius:.{digits}g}, or its angle is not exact"
 
 
 logger = logging.getLogger("qcnn")
 
 SPLIT = "split"
-# Columns that are written beside the features.
+# Columns that prediction writes next to the features.
 _PREDICTED = (PREDICTION, NOISE_ERROR)
-# What pandas calls a column without a name, such as the index of a table that it wrote and read again.
+# Names that pandas gives to a column without a name, such as the index of a table that it wrote and read.
 _INDEX = re.compile(r"Unnamed: \d+.*|__index_level_\d+__")
-# Beyond, what an angle is made of is too close to the largest number that there is.
-_MOST_APART = 1e300
-# Of a feature's size, what differs in the training split: below, it may be noise; and a float64 at the end of a range
-# so narrow is off by a thousandth of a radian.
+# Larger ranges are too close to the largest float64.
+_MAX_RANGE = 1e300
+# Range of a feature in the training split, relative to its size. Below the first value it may be noise. Below the
+# second one, rounding to float64 at the end of the range changes the angle by more than 0.001 rad.
 _NEARLY_CONSTANT = 1e-6
 _ROUNDING = math.pi * 2.0**-52 / 1e-3
-_SAID = {
-    "zero_one": "labels 0 and 1 are taken for -1 and +1",
-    "real": "labels are real numbers: there is a mean squared error and no accuracy",
+_LABEL_MESSAGES = {
+    "zero_one": "labels 0 and 1 are read as -1 and +1",
+    "real": "labels are real numbers: metrics have a mean squared error and no accuracy",
 }
 
 
 @functools.lru_cache(maxsize=2**10)
 def warn_once(line: str) -> None:
-    """Log a line about a file, once in a process: a file is read wherever its samples are needed."""
+    """Log a warning about a file once per process, because several steps may read the same file."""
     logger.warning("%s", line)
 
 
 def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> Dataset:
-    """Read the dataset of an experiment from its file; `warn` is called with a line about what may not be meant.
+    """Read the dataset of an experiment from its data file.
+
+    Args:
+        config: Experiment whose `data` is the file.
+        warn: Callback for warnings about probably unintended content.
 
     Raises:
-        ArtifactError: the file cannot be read or used; one line, which names the row that is wrong.
-        ConfigError: the experiment cannot have such samples, or the bucket refuses.
+        ArtifactError: If the file cannot be read or used. The message has the invalid row.
+        ConfigError: If the experiment cannot use these samples, or the bucket denies access.
     """
-    # It takes a quarter of a second to load.
+    # The import takes 0.25 seconds.
     from qcnn.tables.table import open_table
 
     with open_table(config.data) as table:
@@ -139,44 +148,48 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
         if unused := table.unused_index((*features, LABEL, SPLIT)):
             warn(unused)
         rows = _rows(table, features, config)
-        split = _given_split(rows) if SPLIT in rows.columns else _made_split(len(rows), config)
+        split = _split_of_column(rows) if SPLIT in rows.columns else _random_split(len(rows), config)
         layout = _layout(rows, features, split[0], config, warn)
         check(rows, layout, config.qubits)
         source = Source(config.data, sha256_of(table.path))
     label = _label(rows.columns[LABEL], layout.labels)
-    whole = Samples(layout.inputs(rows.columns), label)
-    train, validation, test = map(whole.take, split)
-    if said := _SAID.get(layout.labels):
-        logger.info("%s", said)
+    samples = Samples(layout.inputs(rows.columns), label)
+    train, validation, test = map(samples.take, split)
+    if message := _LABEL_MESSAGES.get(layout.labels):
+        logger.info("%s", message)
     return Dataset(train, validation, test, config.qubits, 0, config.seed, layout, source)
 
 
 def with_file_metadata(config: ExperimentConfig, dataset: Dataset) -> ExperimentConfig:
-    """Return an experiment with what the file says that its dataset is of: how many rows count, and how they are split.
+    """Return an experiment with the number of samples and the split fractions of its data file.
 
     Raises:
-        ConfigError: it cannot run with so many samples.
+        ConfigError: If the experiment cannot run with this number of samples.
     """
     if not config.is_file:
         return config
     counts = SplitCounts(*(len(samples) for _, samples in dataset.splits()))
     total = sum(dataclasses.astuple(counts))
-    words: dict[str, Any] = {"max_samples": total}
-    if _counted(config, total).split_counts != counts:
-        words |= {"train_fraction": counts.train / total, "validation_fraction": counts.validation / total}
-    return from_mapping(merge(config.model_dump(), words))
+    values: dict[str, Any] = {"max_samples": total}
+    if _with_max_samples(config, total).split_counts != counts:
+        values |= {"train_fraction": counts.train / total, "validation_fraction": counts.validation / total}
+    return from_mapping(merge(config.model_dump(), values))
 
 
 def resolve_files(
     configs: Sequence[ExperimentConfig], warn: Callable[[str], None] = warn_once
 ) -> list[ExperimentConfig]:
-    """Return experiments as their files complete them, each file's path as it is found from everywhere.
+    """Return experiments with the metadata and the absolute paths of their data files.
 
-    Experiments that differ in nothing that a file is read by have it read once.
+    Experiments with equal data settings share one read of the file.
+
+    Args:
+        configs: Experiments, with or without a data file.
+        warn: Callback for warnings about probably unintended content.
 
     Raises:
-        ArtifactError: a file cannot be read or used; one line, which names the row that is wrong.
-        ConfigError: an experiment cannot have such samples, or the bucket refuses.
+        ArtifactError: If a file cannot be read or used. The message has the invalid row.
+        ConfigError: If an experiment cannot use these samples, or the bucket denies access.
     """
     known: dict[str, Dataset] = {}
 
@@ -185,7 +198,7 @@ def resolve_files(
             return config
         if not parse_bucket_uri(config.data):
             config = config.model_copy(update={"data": str(Path(config.data).absolute())})
-        # Of which splits they are, the seed decides too.
+        # These fields include the seed, which determines the split.
         rows = set(affecting(Affects.ROWS))
         key = repr((config.model_dump(include=rows), config.options.model_dump(include=rows)))
         if key not in known:
@@ -195,42 +208,41 @@ def resolve_files(
     return [complete(config) for config in configs]
 
 
-def _counted(config: ExperimentConfig, samples: int) -> ExperimentConfig:
+def _with_max_samples(config: ExperimentConfig, samples: int) -> ExperimentConfig:
     return config.model_copy(update={"options": config.options.model_copy(update={"max_samples": samples})})
 
 
 def _features(table: Table, config: ExperimentConfig) -> tuple[str, ...]:
-    """Return the columns that samples are made of."""
+    """Return the columns that are model inputs."""
     if config.encoding == "excitation":
         return ("qubit", "angle")
     features = features_of(table)
     if not 1 <= len(features) <= config.qubits:
         raise ArtifactError(
-            f"data: must have at least 1 and at most {config.qubits} columns beside {LABEL} and {SPLIT}, a feature for "
-            f"each qubit. Given: {len(features)} in {config.data}"
+            f"data: must have 1 to {config.qubits} columns in addition to {LABEL} and {SPLIT}, at most one feature per "
+            f"qubit. Given: {len(features)} in {config.data}"
         )
     for name in _PREDICTED:
         if name in features:
             raise ArtifactError(
-                f"data: no feature may be called {' or '.join(_PREDICTED)}, as what is written beside them. Given: "
-                f"{name} in {config.data}"
+                f"data: no feature may be called {' or '.join(_PREDICTED)}, because predictions have these columns. "
+                f"Given: {name} in {config.data}"
             )
     return features
 
 
 def features_of(table: Table) -> tuple[str, ...]:
-    """Return the columns that are features: all but label, split, and the index of a table that pandas wrote.
+    """Return the columns that are features: all except label, split, and an index written by pandas.
 
     Raises:
-        ArtifactError: one is most likely the number of a row, which pandas writes without a name.
+        ArtifactError: If a column is probably a row number, which pandas writes without a name.
     """
     features = tuple(name for name in table.names if name not in (LABEL, SPLIT, *table.index))
     for name in features:
         if not name.strip():
-            place, shown = f"column {table.names.index(name) + 1}", format_value(list(table.names))
             raise ArtifactError(
-                f"data: {place} must have a name, or be dropped if it is an index: to_csv(..., index=False). "
-                f"Given: {shown} in {table.address}"
+                f"data: column {table.names.index(name) + 1} must have a name, or be dropped if it is an index: "
+                f"to_csv(..., index=False). Given: {format_value(list(table.names))} in {table.address}"
             )
         if _INDEX.fullmatch(name):
             raise ArtifactError(
@@ -241,11 +253,11 @@ def features_of(table: Table) -> tuple[str, ...]:
 
 
 def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Chunk:
-    """Return the rows that count as one piece, read so far and no further."""
+    """Return the rows to use as one chunk, without reading further rows."""
     from qcnn.tables.chunks import Chunk
 
     text = tuple(name for name in (SPLIT,) if name in table.names)
-    wanted, most = config.options.max_samples, config.sample_limit
+    wanted, limit = config.options.max_samples, config.sample_limit
     pieces: list[Chunk] = []
     count = 0
     for piece in table.pieces((*features, LABEL, *text), text):
@@ -253,33 +265,33 @@ def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Ch
         count += len(piece)
         if wanted and count >= wanted:
             break
-        if count > most:
+        if count > limit:
             raise ArtifactError(
-                f"data: must have at most {most} rows with encoding {config.encoding} on {config.qubits} qubits; "
-                f"samples says how many of them count. Given: {config.data}"
+                f"data: must have at most {limit} rows with encoding {config.encoding} on {config.qubits} qubits; "
+                f"set max_samples to read fewer. Given: {config.data}"
             )
     if count < wanted:
-        raise ArtifactError(f"max_samples: the file must have as many rows, {wanted}. Given: {count} in {config.data}")
+        raise ArtifactError(f"max_samples: the file must have at least {wanted} rows. Given: {count} in {config.data}")
     columns = {
         name: np.concatenate([piece.columns[name] for piece in pieces])[: wanted or None] for name in pieces[0].columns
     }
     return Chunk(1, columns, pieces[0].place)
 
 
-def _given_split(rows: Chunk) -> list[npt.NDArray[np.int64]]:
-    given = rows.columns[SPLIT]
+def _split_of_column(rows: Chunk) -> list[npt.NDArray[np.int64]]:
+    names = rows.columns[SPLIT]
     allowed = f"{', '.join(SPLITS[:-1])} or {SPLITS[-1]}"
-    rows.check(SPLIT, np.isin(given, SPLITS), f"must be {allowed}")
-    found = [np.flatnonzero(given == name) for name in SPLITS]
-    for name, part in zip(SPLITS, found, strict=True):
+    rows.check(SPLIT, np.isin(names, SPLITS), f"must be {allowed}")
+    indices = [np.flatnonzero(names == name) for name in SPLITS]
+    for name, part in zip(SPLITS, indices, strict=True):
         if not len(part):
             raise ArtifactError(
                 f"data: column {SPLIT}: each of {', '.join(SPLITS)} must have a row. Given: none of {name}"
             )
-    return found
+    return indices
 
 
-def _made_split(count: int, config: ExperimentConfig) -> list[npt.NDArray[np.int64]]:
+def _random_split(count: int, config: ExperimentConfig) -> list[npt.NDArray[np.int64]]:
     complete = from_mapping(merge(config.model_dump(), {"max_samples": count}))
     return parts(complete.split_counts, config.seed)
 
@@ -291,9 +303,9 @@ def _layout(
     config: ExperimentConfig,
     warn: Callable[[str], None],
 ) -> FeatureLayout:
-    """Return how rows are read, by the labels of all of them, and by the features of those that are trained on."""
+    """Return the layout: label type from all rows, feature scales from the training rows."""
     label = rows.columns[LABEL]
-    labels = _kind(label)
+    labels = _label_type(label)
     if labels == "real":
         check_real(rows, LABEL)
     _check_differ(label[train], labels)
@@ -309,49 +321,49 @@ def _layout(
 
 
 def _scale(name: str, values: Column) -> tuple[float, float]:
-    """Return what takes the least of a feature's values to 0 and the greatest to pi."""
-    least, greatest = float(values.min()), float(values.max())
-    factor = math.pi / (greatest - least) if greatest > least else math.inf
-    if greatest - least > _MOST_APART or factor == math.inf:
+    """Return the offset and the factor that map the minimum of a feature to 0 and its maximum to pi."""
+    minimum, maximum = float(values.min()), float(values.max())
+    factor = math.pi / (maximum - minimum) if maximum > minimum else math.inf
+    if maximum - minimum > _MAX_RANGE or factor == math.inf:
         raise ArtifactError(
             f"data: column {name}: must have different values in the training split to be scaled, and no more than "
-            f"1e300 apart. Given: {least:g} to {greatest:g}"
+            f"1e300 apart. Given: {minimum:g} to {maximum:g}"
         )
-    return least, factor
+    return minimum, factor
 
 
-def _check_varies(name: str, values: Column, address: str, warn: Callable[[str], None]) -> None:
-    """Refuse a feature of which rounding is all that differs, and name one that is constant but for noise, maybe."""
-    least, greatest = float(values.min()), float(values.max())
-    size = max(abs(least), abs(greatest))
+def _check_varies(name: str, values: Column, uri: str, warn: Callable[[str], None]) -> None:
+    """Raise ArtifactError if a feature varies by rounding only, and warn if it varies by noise only."""
+    minimum, maximum = float(values.min()), float(values.max())
+    size = max(abs(minimum), abs(maximum))
     with np.errstate(over="ignore"):
-        width = greatest - least
+        width = maximum - minimum
     if 0 < width <= _ROUNDING * size:
         raise ArtifactError(
-            f"data: column {name}: must have values in the training split that differ by more than float64 rounds "
-            f"them, to be scaled. Given: {least!r} to {greatest!r}"
+            f"data: column {name}: must have values in the training split that differ by more than float64 rounding, "
+            f"to be scaled. Given: {minimum!r} to {maximum!r}"
         )
     if 0 < width <= _NEARLY_CONSTANT * size:
         warn(
-            f"data: column {name} in {address}: the values of the training split differ by {width:.3g}, of a size of "
-            f"{size:.9g}; scaling turns by 0 to pi for this difference, even if it is noise"
+            f"data: column {name} in {uri}: the values of the training split differ by {width:.3g} at a size of "
+            f"{size:.9g}; scaling maps this difference to 0..pi, even if it is noise"
         )
 
 
-def _kind(label: Column) -> Labels:
-    found = set(itertools.islice(np.unique(label).tolist(), 3))
-    if found <= {-1.0, 1.0}:
+def _label_type(label: Column) -> Labels:
+    values = set(itertools.islice(np.unique(label).tolist(), 3))
+    if values <= {-1.0, 1.0}:
         return "signs"
-    return "zero_one" if found <= {0.0, 1.0} else "real"
+    return "zero_one" if values <= {0.0, 1.0} else "real"
 
 
 def _check_differ(label: Column, labels: Labels) -> None:
-    """Refuse a training split of which nothing can be learnt."""
-    if len(found := np.unique(label)) < 2:
+    """Raise ArtifactError if all labels of the training split are equal."""
+    if len(values := np.unique(label)) < 2:
         what = "labels must differ" if labels == "real" else "both labels must be"
-        raise ArtifactError(f"data: {what} in the training split. Given: {found[0]:g} in all of its {len(label)} rows")
+        raise ArtifactError(f"data: {what} in the training split. Given: {values[0]:g} in all of its {len(label)} rows")
 
 
 def _label(label: Column, labels: Labels) -> npt.NDArray[Any]:
-    """Return labels as samples have them."""
+    """Return labels in the dtype and encoding of `Samples`."""
     return label if labels == "real" else np.where(label > 0, 1, -1).astype(np.int8)

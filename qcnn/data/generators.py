@@ -1,4 +1,4 @@
-"""Samples drawn from a seed, bit-identical on every machine: excited cluster states, and ground states with a phase."""
+"""Samples that are generated from a seed: excited cluster states, and ground states labelled by phase."""
 
 import logging
 
@@ -14,25 +14,34 @@ FRESH_SAMPLES = 10_000
 
 
 def generate_excitations(config: ExperimentConfig) -> Dataset:
-    """Make the dataset of an experiment on excitations."""
+    """Generate the dataset of an experiment on excitations."""
     train, validation, test = split(sample_excitations(config.qubits, config.rounds, config.seed), config)
     return Dataset(train, validation, test, config.qubits, config.rounds, config.seed)
 
 
 def label_of(angle: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
-    """Label +1 where |angle| <= pi/2, else -1 (TensorFlow Quantum's QCNN tutorial)."""
+    """Return the label +1 where |angle| <= pi/2, else -1 (TensorFlow Quantum's QCNN tutorial)."""
     return np.where(np.abs(angle) <= np.pi / 2, 1, -1).astype(np.int8)
 
 
 def sample_excitations(qubits: int, rounds: int, seed: int) -> Samples:
-    """Excite every qubit once a round with an angle uniform in [-pi, pi): rounds x qubits samples in that order."""
+    """Return rounds x qubits samples, in which every round excites each qubit once, in order.
+
+    Args:
+        qubits: Number of qubits.
+        rounds: Number of rounds.
+        seed: Seed of the angles, which are uniform in [-pi, pi).
+    """
     angle = _angles(random_units(ANGLES, seed, rounds * qubits))
     qubit = np.tile(np.arange(qubits, dtype=np.int32), rounds)
     return excited(qubit, angle, label_of(angle))
 
 
 def sample_fresh(qubits: int, seed: int) -> Samples:
-    """Draw 10,000 samples that no experiment trains on: qubit and angle both uniform, of random bits of their own."""
+    """Return 10,000 samples that no experiment trains on.
+
+    Qubit and angle are uniform and come from separate random streams.
+    """
     qubit = (qubits * random_units(FRESH, seed, FRESH_SAMPLES)).astype(np.int32)
     angle = _angles(random_units(FRESH, seed, FRESH_SAMPLES, stream=1))
     return excited(qubit, angle, label_of(angle))
@@ -47,17 +56,17 @@ def _angles(units: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
 
 logger = logging.getLogger("qcnn")
 
-# The root of x^3 = x + 1: multiples of its first two powers' inverses fill a square evenly, however many they are.
+# The root of x^3 = x + 1. Multiples of 1/x and 1/x^2, modulo 1, fill the unit square evenly for any number of points.
 _PLASTIC = 1.324717957244746
 _Floats = npt.NDArray[np.float64]
 
 
 def generate_ground_states(config: ExperimentConfig) -> Dataset:
-    """Make the dataset of an experiment on ground states: labels are +1 with SPT order, else -1.
+    """Generate the dataset of an experiment on ground states, labelled +1 with SPT order and else -1.
 
-    Training and validation samples are on the solvable line h2 = 0, those of the test on the whole phase diagram, so
-    that its accuracy is the share of the diagram that is predicted right. The same seed gives the same bits on one
-    machine; on another an amplitude may differ by `RESOLUTION`.
+    Training and validation samples are on the solvable line h2 = 0. Test samples cover the whole phase diagram, so the
+    test accuracy is the fraction of the diagram with correct predictions. The same seed gives the same bits on one
+    machine. On different machines an amplitude may differ by `RESOLUTION`.
     """
     counts = config.split_counts
     logger.info("diagonalizing for %d ground states of %d qubits", config.rounds * config.qubits, config.qubits)
@@ -69,10 +78,15 @@ def generate_ground_states(config: ExperimentConfig) -> Dataset:
 
 
 def fields(split: str, seed: int, count: int) -> tuple[_Floats, _Floats]:
-    """Return h1 and h2, (count,) each, of the samples of a split.
+    """Return h1 and h2 of the samples of a split, float64 (count,) each.
 
-    On the line h1 is spaced evenly from 0 to MOST_H1 in training, and drawn at random for validation. The points of the
-    test fill the diagram evenly, each as likely anywhere.
+    On the line h2 = 0, h1 is spaced evenly from 0 to MOST_H1 for training, and uniformly random for validation. Test
+    points fill the diagram evenly, and the distribution of each point is uniform.
+
+    Args:
+        split: Name of the split.
+        seed: Seed of the validation and test points.
+        count: Number of samples.
     """
     if split == "train":
         return np.linspace(0, MOST_H1, count), np.zeros(count)

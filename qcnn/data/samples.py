@@ -1,4 +1,4 @@
-"""Samples: how a row of a table becomes one, what its label stands for, and all of a split as arrays."""
+"""Samples as arrays, the layout that converts table rows to samples, and the split of a dataset."""
 
 import dataclasses
 import functools
@@ -15,25 +15,25 @@ from qcnn.data.random_streams import SPLIT, permutation
 from qcnn.experiment import ExperimentConfig, SplitCounts
 from qcnn.frozen import frozen, frozen_array
 
-# What stands in tables beside the columns of samples.
+# Columns of tables in addition to the inputs of samples.
 LABEL, PREDICTION, NOISE_ERROR = "label", "prediction", "noise_error"
 # Angles of excitations are in [-pi, pi).
 PI = np.float32(np.pi)
-# NumPy rounds to powers of ten that are numbers.
-_MOST_DIGITS = 300
-# How far an angle may be off, in rad, by the type of the values that it is made of.
-_LEAST_SEEN = 1e-5
+# numpy.round computes 10**digits, which must be finite.
+_MAX_DIGITS = 300
+# Maximum error of an angle, in rad, due to the dtype of the column values.
+_MAX_ANGLE_ERROR = 1e-5
 Column: TypeAlias = npt.NDArray[np.float64]
-# Of classes, -1 and +1 or 0 and 1; or real numbers.
+# Classes -1 and +1, classes 0 and 1, or real numbers.
 Labels: TypeAlias = Literal["signs", "zero_one", "real"]
 
 
 @dataclasses.dataclass(frozen=True)
 class FeatureLayout:
-    """How a row becomes a sample of a preparation, and with what kind of label a prediction is compared.
+    """Conversion of table rows to samples of a state preparation, and the type of their labels.
 
-    Feature k turns qubit k by (value - offset k) x factor k, rad; qubits without a feature are not turned. A state has
-    so many `amplitudes`. Samples that are generated have something `known` beside.
+    Feature k rotates qubit k by (value - offset k) x factor k, in rad. Qubits without a feature are not rotated.
+    `amplitudes` is the number of amplitudes of a state. `known` names additional columns of generated samples.
     """
 
     preparation: Preparation = EXCITATION
@@ -46,7 +46,7 @@ class FeatureLayout:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that a table must have, beside its labels."""
+        """Columns that a table must have in addition to the label."""
         match self.preparation.kind:
             case "excitation":
                 return ("qubit", "angle")
@@ -56,24 +56,24 @@ class FeatureLayout:
 
     @property
     def is_regression(self) -> bool:
-        """Whether labels are real numbers, of which there is no accuracy."""
+        """Whether labels are real numbers, for which accuracy is not defined."""
         return self.labels == "real"
 
     @property
     def row_type(self) -> Literal["float32", "float64"]:
-        """The type of rows from which angles follow: float64 where the spacing of float32 is seen in an angle."""
+        """Dtype of column values: float64 if float32 would change an angle by more than 1e-5 rad."""
         with np.errstate(over="ignore", invalid="ignore"):
             for offset, factor in zip(self.offsets, self.factors, strict=True):
                 largest = np.float32(max(abs(offset), abs(offset + math.pi / factor)))
-                # Of what is beyond float32 the spacing is no number.
-                if not np.spacing(largest) * factor <= _LEAST_SEEN:
+                # The spacing is NaN for values beyond the range of float32, hence `not <=` instead of `>`.
+                if not np.spacing(largest) * factor <= _MAX_ANGLE_ERROR:
                     return "float64"
         return "float32"
 
     def inputs(self, columns: Mapping[str, Column]) -> dict[str, npt.NDArray[Any]]:
-        """Return what the model takes of rows, by the names of its inputs, each (rows, ...).
+        """Return the model inputs of rows by input name, each (rows, ...).
 
-        Values must be allowed (`qcnn.data.file_data`).
+        `qcnn.data.file_data.check` validates the values.
         """
         match self.preparation.kind:
             case "excitation":
@@ -82,10 +82,10 @@ class FeatureLayout:
                 return {"qubit": columns["qubit"].astype(np.int32), "angle": np.where(angle >= PI, -PI, angle)}
             case "state":
                 return {"state": np.stack([columns[name] for name in self.columns], axis=1).astype(np.float32)}
-        return {"features": self.turned([columns[name] for name in self.features])}
+        return {"features": self.rotation_angles([columns[name] for name in self.features])}
 
-    def shown(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """Return what the table's columns held, of what the model takes, as far as float32 keeps it; no amplitudes."""
+    def recover_columns(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Return the table columns of model inputs, to the accuracy of float32, without amplitudes of states."""
         match self.preparation.kind:
             case "excitation":
                 return dict(inputs)
@@ -93,33 +93,33 @@ class FeatureLayout:
                 return {}
         angles = inputs["features"].astype(np.float64).T
         scales = zip(self.features, angles, self.offsets, self.factors, strict=False)
-        return {name: _turned_back(*scale) for name, *scale in scales}
+        return {name: _feature_values(*scale) for name, *scale in scales}
 
-    def turned(self, values: Sequence[Column]) -> npt.NDArray[np.float32]:
-        """Return what every qubit is turned by, float32 (rows, qubits), rad, from the values of each feature."""
+    def rotation_angles(self, values: Sequence[Column]) -> npt.NDArray[np.float32]:
+        """Return the rotation angles in rad, float32 (rows, qubits), from the values of each feature."""
         angles = np.zeros((len(values[0]), self.preparation.features), np.float32)
         for number, (column, offset, factor) in enumerate(zip(values, self.offsets, self.factors, strict=True)):
             angles[:, number] = (column - offset) * factor
         return angles
 
 
-def _turned_back(angles: Column, offset: float, factor: float) -> Column:
-    """Return what a feature's angles were made of, rounded to what float32 kept of it: 0.1 stays 0.1."""
+def _feature_values(angles: Column, offset: float, factor: float) -> Column:
+    """Return the feature values of angles, rounded to the accuracy of float32, so that 0.1 stays 0.1."""
     if (offset, factor) == (0.0, 1.0):
         return angles.astype(np.float32).astype(str).astype(np.float64)
-    # Of small angles float32 keeps more digits than those that the feature's other values have.
-    kept = float(np.spacing(np.float32(max(1.0, np.abs(angles).max())))) / factor
-    values, digits = angles / factor + offset, math.floor(-math.log10(kept))
-    return np.round(values, digits) if digits <= _MOST_DIGITS else values
+    # The largest angle determines the digits: float32 has more digits for small angles than the feature values have.
+    spacing = float(np.spacing(np.float32(max(1.0, np.abs(angles).max())))) / factor
+    values, digits = angles / factor + offset, math.floor(-math.log10(spacing))
+    return np.round(values, digits) if digits <= _MAX_DIGITS else values
 
 
 EXCITATIONS = FeatureLayout()
-"""How excitations are read whose labels are -1 and +1, as those are that are drawn."""
+"""Layout of excitations with labels -1 and +1, such as generated ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A file that samples were read from: its path or address, and the SHA-256 of its bytes."""
+    """Data file of a dataset: its path or URI, and the SHA-256 of its bytes."""
 
     data: str
     sha256: str
@@ -130,10 +130,10 @@ SPLITS = ("train", "validation", "test")
 
 @dataclasses.dataclass(frozen=True)
 class Samples:
-    """Samples: what the model takes of them, by the names of its inputs, each (samples, ...), and their labels.
+    """Model inputs by input name, each (samples, ...), and labels.
 
-    Labels are int8, -1 or +1, of a classification, float64 of a regression. What else is `known` of them, float64
-    (samples,) by name, no model is given. Mappings and arrays are read-only: a digest and metrics belong to them.
+    Labels are int8, -1 or +1, for classification, and float64 for regression. `known` has additional columns, float64
+    (samples,), which are no model inputs. Mappings and arrays are read-only, because digests and metrics refer to them.
     """
 
     inputs: Mapping[str, npt.NDArray[Any]]
@@ -147,31 +147,37 @@ class Samples:
         return len(self.label)
 
     def take(self, index: npt.NDArray[np.int64]) -> "Samples":
-        """Return the samples at these positions, in this order."""
+        """Return the samples at the given indices, in that order."""
         inputs, known = ({name: values[index] for name, values in each.items()} for each in (self.inputs, self.known))
         return Samples(inputs, self.label[index], known)
 
     @property
     def qubit(self) -> npt.NDArray[np.int32]:
-        """The excited qubits, int32, of samples that are excitations."""
+        """Excited qubit of each excitation, int32."""
         return self.inputs["qubit"]
 
     @property
     def angle(self) -> npt.NDArray[np.float32]:
-        """Their angles in [-pi, pi), float32, rad."""
+        """Angle of each excitation in [-pi, pi), float32, in rad."""
         return self.inputs["angle"]
 
 
 def excited(qubit: npt.NDArray[np.int32], angle: npt.NDArray[np.float32], label: npt.NDArray[Any]) -> Samples:
-    """Return samples that are excitations: the excited qubit, and its angle in [-pi, pi), rad."""
+    """Return samples of excitations.
+
+    Args:
+        qubit: Excited qubit of each sample.
+        angle: Angle of each sample in [-pi, pi), in rad.
+        label: Label of each sample.
+    """
     return Samples({"qubit": qubit, "angle": angle}, label)
 
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """The three splits and what they were made from.
+    """Training, validation and test samples with their provenance.
 
-    `layout` says how a row of a table becomes a sample such as these; `source` is the file that they were read from.
+    `layout` converts table rows to samples of this form. `source` is the data file, or None for generated samples.
     """
 
     train: Samples
@@ -184,13 +190,13 @@ class Dataset:
     source: Source | None = None
 
     def splits(self) -> Iterator[tuple[str, Samples]]:
-        """Yield each split with its name."""
+        """Yield the name and the samples of each split."""
         for name in SPLITS:
             yield name, getattr(self, name)
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 over every sample: equal digests mean equal data."""
+        """SHA-256 of all samples."""
         digest = hashlib.sha256()
         for _, samples in self.splits():
             for array in (*samples.inputs.values(), samples.label):
@@ -199,12 +205,15 @@ class Dataset:
 
 
 def split(samples: Samples, config: ExperimentConfig) -> tuple[Samples, Samples, Samples]:
-    """Return the training, validation and test samples, shuffled: fixed by seed and number of samples alone."""
+    """Return shuffled training, validation and test samples.
+
+    The seed and the number of samples alone determine the order.
+    """
     train, validation, test = map(samples.take, parts(config.split_counts, config.seed))
     return train, validation, test
 
 
 def parts(counts: SplitCounts, seed: int) -> list[npt.NDArray[np.int64]]:
-    """Return the positions of the samples of training, validation and test."""
+    """Return the indices of the training, validation and test samples."""
     mixed = permutation(SPLIT, seed, counts.train + counts.validation + counts.test)
     return np.split(mixed, np.cumsum([counts.train, counts.validation]))

@@ -1,1 +1,1 @@
-"""What is trained: the network with its head, its steps, batches, weights and checkpoints."""
+"""The trained network: quantum layer and head, compiled steps, batches, optimizer and checkpoints."""

@@ -1,6 +1,6 @@
-"""Which replica trains on which sample, in which step: exact for every batch size and number of replicas.
+"""Distribution of samples over steps and replicas, exact for every batch size and number of replicas.
 
-Replicas share a batch by sample, or by qubit where each is to evolve the states of few qubits only.
+A batch is split by sample, or by qubit if each replica should evolve the states of few qubits only.
 """
 
 import dataclasses
@@ -15,16 +15,16 @@ from qcnn.data import Samples
 
 @dataclasses.dataclass(frozen=True)
 class Shards:
-    """An epoch's samples, each array (steps, replicas, width, ...), padded with weight 0.
+    """Samples of an epoch, each array (steps, replicas, width, ...), padded with weight 0.
 
-    `inputs` are what the model takes of them, by the names of its inputs.
+    `inputs` are the model inputs by input name.
 
-    A sample's weight is one over the true size of its global batch, so that the weighted sum over all
-    replicas is the mean over the batch, however uneven the shares. `sizes` (steps,) are those true sizes. `draw`
-    (steps, replicas, 4) is what sampled readouts are drawn from (`qcnn.model.network`), None where they are exact.
+    The weight of a sample is 1 / size of its global batch. The weighted sum over all replicas is then the mean over
+    the batch, even if shards differ in size. `sizes` (steps,) are the batch sizes without padding. `draw`
+    (steps, replicas, 4) seeds sampled readouts (`qcnn.model.network`), and is None for exact readouts.
 
-    Shared by qubit, the arrays hold one row, (steps, 1, width), for all replicas; the samples of the qubits in its row
-    of `own` (replicas, most), of which -1 is none, are a replica's. Nothing in their shapes depends on the order.
+    Split by qubit, the arrays have one row, (steps, 1, width), for all replicas. A replica uses the samples of the
+    qubits in its row of `own` (replicas, width), which is padded with -1. The shapes do not depend on the sample order.
     """
 
     inputs: Mapping[str, npt.NDArray[Any]]
@@ -36,17 +36,17 @@ class Shards:
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """What a training step reads, by name, each (steps, replicas, ...); of 1 it is for all of them."""
+        """Arguments of a training step by name, each (steps or 1, replicas or 1, ...)."""
         arrays: dict[str, npt.NDArray[np.generic]] = {**self.inputs, "label": self.label, "weight": self.weight}
         if self.draw is not None:
             arrays["draw"] = self.draw
         if self.own is not None:
-            # Not an entry a step: what follows from it and the weights can then be computed once for all steps.
+            # One entry for all steps, so that values that depend only on it and the weights are computed once.
             arrays["own"] = self.own[None]
         return arrays
 
     def sampled(self, shots: int, seeds: npt.NDArray[np.int64]) -> "Shards":
-        """Return these shards with readouts to be estimated from `shots`, by one seed (2 words) a step."""
+        """Return the shards with readouts to be estimated from `shots`, by the `seeds` (steps, 2)."""
         share = (self.weight > 0).sum(axis=2)
         before = np.cumsum(share, axis=1) - share
         draw = np.empty((*share.shape, 4), np.int64)
@@ -55,9 +55,14 @@ class Shards:
 
 
 def shard(samples: Samples, batch_size: int, replicas: int) -> Shards:
-    """Cut samples, in their order, into global batches and each batch into one share a replica.
+    """Split samples, in order, into global batches and each batch into one shard per replica.
 
-    The last batch holds what is left; shares of a batch differ by at most one sample and may be empty.
+    The last batch has the remaining samples. Shards of a batch differ by at most one sample and may be empty.
+
+    Args:
+        samples: Samples of an epoch.
+        batch_size: Global batch size.
+        replicas: Number of replicas.
     """
     count = len(samples)
     sizes = np.full(-(-count // batch_size), batch_size, np.int64)
@@ -78,23 +83,29 @@ def shard(samples: Samples, batch_size: int, replicas: int) -> Shards:
 
 
 def _placed(values: npt.NDArray[Any], position: npt.NDArray[np.int64], real: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """Return values, (samples, ...), at positions, 0 where there is none."""
+    """Return `values` (samples, ...) at the positions, or 0 where `real` is false."""
     placed: npt.NDArray[Any] = values[position]
     placed[~real] = 0
     return placed
 
 
 def shard_by_qubit(samples: Samples, batch_size: int, replicas: int, qubits: int) -> Shards:
-    """Cut samples, in their order, into global batches that replicas share by qubit.
+    """Split samples, in order, into global batches that are split over replicas by qubit.
 
-    A replica's qubits are neighbours on the ring of `qubits`; the numbers of two replicas differ by at most one.
+    The qubits of a replica are neighbors on the ring. The numbers of qubits of two replicas differ by at most one.
+
+    Args:
+        samples: Samples of an epoch, which must be excitations.
+        batch_size: Global batch size.
+        replicas: Number of replicas.
+        qubits: Number of qubits on the ring.
     """
     own = _shares(qubits, replicas, -(-qubits // replicas))
     return dataclasses.replace(shard(samples, batch_size, 1), own=own.astype(np.int32))
 
 
 def _shares(size: int, replicas: int, width: int) -> npt.NDArray[np.int64]:
-    """Share 0 to size - 1 out in order, (replicas, width), -1 where a replica has fewer than the most."""
+    """Split 0 to size - 1 over replicas, in order, (replicas, width), padded with -1."""
     shares = np.full((replicas, width), -1, np.int64)
     for replica, share in enumerate(np.array_split(np.arange(size), replicas)):
         shares[replica, : len(share)] = share

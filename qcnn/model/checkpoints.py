@@ -1,4 +1,4 @@
-"""Checkpoints: one file each, whole or not at all, that training of any number of workers continues from."""
+"""Checkpoints in one file each, written atomically, from which any number of workers can resume."""
 
 import dataclasses
 import hashlib
@@ -24,66 +24,66 @@ from qcnn.model.history import EpochMetrics, epochs_of, is_complete
 
 logger = logging.getLogger("qcnn")
 
-# Where a training folder keeps its checkpoints.
+# Name of the checkpoint folder in a training folder.
 FOLDER = "checkpoints"
 _NAME = re.compile(r"epoch-(\d{6,})\.npz")
 _KEPT = 2
 _LEADER = "leader_"
-# The most weights have 128 MiB; two starts have them, each with its best and two numbers of the optimizer for each.
-_MOST_BYTES = 2**31
+# The largest weights have 128 MiB. Two initializations have them, each with best weights and two optimizer slots.
+_MAX_BYTES = 2**31
 
 
 @dataclasses.dataclass(frozen=True)
 class InitializationRun:
-    """The epochs of one start, and where they led."""
+    """Epochs of one initialization, with its weights and optimizer state."""
 
     history: tuple[EpochMetrics, ...]
     weights: tuple[npt.NDArray[np.float64], ...]
     optimizer: tuple[npt.NDArray[Any], ...]
-    # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
+    # Weights after the epoch with the lowest validation loss. Empty if `export_checkpoint` is last.
     best_weights: tuple[npt.NDArray[np.float64], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """Training after a whole number of epochs."""
+    """State of a training run between epochs."""
 
     config: ExperimentConfig
     dataset_digest: str
     circuit: str
     line: InitializationRun
-    # Starts that have been tried to their end, and the best of them while others are still to be tried.
+    # Number of initializations that were tried completely, and the best of them until all have been tried.
     tried: int = 0
     leader: InitializationRun | None = None
-    # Epochs of all starts.
+    # Epochs of all initializations.
     passed: int = 0
-    # The one that ran last; empty in the oldest checkpoints, which did not record it.
+    # Simulator of the last epoch. Empty in the oldest checkpoints, which did not record it.
     simulator: str = ""
-    # Mean squared error over fresh samples of the weights to be exported, once training is complete; None of data of
-    # which there are none.
+    # Mean squared error on fresh samples of the weights to be exported, after training is complete. None for data
+    # without fresh samples.
     fresh_mse: float | None = None
-    # How rows of a table become samples such as those that were trained on, and the file that these were read from.
+    # Layout and source of the training samples.
     layout: data.FeatureLayout = data.EXCITATIONS
     source: data.Source | None = None
 
     @property
     def history(self) -> tuple[EpochMetrics, ...]:
-        """The epochs of the start that goes on, or is being tried."""
+        """Epochs of the current initialization."""
         return self.line.history
 
     @property
     def epochs(self) -> int:
-        """How many these are."""
+        """Number of epochs of the current initialization."""
         return len(self.history)
 
     @property
     def is_complete(self) -> bool:
-        """Whether training is over."""
+        """Whether training is complete."""
         return is_complete(self.history, self.config, self.tried)
 
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write a checkpoint and drop all but the newest two."""
+    """Write a checkpoint and delete all except the newest two."""
     leader = checkpoint.leader
     arrays = {**_arrays_of("", checkpoint.line), **(_arrays_of(_LEADER, leader) if leader else {})}
     description = {
@@ -106,17 +106,17 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
-    """Return the newest checkpoint of a folder that is not damaged, None where there is none at all.
+    """Return the newest intact checkpoint of a folder, or None if the folder has no checkpoints.
 
     Raises:
-        ArtifactError: there are checkpoints, but all of them are damaged.
+        ArtifactError: If all checkpoints are damaged.
     """
     damaged: ArtifactError | None = None
     for path in reversed(_paths(folder)):
         try:
             return _load(path)
         except ArtifactError as error:
-            logger.warning("%s; the one before is used", error)
+            logger.warning("%s; the previous checkpoint is used", error)
             damaged = error
     if damaged:
         raise damaged
@@ -124,15 +124,15 @@ def load_latest(folder: Path) -> Checkpoint | None:
 
 
 def any_in(folder: Path) -> bool:
-    """Whether a folder has checkpoints, damaged or not."""
+    """Return whether a folder has checkpoints, intact or damaged."""
     return bool(_paths(folder))
 
 
 def copy_latest(source: Path, target: Path) -> None:
-    """Copy the newest usable checkpoint of a training folder into another that has none yet.
+    """Copy the newest intact checkpoint of a training folder into another, unless that has checkpoints.
 
     Raises:
-        ArtifactError: there is no usable checkpoint.
+        ArtifactError: If the source has no intact checkpoint.
     """
     checkpoint = load_latest(source / FOLDER)
     if checkpoint is None:
@@ -142,17 +142,23 @@ def copy_latest(source: Path, target: Path) -> None:
 
 
 def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_digest: str, circuit: str) -> None:
-    """Refuse to continue another experiment.
+    """Raise ArtifactError if training cannot resume from a checkpoint of another experiment.
+
+    Args:
+        checkpoint: Checkpoint to resume from.
+        config: Experiment to train.
+        dataset_digest: Digest of the dataset to train on.
+        circuit: Fingerprint of the circuit to train.
 
     Raises:
-        ArtifactError: one line with what differs.
+        ArtifactError: If a field, the dataset or the circuit differs, or the checkpoint has more epochs.
     """
-    saved, asked = _sequence(checkpoint.config), _sequence(config)
-    for name in asked:
-        if saved[name] != asked[name]:
+    saved, requested = _trajectory_fields(checkpoint.config), _trajectory_fields(config)
+    for name in requested:
+        if saved[name] != requested[name]:
             raise ArtifactError(
                 f"{name}: the folder's checkpoint was trained with {saved[name]!r}; use that, or a new folder. "
-                f"Given: {asked[name]!r}"
+                f"Given: {requested[name]!r}"
             )
     if checkpoint.dataset_digest != dataset_digest:
         raise ArtifactError(
@@ -170,10 +176,10 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
         )
 
 
-def _sequence(config: ExperimentConfig) -> dict[str, Any]:
+def _trajectory_fields(config: ExperimentConfig) -> dict[str, Any]:
+    """Return the fields that change the numbers of training, except those that the dataset digest covers."""
     values = as_shown(config.model_dump())
     options = values.pop("options")
-    # Of which samples the data were, the digest of the dataset tells.
     numbers = affecting(Affects.NUMBERS)
     return {name: value for name, value in {**values, **options}.items() if name in numbers}
 
@@ -185,19 +191,19 @@ def _paths(folder: Path) -> list[Path]:
 
 def _load(path: Path) -> Checkpoint:
     with readable("checkpoint", path):
-        with open_arrays(path, _MOST_BYTES) as archive:
+        with open_arrays(path, _MAX_BYTES) as archive:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays.pop("description")))
         layout, source = data.described(description)
-        # A damaged directory of the file may make arrays empty, or hide them. The oldest checkpoints have no digest.
+        # A damaged zip directory can make arrays empty or hide them. The oldest checkpoints have no digest.
         if "digest" in description and description["digest"] != _digest(arrays):
-            raise ValueError("its arrays are not those that were saved")
+            raise ValueError("the digest of its arrays does not match")
         return Checkpoint(
             config=from_saved(description["config"]),
             dataset_digest=description["dataset_digest"],
             circuit=description["circuit"],
             line=_line("", description["history"], arrays),
-            # Older ones knew one start only.
+            # Older checkpoints have one initialization only.
             tried=description.get("tried", 0),
             leader=_line(_LEADER, description["leader"], arrays) if description.get("leader") else None,
             passed=description.get("passed", len(description["history"])),

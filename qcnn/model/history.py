@@ -1,4 +1,4 @@
-"""What training reports of every epoch."""
+"""Epoch metrics, the history file, and decisions that depend on them, such as early stopping."""
 
 import csv
 import dataclasses
@@ -18,24 +18,25 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.storage.copies import local_file
 
-# In the folder of a training.
+# File in the training folder.
 HISTORY = "history.csv"
 _COUNTS = ("epoch", "largest_staleness")
-# The share of the labels' variance above which nothing is learnt, and the first epoch that is looked at.
-_LEARNT = 0.9
-# Of the most epochs, in rows of a hundred.
-MOST_BYTES = 2**27
-_PLATEAU = 3
+# Training has not improved while the loss is above this fraction of the label variance. `_PLATEAU_EPOCH` is the first
+# epoch at which this is checked.
+_PLATEAU_FRACTION = 0.9
+_PLATEAU_EPOCH = 3
+# Size of the longest history, at 100 bytes per row.
+MAX_HISTORY_BYTES = 2**27
 
 
 @dataclasses.dataclass(frozen=True)
 class EpochMetrics:
-    """One pass over the training samples; losses are mean squared errors, `seconds` is wall time.
+    """Metrics of one pass over the training samples.
 
-    Of a regression there is no accuracy.
+    Losses are mean squared errors, and `seconds` is wall time. Accuracies are None for regression.
 
-    `staleness` is the mean number of updates that others applied between a worker's reading of the weights and its own
-    update, beside the largest such number: 0 where all replicas are in step.
+    `staleness` is the mean number of updates by other workers between a worker's read of the weights and its own
+    update, and `largest_staleness` the maximum. Both are 0 for synchronous replicas.
     """
 
     epoch: int
@@ -48,77 +49,97 @@ class EpochMetrics:
     largest_staleness: int = 0
 
 
-# In the order of `EpochMetrics`; those of trainings in step are not written.
+# Columns of the history file. Staleness is written only for asynchronous training.
 _COLUMNS = tuple(field.name for field in dataclasses.fields(EpochMetrics))
 _OF_ALL = _COLUMNS[: _COLUMNS.index("staleness")]
 _ACCURACIES = ("train_accuracy", "val_accuracy")
 
 
 def best_epoch(history: Sequence[EpochMetrics]) -> EpochMetrics:
-    """Return the epoch with the lowest validation loss, the first of equals."""
+    """Return the first epoch with the lowest validation loss."""
     return min(history, key=lambda epoch: epoch.val_loss)
 
 
 def exported_epoch(history: Sequence[EpochMetrics], weights: str) -> EpochMetrics:
-    """Return the epoch whose weights are exported where an experiment asks for these: last, best or both."""
+    """Return the epoch whose weights are exported for a value of `export_checkpoint`."""
     return history[-1] if weights == "last" else best_epoch(history)
 
 
 def is_complete(history: Sequence[EpochMetrics], config: ExperimentConfig, tried: int = 0) -> bool:
-    """Whether training is over: all epochs done, the loss to stop at reached, or none lower for `patience` epochs.
+    """Return whether training is complete.
 
-    Not before all starts have been tried, where there are several.
+    Training is complete after all epochs, at `target_val_loss`, or after `patience` epochs without improvement. With
+    several initializations it is not complete until all have been tried.
+
+    Args:
+        history: Epochs of the current initialization.
+        config: Experiment.
+        tried: Number of initializations that were tried completely.
     """
     if is_undecided(config, tried) or not history:
         return False
     if len(history) >= config.epochs:
         return True
     best, patience = best_epoch(history), config.options.patience
-    return best.val_loss <= _stop_at(config) or bool(patience and len(history) - best.epoch >= patience)
+    return best.val_loss <= _target_val_loss(config) or bool(patience and len(history) - best.epoch >= patience)
 
 
 def trial_epochs(config: ExperimentConfig) -> int:
-    """Return for how many epochs each of several starts is tried: a tenth of all."""
+    """Return the number of epochs for which each of several initializations is tried, a tenth of all."""
     return math.ceil(config.epochs / 10)
 
 
 def epochs_left(config: ExperimentConfig, done: int = 0, tried: int = 0) -> int:
-    """Return the epochs of all starts that are left of a training, after those of a start and so many starts tried."""
+    """Return the remaining epochs of a training run over all initializations.
+
+    Args:
+        config: Experiment.
+        done: Completed epochs of the current initialization.
+        tried: Number of initializations that were tried completely.
+    """
     others = config.options.num_initializations - tried - 1 if is_undecided(config, tried) else 0
     return config.epochs - done + others * trial_epochs(config)
 
 
 def is_undecided(config: ExperimentConfig, tried: int) -> bool:
-    """Whether, after so many starts have been tried, others are still to be."""
+    """Return whether initializations remain to be tried after the first `tried` ones."""
     return 1 < config.options.num_initializations > tried
 
 
 def plateau(history: Sequence[EpochMetrics], labels: npt.NDArray[Any], config: ExperimentConfig) -> str | None:
-    """Return a line to say where, after a fifth of the epochs, the loss has not left the labels' variance; once."""
-    if len(history) != max(_PLATEAU, math.ceil(config.epochs / 5)):
+    """Return a warning if the training loss is still near the label variance after a fifth of the epochs.
+
+    Returns None at all other epochs, so that the warning appears once.
+
+    Args:
+        history: Epochs of the current initialization.
+        labels: Labels of the training samples.
+        config: Experiment.
+    """
+    if len(history) != max(_PLATEAU_EPOCH, math.ceil(config.epochs / 5)):
         return None
-    least, variance = min(epoch.train_loss for epoch in history), float(np.var(labels))
-    if least < _LEARNT * variance:
+    lowest, variance = min(epoch.train_loss for epoch in history), float(np.var(labels))
+    if lowest < _PLATEAU_FRACTION * variance:
         return None
     return (
-        f"nothing is learnt yet: after {len(history)} epochs the lowest training loss is {least:.2f}, and the labels' "
-        f"variance is {variance:.2f}; another learning_rate (here {config.learning_rate:g}), initialization or seed, "
-        f"or more starts (here {config.options.num_initializations}) may help"
+        f"training has not improved: after {len(history)} epochs the lowest training loss is {lowest:.2f}, and the "
+        f"label variance is {variance:.2f}; try another learning_rate (now {config.learning_rate:g}), initialization "
+        f"or seed, or a larger num_initializations (now {config.options.num_initializations})"
     )
 
 
-def _stop_at(config: ExperimentConfig) -> float:
-    """Return the validation loss at which training stops, minus infinity for never."""
+def _target_val_loss(config: ExperimentConfig) -> float:
+    """Return the validation loss at which training stops, or minus infinity if there is no target."""
     target = config.options.target
     if target is None:
         return -math.inf
     is_distance, value = target
-    floor = error_bound(config.model, config.hidden_activation) if is_distance else None
-    return value + (floor.mse if floor else 0.0)
+    bound = error_bound(config.model, config.hidden_activation) if is_distance else None
+    return value + (bound.mse if bound else 0.0)
 
 
 def save_history(history: Sequence[EpochMetrics], path: Path) -> None:
-    """Write one row an epoch as CSV."""
+    """Write the history as CSV, one row per epoch."""
     names = _COLUMNS if any(epoch.staleness for epoch in history) else _OF_ALL
     names = tuple(name for name in names if all(getattr(epoch, name) is not None for epoch in history))
     with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
@@ -128,27 +149,29 @@ def save_history(history: Sequence[EpochMetrics], path: Path) -> None:
 
 
 def load_history(path: Path) -> tuple[EpochMetrics, ...]:
-    """Read what `save_history` wrote.
+    """Read a history file.
 
     Raises:
-        ArtifactError: the file is missing, damaged or holds no epoch.
+        ArtifactError: If the file is missing, damaged or has no epochs.
     """
     with readable("training", path), path.open(newline="", encoding="utf-8") as file:
-        check_size(path, MOST_BYTES)
+        check_size(path, MAX_HISTORY_BYTES)
         rows = csv.DictReader(file)
         names = _COLUMNS if set(_COLUMNS) <= set(rows.fieldnames or ()) else _OF_ALL
-        left_out = set(_ACCURACIES) - set(rows.fieldnames or ())
-        history = epochs_of([None if name in left_out else row[name] for name in names] for row in rows)
+        missing = set(_ACCURACIES) - set(rows.fieldnames or ())
+        history = epochs_of([None if name in missing else row[name] for name in names] for row in rows)
     if not history:
-        raise ArtifactError(f"training: {path.name} holds no epoch. Given: {path}")
+        raise ArtifactError(f"training: {path.name} has no epochs. Given: {path}")
     return history
 
 
 def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[EpochMetrics, ...]:
-    """Return epochs from their values, numbers or text, in the order of `EpochMetrics`; older ones have no staleness.
+    """Parse epochs from rows of numbers or text, in the order of `EpochMetrics`.
+
+    Rows of older checkpoints have no staleness.
 
     Raises:
-        ValueError: a value is no number, or epochs do not count from 1; or a row has other values than these.
+        ValueError: If a value is no finite number, epochs do not count from 1, or a row has a wrong length.
     """
 
     def epoch_of(row: Sequence[Any]) -> EpochMetrics:
@@ -160,7 +183,7 @@ def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[EpochMetrics, ...]:
     for number, epoch in enumerate(history, start=1):
         values = [value for value in vars(epoch).values() if value is not None]
         if epoch.epoch != number or not all(map(math.isfinite, values)):
-            raise ValueError(f"epoch {number} is not a row of numbers")
+            raise ValueError(f"epoch {number} must be a row of finite numbers")
     return history
 
 
@@ -171,16 +194,16 @@ def _value(name: str, value: Any) -> float | None:
 
 
 def epoch_seconds(history: Sequence[EpochMetrics]) -> float:
-    """Return the median wall time of an epoch, without the first, which compiles."""
+    """Return the median wall time of an epoch in seconds, without the first, which includes compilation."""
     return statistics.median([epoch.seconds for epoch in history[1:] or history])
 
 
 def last_metrics(training: str) -> dict[str, float]:
-    """Return the number of epochs of a training, and the losses and accuracies of the last, from its folder's address.
+    """Return the number of epochs and the last losses and accuracies from the URI of a training folder.
 
     Raises:
-        ArtifactError: there is no history, or it is damaged.
-        ConfigError: the bucket refuses.
+        ArtifactError: If the history is missing or damaged.
+        ConfigError: If the bucket denies access.
     """
     with local_file(f"{training}/{HISTORY}") as file:
         last = dataclasses.asdict(load_history(file)[-1])

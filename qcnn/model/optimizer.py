@@ -1,4 +1,4 @@
-"""The optimizer of an experiment, its learning rate at every update, and the values of variables."""
+"""The optimizer and the learning rate schedule of an experiment, and access to values of variables."""
 
 import math
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from qcnn.experiment import ExperimentConfig
 
 
 class _Nadam(tf_keras.optimizers.Nadam):
-    """Keras' Nadam, with the product of its momenta where compiled programs and checkpoints keep it.
+    """Keras' Nadam with the product of its momenta in a variable, for compiled programs and checkpoints.
 
-    Keras counts in Python how often it has multiplied: a compiled program does so for every variable of a step. The
-    formula is Keras' own (tf_keras 2.18, optimizers/nadam.py, after Dozat, 2015).
+    Keras counts updates of the product in Python, so a compiled program would update it once per variable of a step.
+    The formula is that of Keras (tf_keras 2.18, optimizers/nadam.py, after Dozat, 2015).
     """
 
     def build(self, var_list: Sequence[tf.Variable]) -> None:
-        """Make the variables of the optimizer, once."""
+        """Create the variables of the optimizer, once."""
         is_built = getattr(self, "_built", False)
         super().build(var_list)
         if is_built:
@@ -30,7 +30,7 @@ class _Nadam(tf_keras.optimizers.Nadam):
         )
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
-        """Update one variable; the first of a step multiplies for all of them."""
+        """Update one variable, and with the first variable of a step also the momentum product."""
         dtype, index = variable.dtype, self._index_dict[self._var_key(variable)]
         step, decay = tf.cast(self.iterations + 1, dtype), tf.cast(0.96, dtype)
         beta_1, beta_2 = tf.cast(self.beta_1, dtype), tf.cast(self.beta_2, dtype)
@@ -58,38 +58,38 @@ _OPTIMIZERS: dict[str, type[tf_keras.optimizers.Optimizer]] = {
 
 
 class WarmupSchedule(tf_keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate of an experiment at every one of its updates.
+    """Learning rate of an experiment at every update.
 
-    The rate rises linearly to `learning_rate` over the fraction `warmup_fraction` of the updates. Then it stays
+    The rate rises linearly to `learning_rate` over the fraction `warmup_fraction` of the updates. Then it is constant
     (`constant`) or falls to zero by half a period of the cosine (`cosine`; Loshchilov and Hutter, arXiv:1608.03983,
-    equation 5, with one period). Its numbers are variables, so that one compiled program serves all of them.
+    equation 5, with one period). Settings are variables, so that one compiled program serves all experiments.
     """
 
     def __init__(self, config: ExperimentConfig, updates: int) -> None:
         self._numbers = tf.Variable(_numbers(config, updates), trainable=False, dtype=tf.float64, name="schedule")
 
     @property
-    def rising(self) -> int:
-        """Updates over which it rises."""
+    def warmup_updates(self) -> int:
+        """Number of updates over which the learning rate rises."""
         return int(self._numbers[1])
 
     def set(self, config: ExperimentConfig, updates: int) -> None:
-        """Take the numbers of another experiment."""
+        """Assign the settings of another experiment."""
         self._numbers.assign(_numbers(config, updates))
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """Return the learning rate, float32, of the update after so many."""
-        peak, rising, updates, falls = tf.unstack(self._numbers)
+        """Return the learning rate, float32, of the update after the first `step` updates."""
+        peak, warmup, updates, falls = tf.unstack(self._numbers)
         done = tf.cast(step, tf.float64)
-        rise = tf.minimum((done + 1) / tf.maximum(rising, 1), 1)
-        turn = falls * math.pi * (done - rising) / tf.maximum(updates - rising, 1)
-        fall = (1 + tf.cos(tf.clip_by_value(turn, 0, math.pi))) / 2
+        rise = tf.minimum((done + 1) / tf.maximum(warmup, 1), 1)
+        phase = falls * math.pi * (done - warmup) / tf.maximum(updates - warmup, 1)
+        fall = (1 + tf.cos(tf.clip_by_value(phase, 0, math.pi))) / 2
         return tf.cast(peak * rise * fall, tf.float32)
 
 
 def build_optimizer(config: ExperimentConfig, updates: int) -> tf_keras.optimizers.Optimizer:
-    """Return the optimizer of an experiment of so many updates, with Keras' defaults but for the learning rate."""
-    # Not compiled: to enter a compiled program for each variable takes longer than its update.
+    """Return the optimizer of an experiment, with Keras' defaults except the learning rate schedule."""
+    # Not compiled: entering a compiled program for each variable takes longer than its update.
     schedule = WarmupSchedule(config, updates)
     optimizer = _OPTIMIZERS[config.optimizer](learning_rate=schedule, jit_compile=False)
     optimizer.schedule = schedule
@@ -98,20 +98,20 @@ def build_optimizer(config: ExperimentConfig, updates: int) -> tf_keras.optimize
 
 def _numbers(config: ExperimentConfig, updates: int) -> list[float]:
     options = config.options
-    rising = math.floor(options.warmup_fraction * updates)
-    return [config.learning_rate, float(rising), float(updates), float(options.learning_rate_schedule == "cosine")]
+    warmup = math.floor(options.warmup_fraction * updates)
+    return [config.learning_rate, float(warmup), float(updates), float(options.learning_rate_schedule == "cosine")]
 
 
 def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:
-    """Set variables to the values of a checkpoint, in order.
+    """Assign the values of a checkpoint to variables, in order.
 
     Raises:
-        ArtifactError: they are another model's.
+        ArtifactError: If the shapes are those of another model.
     """
     shapes = [tuple(variable.shape) for variable in variables], [value.shape for value in values]
     if shapes[0] != shapes[1]:
         raise ArtifactError(
-            f"checkpoint: its weights must be of shapes {format_value(shapes[0])}. Given: {format_value(shapes[1])}"
+            f"checkpoint: its weights must have shapes {format_value(shapes[0])}. Given: {format_value(shapes[1])}"
         )
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)

@@ -1,4 +1,4 @@
-"""The compiled part of training: whole epochs in one tf.function, one reduction over all workers an update."""
+"""Compiled epochs: one tf.function per epoch, with one all-reduce over workers per update."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -11,35 +11,39 @@ import tf_keras
 from qcnn.model.batches import Shards
 from qcnn.model.network import PRECISION, model_outputs, sampled_outputs, shifted_outputs, signs_match
 
-# float64 (steps, columns): mean squared error and sign accuracy of every global batch; where it trains,
-# also the Euclidean norm of its gradient, and where workers are not in step the updates of others since it was read.
+# float64 (steps, columns): mean squared error and sign accuracy of every global batch. Training adds the Euclidean norm
+# of the gradient, and asynchronous training the number of updates by other workers since the weights were read.
 Measures: TypeAlias = npt.NDArray[np.float64]
 
 
 class EpochRunner(Protocol):
-    """Runs an epoch's shards, or a part of its steps, and returns the measures of each step."""
+    """Function that runs the steps of an epoch, or a part of them, and returns their measures."""
 
     def __call__(self, shards: Shards, part: range | None = None) -> Measures:
-        """Return float64 (steps of the part, columns); parts in their order equal the whole, bit for bit.
+        """Return the measures, float64 (steps of the part, columns).
 
-        Every process must cut an epoch in the same places: TensorFlow matches collectives by their turn in the loop.
+        Consecutive parts give the same bits as the whole epoch. Every process must split an epoch into the same parts,
+        because TensorFlow matches collectives by their order in the loop.
         """
 
 
 class CompiledEpoch:
-    """An `EpochRunner` that XLA compiles, or where it cannot, a plain function of TensorFlow's."""
+    """`EpochRunner` that is compiled by XLA, or is a plain tf.function if XLA cannot compile it."""
 
     def __init__(self, plain: Callable[..., tf.Tensor], compiled: Callable[..., tf.Tensor]) -> None:
         self._plain, self._compiled = plain, compiled
 
     def __call__(self, shards: Shards, part: range | None = None) -> Measures:
-        """Run as `EpochRunner` says; a part without steps compiles the program and changes nothing."""
+        """Return the measures as `EpochRunner` does.
+
+        A part without steps compiles the program and changes nothing.
+        """
         steps = range(len(shards.sizes)) if part is None else part
         measures: Measures = self._program(shards)(*_arguments(shards, steps)).numpy()
         return measures[steps.start : steps.stop]
 
     def trace(self, shards: Shards) -> None:
-        """Trace the program of such shards, which is compiled when it first runs."""
+        """Trace the program for shards of these shapes, before its first call compiles it."""
         self._program(shards).get_concrete_function(*_arguments(shards, range(0)))
 
     def _program(self, shards: Shards) -> Any:
@@ -55,9 +59,14 @@ def _arguments(shards: Shards, steps: range) -> tuple[dict[str, tf.Tensor], tf.T
 def training_epoch(
     strategy: tf.distribute.Strategy, model: tf_keras.Model, optimizer: tf_keras.optimizers.Optimizer
 ) -> CompiledEpoch:
-    """Return a function that trains on the shards of one epoch and returns the measures before each update.
+    """Return a function that trains on the shards of an epoch and returns the measures before each update.
 
-    Every process passes the same shards; a replica reads its own row.
+    Every process must pass the same shards, of which a replica reads its row.
+
+    Args:
+        strategy: Distribution strategy, in whose scope model and optimizer were created.
+        model: Model to train.
+        optimizer: Optimizer with built variables.
     """
     variables = model.trainable_variables
     shapes = [variable.shape for variable in variables]
@@ -71,7 +80,7 @@ def training_epoch(
         return tf.concat([measures, [tf.linalg.global_norm(reshaped)]], axis=0)
 
     alone = strategy.num_replicas_in_sync == 1
-    # Its replicas share one copy of the variables, which none of them can update by itself.
+    # Replicas of this strategy share one copy of the variables, which no single replica can update.
     central = isinstance(strategy, tf.distribute.experimental.CentralStorageStrategy)
 
     def epoch_of(per_replica: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
@@ -82,10 +91,10 @@ def training_epoch(
 
         def epoch(arrays: dict[str, tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
             def step(index: tf.Tensor) -> tf.Tensor:
-                found = strategy.run(replica, args=(index, arrays))
+                results = strategy.run(replica, args=(index, arrays))
                 if central:
-                    return update(strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None))
-                return _first_local(strategy, found)
+                    return update(strategy.reduce(tf.distribute.ReduceOp.SUM, results, axis=None))
+                return _first_local(strategy, results)
 
             return _over_steps(step, arrays, start, stop, columns=3)
 
@@ -101,10 +110,10 @@ def training_epoch(
 
 
 def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> CompiledEpoch:
-    """Return a function that measures the model on shards without training it.
+    """Return a function that returns the measures of the model on shards without training it.
 
-    A replica's steps are one compiled loop, which computes once what depends on the weights alone, and all share one
-    reduction.
+    The steps of a replica are one compiled loop, which computes values that depend only on the weights once. All steps
+    share one all-reduce.
     """
     alone = strategy.num_replicas_in_sync == 1
     variables = model.trainable_variables
@@ -123,10 +132,10 @@ def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> 
             return own_steps(_values(variables), share, start, stop)
 
         def epoch(*arguments: Any) -> tf.Tensor:
-            found = strategy.run(replica, args=arguments)
+            results = strategy.run(replica, args=arguments)
             if alone:
-                return _first_local(strategy, found)
-            return strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None)
+                return _first_local(strategy, results)
+            return strategy.reduce(tf.distribute.ReduceOp.SUM, results, axis=None)
 
         return _traced(epoch, jit_compile=False)
 
@@ -136,9 +145,10 @@ def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> 
 
 
 def gradient_of(model: tf_keras.Model) -> Callable[..., tf.Tensor]:
-    """Return a function of a replica's weights and its share of a step.
+    """Return a function that returns gradient and measures of a replica's shard, (parameters + 2,).
 
-    It returns the gradient of the loss, flat in the order of the trainable variables, and the two measures.
+    Its arguments are the weights and the arrays of the shard. The gradient is flat, in the order of the trainable
+    variables.
     """
 
     def gradient(weights: Sequence[tf.Tensor], **share: tf.Tensor) -> tf.Tensor:
@@ -147,14 +157,17 @@ def gradient_of(model: tf_keras.Model) -> Callable[..., tf.Tensor]:
             measures = _measures(model, weights, **share)
             loss = measures[0]
         gradients = tape.gradient(loss, weights)
-        # Gradients and measures travel together: a reduction costs a round trip, whatever its size.
+        # One tensor for gradients and measures, because every reduction takes a round trip.
         return tf.concat([*(tf.reshape(each, [-1]) for each in gradients), measures], axis=0)
 
     return gradient
 
 
 def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
-    """Whether every process of the training passes the same number; all must call this."""
+    """Return whether every process passes the same number.
+
+    Every process must call this function.
+    """
 
     @tf.function
     def total() -> tf.Tensor:
@@ -171,7 +184,7 @@ def _over_steps(
     stop: tf.Tensor,
     columns: int,
 ) -> tf.Tensor:
-    """Return the measures of the steps from start to stop, each in its place, (steps, columns)."""
+    """Return the measures of the steps from start to stop at their indices, (steps, columns)."""
 
     def body(index: tf.Tensor, collected: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         return index + 1, collected.write(index, step(index))
@@ -181,17 +194,17 @@ def _over_steps(
 
 
 def _of_step(array: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """Return what an epoch's array, (steps, ...), holds for a step; a single entry is every step's."""
+    """Return the entry of an array (steps, ...) for a step, where a single entry is for all steps."""
     return array[index if array.shape[0] > 1 else 0]
 
 
 def _row(array: tf.Tensor) -> tf.Tensor | int:
-    """Return which row of an epoch's array, (steps, rows, ...), is this replica's; a single one is every replica's."""
+    """Return the row of this replica in an array (steps, rows, ...), where a single row is for all."""
     return tf.distribute.get_replica_context().replica_id_in_sync_group if array.shape[1] > 1 else 0
 
 
 def _first_local(strategy: tf.distribute.Strategy, values: Any) -> tf.Tensor:
-    """Return what the first replica of this process holds; summed over all of them it is what each holds."""
+    """Return the value of the first local replica, which after an all-reduce is that of every replica."""
     return strategy.experimental_local_results(values)[0]
 
 
@@ -201,7 +214,7 @@ def _traced(function: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callabl
 
 
 def _values(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
-    """Return the values of variables, which a compiled program takes from wherever these are kept."""
+    """Return the values of variables, so that a compiled program does not depend on their device."""
     return [tf.convert_to_tensor(variable) for variable in variables]
 
 
@@ -218,14 +231,14 @@ def _measures(
     if draw is not None and quantum.shifted:
         outputs = shifted_outputs(model, inputs, draw, weights)
     elif draw is not None:
-        # Compiled by itself: XLA cannot compile the sampling.
+        # Compiled separately, because XLA cannot compile the sampling.
         readouts = quantum.readouts
         if quantum.compiles:
             readouts = tf.function(readouts, jit_compile=True, autograph=False)
         outputs = sampled_outputs(model, readouts(inputs, None, weights[0]), draw, weights)
     else:
-        values, unturned = quantum.readouts(inputs, own, weights[0])
-        outputs = model_outputs(model, values - unturned, weights)
+        values, unexcited = quantum.readouts(inputs, own, weights[0])
+        outputs = model_outputs(model, values - unexcited, weights)
     if own is not None:
         weight *= tf.cast(tf.reduce_any(tf.equal(inputs["qubit"][:, None], own), axis=1), PRECISION)
     prediction = outputs[:, 0]

@@ -1,1 +1,1 @@
-"""What a training will take, before it runs."""
+"""Cost estimates of training runs: simulators, memory and seconds."""

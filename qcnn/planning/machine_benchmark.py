@@ -1,4 +1,4 @@
-"""Measures this machine, by the programs of training themselves, in a few seconds."""
+"""Benchmark of the local machine with the programs of training, in a few seconds."""
 
 import functools
 import time
@@ -21,25 +21,25 @@ from qcnn.simulators.evolution import GroupUnitaries, evolve, real_forms
 from qcnn.simulators.structure.gate_fusion import Block, GateGroup
 from qcnn.simulators.structure.gates import Gate, GateSpectrum, LinearExponent
 
-# What is measured runs for so many seconds, and at least so often.
+# Minimum duration and minimum number of repetitions of each benchmark.
 _SECONDS, _REPEATS = 0.4, 5
 _STEPS = 4
-# An experiment of so few amplitudes that only the number of kernels counts.
+# Experiment with few amplitudes, whose duration depends only on the number of kernels.
 _SMALL = {"qubits": 5, "batch_size": 4, "rounds": 100, "workers": 1, "strategy": "none", "simulator": "statevector"}
-# Samples that are brought into order, and those of a batch.
+# Number of samples to order, and batch size.
 _SAMPLES, _BATCH = 2**15, 64
-# Qubits and states: as many amplitudes as fit in one core's cache, and more than fit in any.
+# Qubits and states: amplitudes that fit in the cache of one core, and more than fit in any cache.
 _FEW, _MANY = (10, 11), (17, 8)
 
 
 def benchmark_machine() -> MachineProfile:
-    """Measure this machine, taken for idle: the least of several times counts."""
+    """Measure the rates of the local machine, each from the shortest of several times."""
     call_seconds, kernel_seconds = _epoch()
     few_seconds, few = _evolution(*_FEW, tf.float64)
     many_seconds, many = _evolution(*_MANY, tf.float32)
     return MachineProfile(
         MachineSpeed(
-            # Arithmetic and traffic overlap and the slower one decides, so each may have taken all of the time.
+            # Arithmetic and memory traffic overlap, and the slower one determines the time. Both use the whole time.
             flops=many.flops / many_seconds,
             traffic=many.traffic / many_seconds,
             few_flops=few.few_flops / few_seconds,
@@ -52,14 +52,14 @@ def benchmark_machine() -> MachineProfile:
 
 
 def _ordering_seconds() -> float:
-    """Return the seconds of bringing samples into an epoch's order and batches."""
+    """Return the seconds for permuting samples and splitting them into batches."""
     zeros = np.zeros(_SAMPLES, np.int32)
     samples = data.excited(zeros, zeros.astype(np.float32), zeros.astype(np.int8))
-    return _least(lambda: shard(samples.take(data.epoch_order(0, 1, _SAMPLES)), _BATCH, 1))
+    return _min_seconds(lambda: shard(samples.take(data.epoch_order(0, 1, _SAMPLES)), _BATCH, 1))
 
 
 def _epoch() -> tuple[float, float]:
-    """Return the seconds of entering a training epoch, and of a kernel of its steps."""
+    """Return the seconds of a call of a training epoch, and of a kernel of its steps."""
     config = from_mapping(_SMALL)
     model = build_model(config)
     optimizer = build_optimizer(config, updates=1)
@@ -67,14 +67,14 @@ def _epoch() -> tuple[float, float]:
     run = training_epoch(tf.distribute.get_strategy(), model, optimizer)
     shards = shard(data.generate(config).train, config.batch_size, 1)
     updates = len(shards.sizes)
-    one, every = (_least(functools.partial(run, shards, range(count))) for count in (1, updates))
+    one, every = (_min_seconds(functools.partial(run, shards, range(count))) for count in (1, updates))
     step = max(every - one, 1e-9) / (updates - 1)
     network = model.get_layer("quantum").simulator.network
     return max(one - step, 0.0), step / statevector.estimate(network, config.limits).kernels
 
 
 def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCost]:
-    """Return the seconds of evolving states forward and back, and what that costs by the same count as a step."""
+    """Return the seconds and the counted cost of evolving states forward and backward."""
     groups = [_group(range(4)), _group(range(qubits - 4, qubits)), _group(range(2, 6))]
     unitaries = GroupUnitaries(groups, 1)
     before = np.full((states, 2**qubits, 2), 2.0 ** (-qubits / 2), dtype.as_numpy_dtype)
@@ -88,7 +88,7 @@ def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCo
             value = tf.reduce_sum(final[..., 0] ** 2)
         return parameters - 1e-3 * tape.gradient(value, parameters)
 
-    # Many steps a call, as in an epoch: entering a compiled program takes as long as a small step.
+    # Several steps per call, as in an epoch, because a call of a compiled program takes as long as a small step.
     @tf.function(jit_compile=True, autograph=False)
     def steps(parameters: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(
@@ -96,7 +96,7 @@ def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCo
         )[1]
 
     parameters = tf.constant([0.3], tf.float64)
-    seconds = _least(lambda: steps(parameters).numpy()) / _STEPS
+    seconds = _min_seconds(lambda: steps(parameters).numpy()) / _STEPS
     return seconds, evolution(groups, states << qubits, dtype.size)
 
 
@@ -108,7 +108,7 @@ def _group(qubits: range) -> GateGroup:
     return GateGroup(gate.qubits, (Block(gate.qubits, (gate,)),))
 
 
-def _least(run: Callable[[], object]) -> float:
+def _min_seconds(run: Callable[[], object]) -> float:
     run()
     seconds: list[float] = []
     while len(seconds) < _REPEATS or sum(seconds) < _SECONDS:

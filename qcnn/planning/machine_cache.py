@@ -1,4 +1,4 @@
-"""What was measured of a machine, kept in the user's cache folder: it does not change from one plan to the next."""
+"""Cache of the local machine's profile, so that plans do not repeat the benchmark."""
 
 import contextlib
 import dataclasses
@@ -19,19 +19,19 @@ from qcnn.operating_system import cores, processor
 from qcnn.planning.machine import MachineProfile, fastest, spread
 from qcnn.startup import load_tensorflow, start_compiler
 
-# Raised with every change of what is measured, or of how an epoch's seconds follow from it.
+# Version of the benchmark. Increase it with every change of the benchmark or of the estimate of an epoch's seconds.
 _MEASUREMENT = 3
-# Rates of two moments that differ by a larger share are not those of an idle machine.
-_ALIKE = 0.2
-# A machine is measured at so many moments, and at more until two are alike.
-_LEAST_MOMENTS, _MOST_MOMENTS = 2, 3
+# Rates that differ by more than this fraction indicate a busy machine.
+_MAX_IDLE_SPREAD = 0.2
+# A machine is benchmarked at least and at most this often, until two results agree.
+_MIN_BENCHMARKS, _MAX_BENCHMARKS = 2, 3
 
 
 @dataclasses.dataclass(frozen=True)
 class CachedMachine:
-    """What was measured, on which day, and the file that holds it; None where it could not be kept.
+    """Machine profile with the day of the benchmark and the cache file.
 
-    `spread` is as `qcnn.planning.machine` has it, of the moments of that day.
+    `path` is None if the file could not be written. `spread` is that of `qcnn.planning.machine.spread` on that day.
     """
 
     machine: MachineProfile
@@ -41,17 +41,17 @@ class CachedMachine:
 
     @property
     def was_busy(self) -> bool:
-        """Whether the moments differ by more than those of an idle machine."""
-        return self.spread > _ALIKE
+        """Whether results differ by more than those of an idle machine."""
+        return self.spread > _MAX_IDLE_SPREAD
 
     @property
     def is_due(self) -> bool:
-        """Whether it should be measured again: it was busy, on another day than today."""
+        """Whether the machine should be measured again, because it was busy on an earlier day."""
         return self.was_busy and self.day != _today()
 
 
 def load() -> CachedMachine | None:
-    """Return what was kept of this machine, None where nothing was, or what was is damaged."""
+    """Return the cached profile of the local machine, or None if it is missing or damaged."""
     with contextlib.suppress(ArtifactError, KeyError, TypeError, ValueError):
         path = _path()
         content = load_description("machine", path)
@@ -62,18 +62,21 @@ def load() -> CachedMachine | None:
 
 
 def load_or_measure(announce: Callable[[], None] = lambda: None) -> CachedMachine:
-    """Return what was kept of this machine; call `announce` and measure where nothing was, or where that is due."""
-    kept = load()
-    if kept and not kept.is_due:
-        return kept
+    """Return the cached profile of the local machine, or measure it if the profile is missing or due.
+
+    `announce` is called before the benchmark.
+    """
+    cached = load()
+    if cached and not cached.is_due:
+        return cached
     announce()
     return measure()
 
 
 def measure() -> CachedMachine:
-    """Measure this machine at several moments, which takes some seconds, and keep the fastest.
+    """Benchmark the local machine repeatedly, which takes several seconds, and cache the best rates.
 
-    What was kept before counts as one more moment: it was as fast once.
+    A previously cached profile counts as one more result.
     """
     load_tensorflow()
     start_compiler()
@@ -83,25 +86,25 @@ def measure() -> CachedMachine:
     return keep_fastest(benchmark_machine, [before.machine] if before else [])
 
 
-def keep_fastest(probe: Callable[[], MachineProfile], before: Sequence[MachineProfile] = ()) -> CachedMachine:
-    """Probe a machine at least twice, until two moments are alike or at most so often, and keep the fastest."""
-    moments = [*before, *(probe() for _ in range(_LEAST_MOMENTS))]
-    while spread(moments) > _ALIKE and len(moments) < len(before) + _MOST_MOMENTS:
-        moments.append(probe())
-    return keep(fastest(moments), spread(moments))
+def keep_fastest(benchmark: Callable[[], MachineProfile], before: Sequence[MachineProfile] = ()) -> CachedMachine:
+    """Benchmark a machine until two results agree, two or three times, and cache the best rates."""
+    profiles = [*before, *(benchmark() for _ in range(_MIN_BENCHMARKS))]
+    while spread(profiles) > _MAX_IDLE_SPREAD and len(profiles) < len(before) + _MAX_BENCHMARKS:
+        profiles.append(benchmark())
+    return keep(fastest(profiles), spread(profiles))
 
 
-def keep(machine: MachineProfile, differing: float = 0.0) -> CachedMachine:
-    """Keep what was measured of this machine today, if its file can be written."""
+def keep(machine: MachineProfile, difference: float = 0.0) -> CachedMachine:
+    """Cache a profile of the local machine with today's date, if the file can be written."""
     day = _today()
-    content = {"key": _key(), "day": day, "machine": dataclasses.asdict(machine), "spread": differing}
+    content = {"key": _key(), "day": day, "machine": dataclasses.asdict(machine), "spread": difference}
     try:
         path = _path()
         with new_file(path) as unfinished:
             save_description(content, unfinished)
     except ArtifactError:
-        return CachedMachine(machine, day, None, differing)
-    return CachedMachine(machine, day, path, differing)
+        return CachedMachine(machine, day, None, difference)
+    return CachedMachine(machine, day, path, difference)
 
 
 def _today() -> str:
@@ -109,17 +112,18 @@ def _today() -> str:
 
 
 def _path() -> Path:
-    """Return the file of this machine: several may share a home.
+    """Return the cache file of the local machine.
 
-    In the folder of the XDG Base Directory Specification, "XDG_CACHE_HOME".
+    Its name is unique among machines that share a home folder. It is in the folder of the XDG Base Directory
+    Specification, "XDG_CACHE_HOME".
 
     Raises:
-        ArtifactError: there is no home.
+        ArtifactError: If the user has no home folder.
     """
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # What is not absolute is to be ignored, says the specification.
+    cache_home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The specification requires that relative paths are ignored.
     try:
-        folder = given if given.is_absolute() else Path("~/.cache").expanduser()
+        folder = cache_home if cache_home.is_absolute() else Path("~/.cache").expanduser()
     except RuntimeError as error:
         raise ArtifactError(f"machine: {single_line(error)}. Given: ~/.cache") from None
     name = hashlib.sha256(json.dumps(_key()).encode()).hexdigest()[:12]
@@ -127,7 +131,7 @@ def _path() -> Path:
 
 
 def _key() -> dict[str, str | int]:
-    """Return what the measured numbers depend on."""
+    """Return the properties on which the rates depend."""
     return {
         "processor": processor(),
         "cores": cores(),

@@ -1,4 +1,4 @@
-"""What an experiment will cost, before it runs: counted first, then told in seconds of a machine. No TensorFlow."""
+"""Cost prediction of an experiment, by operation counts and seconds, without importing TensorFlow."""
 
 import dataclasses
 from collections import Counter
@@ -20,16 +20,16 @@ from qcnn.simulators.structure.light_cones import LightConeTooWideError
 from qcnn.simulators.structure.readouts import find_kinds
 from qcnn.simulators.structure.shift_rules import with_shift_rule
 
-# What a process takes beside its states: TensorFlow, modules and compiled programs. Measured (docs/benchmarks.md).
+# Memory of a process without simulated states: TensorFlow, modules and compiled programs (docs/benchmarks.md).
 PROCESS_BYTES = 2.0**30
 
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What an experiment does: samples, steps and circuits of an epoch, readouts, and each simulator's estimate.
+    """Counts of an experiment per epoch, with the cost estimate of each simulator.
 
-    `cones` holds the qubits of the independent parts of every kind of readout, traced out ones included; `by_workers`
-    the estimates of the chosen simulator; `trajectories` is how many the evaluation draws to estimate noise.
+    `cones` has the qubits of the independent parts of every distinct readout, including traced-out qubits. `by_workers`
+    has the estimates of the chosen simulator. `trajectories` is the number of noise trajectories in evaluation.
     """
 
     samples: int
@@ -46,7 +46,7 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """Seconds of an epoch on a machine with each simulator, and with the chosen one by the workers that are in step."""
+    """Seconds of an epoch by simulator, and with the chosen one by number of synchronous workers."""
 
     by_simulator: dict[str, float]
     chosen: float
@@ -54,10 +54,10 @@ class Prediction:
 
 
 def count(config: ExperimentConfig) -> Counts:
-    """Count what an experiment does.
+    """Count the operations of an experiment.
 
     Raises:
-        ConfigError: the experiment cannot run.
+        ConfigError: If the experiment cannot run.
 
     >>> from qcnn.experiment_io import from_mapping
     >>> counts = count(from_mapping({"qubits": 4, "rounds": 10}))
@@ -67,7 +67,7 @@ def count(config: ExperimentConfig) -> Counts:
     [1, 2, 4, 8, 16, 32]
     """
     if config.needs_row_count:
-        raise ConfigError(f"data: the number of its rows is known once it has been read. Given: {config.data}")
+        raise ConfigError(f"data: the file must be read first, for its number of rows. Given: {config.data}")
     _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
     network = with_shift_rule(network, config.options.gradient)
     own = config.limits
@@ -97,12 +97,18 @@ def count(config: ExperimentConfig) -> Counts:
 
 
 def process_bytes(states: float) -> float:
-    """Return the bytes of memory that a worker process takes in all, of those of its states."""
+    """Return the memory of a worker process in bytes, from that of its states."""
     return PROCESS_BYTES + states
 
 
 def predict(config: ExperimentConfig, counts: Counts, machine: MachineProfile) -> Prediction:
-    """Tell what was counted of an experiment in seconds of a machine."""
+    """Return the predicted seconds of an experiment's epochs.
+
+    Args:
+        config: Experiment.
+        counts: Counts of the experiment.
+        machine: Profile of every machine.
+    """
 
     def seconds(estimate: Estimate) -> float:
         return expected_seconds(config, counts.readouts, estimate, machine)
@@ -118,23 +124,23 @@ def predict(config: ExperimentConfig, counts: Counts, machine: MachineProfile) -
 
 
 def with_synchronous_workers(config: ExperimentConfig, workers: int) -> ExperimentConfig:
-    """Return an experiment whose batches so many workers share."""
+    """Return the experiment with strategy multi_worker and the given number of workers."""
     return config.model_copy(update={"strategy": IN_STEP, "workers": workers})
 
 
 def cones_of(network: CircuitIR) -> tuple[tuple[int, ...], ...]:
-    """Return, for every kind of readout, the qubits of its independent parts, traced out ones included."""
+    """Return the qubits of the independent parts of every distinct readout, including traced-out qubits."""
     kinds = find_kinds(network).kinds
     return tuple(tuple(part.cone.inner + part.cone.outer for part in kind.parts) for kind in kinds)
 
 
 @dataclasses.dataclass(frozen=True)
 class CircuitSummary:
-    """What a circuit consists of.
+    """Structure of a circuit, and the simulator for it.
 
-    `gates` counts operations by kind; `depth` is how many of them follow each other at most, `fused_depth` how many
-    blocks. `cones` are as `qcnn.planning.plan.Counts` has them, None where they are wider than any memory
-    holds. `chosen` is the simulator that takes it, None where none does, and `refusal` then says why.
+    `gates` counts operations by gate type. `depth` is the depth in operations, and `fused_depth` in fused blocks.
+    `cones` are those of `Counts`, or None if they are too wide for any memory. `chosen` is the estimate of the selected
+    simulator. If no simulator can run the circuit, `chosen` is None and `refusal` is the reason.
     """
 
     qubits: int
@@ -151,7 +157,7 @@ class CircuitSummary:
 
 
 def summarize_circuit(network: CircuitIR, limits: SimulatorLimits) -> CircuitSummary:
-    """Return what a network's circuit consists of, and the simulator of a training step within limits."""
+    """Return the structure of a network's circuit, and the simulator of a training step within limits."""
     operations = list(network.ansatz.circuit.all_operations())
     blocks = fuse(network.gates)
     estimates = registry.estimates(network, limits)
@@ -176,7 +182,7 @@ def summarize_circuit(network: CircuitIR, limits: SimulatorLimits) -> CircuitSum
 
 
 def kind_of(operation: cirq.Operation) -> str:
-    """Return what kind of gate an operation is, whatever its numbers.
+    """Return the gate type of an operation, without its parameters.
 
     >>> [kind_of(gate(cirq.LineQubit(0))) for gate in (cirq.X, cirq.X**0.3, cirq.rx(0.3), cirq.S)]
     ['X', 'XPow', 'Rx', 'ZPow']
@@ -188,13 +194,13 @@ def kind_of(operation: cirq.Operation) -> str:
     return name.removesuffix("Pow") if isinstance(gate, cirq.EigenGate) and gate.exponent == 1 else name
 
 
-def _depth(places: Iterable[Sequence[object]]) -> int:
-    """Return how many of what acts on these qubits, in this order, follow each other at most."""
-    last: dict[object, int] = {}
-    for qubits in places:
-        level = 1 + max((last.get(qubit, 0) for qubit in qubits), default=0)
-        last.update(dict.fromkeys(qubits, level))
-    return max(last.values(), default=0)
+def _depth(qubits_of_operations: Iterable[Sequence[object]]) -> int:
+    """Return the depth of operations that act on these qubits in this order."""
+    levels: dict[object, int] = {}
+    for qubits in qubits_of_operations:
+        level = 1 + max((levels.get(qubit, 0) for qubit in qubits), default=0)
+        levels.update(dict.fromkeys(qubits, level))
+    return max(levels.values(), default=0)
 
 
 def _cones(network: CircuitIR) -> tuple[tuple[int, ...], ...] | None:

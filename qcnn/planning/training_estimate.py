@@ -1,4 +1,4 @@
-"""What a training is expected to take, before its first epoch: counted rather than measured, so it takes no time."""
+"""Estimate of a training run before its first epoch, from operation counts without any measurement."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -12,20 +12,23 @@ from qcnn.simulators.costs.cost import format_bytes
 from qcnn.simulators.registry import Estimate
 from qcnn.simulators.structure.gates import CircuitIR
 
-# Seconds of an epoch's checkpoint and events. Measured on two cores.
+# Seconds to write checkpoint and events of an epoch. Measured on two cores.
 WRITING_SECONDS = 0.05
-# Smaller gains are not worth a line.
-_MUCH, _WORTH_SECONDS = 2.0, 10.0
-# Numbers of workers that are compared. More do not pay that make an epoch shorter by less than this share.
+# Minimum speedup and minimum saving for a hint.
+_MIN_SPEEDUP, _MIN_SAVED_SECONDS = 2.0, 10.0
+# Numbers of workers to compare, and the minimum fraction by which more workers must shorten an epoch.
 WORKERS = (1, 2, 4, 8, 16, 32)
-_PAYS = 0.05
+_MIN_GAIN = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
 class SpeedupHint:
-    """A word of the experiment with another value, and the seconds of an epoch with it; it may change the training."""
+    """Field of the experiment with a value that makes an epoch faster, and the seconds of that epoch.
 
-    word: str
+    `same_training` is whether the result of training does not change.
+    """
+
+    field: str
     value: object
     epoch_seconds: float
     same_training: bool
@@ -33,9 +36,10 @@ class SpeedupHint:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingEstimate:
-    """Seconds of an epoch on machines of two cores, the bytes of a worker's states, and what is much faster if any.
+    """Seconds of an epoch on machines with two cores, and bytes of a worker's states.
 
-    Of so many `processes`, each on a machine of its own. `enough_workers` is said where there are more.
+    Each of `processes` processes runs on a separate machine. `enough_workers` is None unless there are more workers
+    than useful.
     """
 
     epoch_seconds: float
@@ -45,7 +49,7 @@ class TrainingEstimate:
     processes: int = 1
 
     def lines(self, epochs: int) -> Iterator[str]:
-        """Yield the lines to log about a training of so many epochs."""
+        """Yield the log lines for a training run of `epochs` epochs."""
         each = f" for each of {self.processes} processes" if self.processes > 1 else ""
         yield (
             f"expected on two cores{each}: about {format_duration(self.epoch_seconds)} an epoch, "
@@ -53,15 +57,22 @@ class TrainingEstimate:
             f"{format_bytes(self.memory)} for states"
         )
         if self.faster:
-            change = "" if self.faster.same_training else ", of fewer updates"
+            change = "" if self.faster.same_training else ", with fewer updates"
             seconds = format_duration(self.faster.epoch_seconds)
-            yield f"much faster would be {self.faster.word} {self.faster.value}: about {seconds} an epoch{change}"
+            yield f"{self.faster.field} {self.faster.value} would be much faster: about {seconds} an epoch{change}"
         if self.enough_workers is not None:
             yield more_do_not_pay(self.enough_workers)
 
 
 def expectation(config: ExperimentConfig, network: CircuitIR, simulator: str, epochs: int) -> TrainingEstimate:
-    """Return what to expect of an experiment whose states this simulator evolves, with so many epochs to go."""
+    """Return the estimate of a training run.
+
+    Args:
+        config: Experiment.
+        network: Circuit of the experiment.
+        simulator: Name of the simulator.
+        epochs: Number of remaining epochs.
+    """
     estimate = estimate_for_workers(config, network, simulator, config.workers)
     seconds = _seconds(config, network, estimate)
     faster = next(
@@ -69,8 +80,8 @@ def expectation(config: ExperimentConfig, network: CircuitIR, simulator: str, ep
             faster
             for faster in (_fastest(config, network, _same(config)), _fastest(config, network, _fewer_updates(config)))
             if faster
-            and faster.epoch_seconds * _MUCH <= seconds
-            and (seconds - faster.epoch_seconds) * epochs >= _WORTH_SECONDS
+            and faster.epoch_seconds * _MIN_SPEEDUP <= seconds
+            and (seconds - faster.epoch_seconds) * epochs >= _MIN_SAVED_SECONDS
         ),
         None,
     )
@@ -79,26 +90,41 @@ def expectation(config: ExperimentConfig, network: CircuitIR, simulator: str, ep
 
 
 def estimate_for_workers(config: ExperimentConfig, network: CircuitIR, simulator: str, workers: int) -> Estimate:
-    """Return what a training step of an experiment would cost a simulator on each of so many workers."""
+    """Return the estimated cost of a training step on each worker.
+
+    Args:
+        config: Experiment.
+        network: Circuit of the experiment.
+        simulator: Name of the simulator.
+        workers: Number of workers, in place of that of the experiment.
+    """
     estimates = registry.estimates(network, _with(config, "workers", workers).limits)
     return next(each for each in estimates if each.simulator == simulator)
 
 
 def paying_workers(seconds: Mapping[int, float]) -> int:
-    """Return from where on more workers do not pay, of the seconds of an epoch by their number."""
-    least = min(seconds.values())
-    return min(workers for workers, each in seconds.items() if each * (1 - _PAYS) <= least)
+    """Return the largest useful number of workers, from the seconds of an epoch by number."""
+    shortest = min(seconds.values())
+    return min(workers for workers, each in seconds.items() if each * (1 - _MIN_GAIN) <= shortest)
 
 
 def strategy_does_not_pay(strategy: str, seconds: float, alone: float) -> str | None:
-    """Say that an epoch takes no less than on one device, where that is so; how many workers pay is said apart."""
-    if strategy in (ALONE, IN_STEP) or seconds < alone * (1 - _PAYS):
+    """Return a warning if a strategy is not faster than one device, or None.
+
+    Strategy multi_worker gives None, because `more_do_not_pay` covers it.
+
+    Args:
+        strategy: Distribution strategy.
+        seconds: Seconds of an epoch with the strategy.
+        alone: Seconds of an epoch on one device.
+    """
+    if strategy in (ALONE, IN_STEP) or seconds < alone * (1 - _MIN_GAIN):
         return None
     return f"strategy {strategy} does not pay here: {ALONE} takes about {format_duration(alone)} an epoch"
 
 
 def where_planned(config: ExperimentConfig) -> str:
-    """Return of how many processes and machines the seconds of a plan are, in words."""
+    """Return the numbers of processes and machines of a plan as text."""
     processes = sum(config.replicas.values())
     if processes == 1:
         return "in 1 process on this machine"
@@ -106,16 +132,16 @@ def where_planned(config: ExperimentConfig) -> str:
 
 
 def more_do_not_pay(workers: int) -> str:
-    """Say that more than so many workers do not pay."""
+    """Return a message that more than this number of workers are not faster."""
     return "more than one worker does not pay" if workers == 1 else f"more than {workers} workers do not pay"
 
 
 def _enough(
     config: ExperimentConfig, network: CircuitIR, simulator: str, epochs: int, faster: SpeedupHint | None
 ) -> int | None:
-    """Return how many workers would do, None where there are no more or nobody needs to be told."""
+    """Return the useful number of workers, or None if it need not be reported."""
     in_step = STRATEGIES[config.strategy].in_step
-    if config.workers == 1 or not in_step or (faster and faster.word == "workers"):
+    if config.workers == 1 or not in_step or (faster and faster.field == "workers"):
         return None
     seconds = {}
     for workers in sorted({*WORKERS, config.workers}):
@@ -123,11 +149,11 @@ def _enough(
             estimate = estimate_for_workers(config, network, simulator, workers)
             seconds[workers] = _seconds(_with(config, "workers", workers), network, estimate)
     enough = paying_workers(seconds)
-    return enough if enough < config.workers and seconds[config.workers] * epochs >= _WORTH_SECONDS else None
+    return enough if enough < config.workers and seconds[config.workers] * epochs >= _MIN_SAVED_SECONDS else None
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in words."""
+    """Return a duration as text with a unit, for example 2.5 min."""
     for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.2g} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
@@ -135,7 +161,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _same(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
-    """Yield words that change what a training takes, and nothing else of it."""
+    """Yield fields and values that change the cost of training, but not its result."""
     if config.simulator != "auto":
         yield "simulator", "auto"
     if config.workers > 1 and STRATEGIES[config.strategy].in_step:
@@ -153,26 +179,26 @@ def _fewer_updates(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
         yield "batch_size", larger
 
 
-def _fastest(config: ExperimentConfig, network: CircuitIR, words: Iterator[tuple[str, object]]) -> SpeedupHint | None:
-    faster = []
-    for word, value in words:
-        changed = _with(config, word, value)
+def _fastest(config: ExperimentConfig, network: CircuitIR, changes: Iterator[tuple[str, object]]) -> SpeedupHint | None:
+    hints = []
+    for field, value in changes:
+        changed = _with(config, field, value)
         if estimate := _chosen(changed, network):
             seconds = _seconds(changed, network, estimate)
-            faster.append(SpeedupHint(word, value, seconds, same_training=word != "batch_size"))
-    return min(faster, key=lambda each: each.epoch_seconds, default=None)
+            hints.append(SpeedupHint(field, value, seconds, same_training=field != "batch_size"))
+    return min(hints, key=lambda hint: hint.epoch_seconds, default=None)
 
 
-def _with(config: ExperimentConfig, word: str, value: object) -> ExperimentConfig:
-    if word == "strategy":
-        return config.model_copy(update={word: value, "workers": 1})
-    if word in type(config).model_fields:
-        return config.model_copy(update={word: value})
-    return config.model_copy(update={"options": config.options.model_copy(update={word: value})})
+def _with(config: ExperimentConfig, field: str, value: object) -> ExperimentConfig:
+    if field == "strategy":
+        return config.model_copy(update={field: value, "workers": 1})
+    if field in type(config).model_fields:
+        return config.model_copy(update={field: value})
+    return config.model_copy(update={"options": config.options.model_copy(update={field: value})})
 
 
 def _chosen(config: ExperimentConfig, network: CircuitIR) -> Estimate | None:
-    """Return the estimate of the simulator that would run, None where it could not."""
+    """Return the estimate of the simulator that would run, or None if it cannot run."""
     estimates = registry.estimates(network, config.limits)
     if config.simulator != "auto":
         return next(each if each.fits else None for each in estimates if each.simulator == config.simulator)

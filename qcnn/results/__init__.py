@@ -1,1 +1,1 @@
-"""What a finished training becomes: a model, its error, a report."""
+"""Results of a training run: exported model, evaluation, predictions and reports."""

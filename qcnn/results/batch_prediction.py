@@ -1,4 +1,4 @@
-"""Predicts a table of any size: it is read, predicted and written piece by piece."""
+"""Predictions of a table of any size, which is read, predicted and written in chunks."""
 
 from __future__ import annotations
 
@@ -27,38 +27,42 @@ from qcnn.tables.table import Table, open_table, write_table
 if TYPE_CHECKING:
     from qcnn.results.export import Predictor
 
-# Is told the number of rows, None where nobody knows; what it yields, how many more have been predicted.
-Watch: TypeAlias = "Callable[[int | None], AbstractContextManager[Callable[[int], None]]]"
+# Function of the number of rows, or None if it is unknown. It returns a context manager, which gives a callback for the
+# number of rows that were predicted since the last call.
+Progress: TypeAlias = "Callable[[int | None], AbstractContextManager[Callable[[int], None]]]"
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictionSummary:
-    """How many rows were predicted, and their error by its names, none without labels."""
+    """Number of predicted rows, and metrics by name, which are empty without labels."""
 
     rows: int
     metrics: dict[str, float]
 
 
 @contextlib.contextmanager
-def unwatched(rows: int | None) -> Iterator[Callable[[int], None]]:
-    """Show nothing."""
+def no_progress(rows: int | None) -> Iterator[Callable[[int], None]]:
+    """Context manager that reports no progress."""
     yield lambda more: None
 
 
-def predict_files(model: Path, files: PredictionFiles, watch: Watch = unwatched) -> PredictionSummary:
-    """Predict every row of a file with the model of a folder, and write what comes of it.
+def predict_files(model: Path, files: PredictionFiles, progress: Progress = no_progress) -> PredictionSummary:
+    """Predict every row of a file and write the predictions atomically.
 
-    What is written is there as a whole in the end, or not at all.
+    Args:
+        model: Model folder.
+        files: Input and output files.
+        progress: Context manager that reports progress.
 
     Raises:
-        ArtifactError: model or data cannot be used, a row is wrong, which the message names, or nothing can be written.
-        ConfigError: a bucket refuses, or what is read would be written over.
+        ArtifactError: If model or data cannot be used, or an output cannot be written. The message has the invalid row.
+        ConfigError: If a bucket denies access, or the output would overwrite the data.
     """
     description, _ = describe(model)
     layout, _ = described(description)
-    files.check_here()
+    files.check_distinct()
     with open_table(files.data) as table:
-        # Before TensorFlow is loaded, which takes seconds.
+        # Check the columns before the import of TensorFlow, which takes seconds.
         _check_columns(table, layout, files)
         if unused := table.unused_index((*layout.columns, LABEL)):
             warn_once(unused)
@@ -66,26 +70,32 @@ def predict_files(model: Path, files: PredictionFiles, watch: Watch = unwatched)
         from qcnn.results.export import load_predictor
 
         predictor = load_predictor(model)
-        with watch(table.rows) as seen:
-            return predict_table(predictor, table, files, seen)
+        with progress(table.rows) as report_rows:
+            return predict_table(predictor, table, files, report_rows)
 
 
 def predict_table(
-    predictor: Predictor, table: Table, files: PredictionFiles, seen: Callable[[int], None]
+    predictor: Predictor, table: Table, files: PredictionFiles, report_rows: Callable[[int], None]
 ) -> PredictionSummary:
-    """Write a row for each of a table: what the model takes of it, its label if it has one, and the prediction.
+    """Write input columns, label if present, and prediction of each row of a table.
 
-    States are not written again.
+    Amplitudes of states are not written.
+
+    Args:
+        predictor: Model to predict with.
+        table: Open table of the data.
+        files: Input and output files.
+        report_rows: Callback for the number of rows that were predicted since the last call.
 
     Raises:
-        ArtifactError: a row is wrong, which the message names, or a file cannot be written.
-        ConfigError: a bucket refuses.
+        ArtifactError: If a row is invalid or a file cannot be written. The message has the row.
+        ConfigError: If a bucket denies access.
     """
     layout, config = predictor.layout, predictor.config
     labels = (LABEL,) if LABEL in table.names else ()
-    tally, rows = ErrorAccumulator(layout, config.qubits), 0
+    accumulator, rows = ErrorAccumulator(layout, config.qubits), 0
     with contextlib.ExitStack() as stack:
-        # Both take their names when all is written; the page, which is about the predictions, after them.
+        # Both files are renamed when they are complete, and the report after the predictions.
         page = stack.enter_context(new_file_copy(files.report)) if files.report else None
         path = stack.enter_context(new_file_copy(files.output))
         with write_table(path, files.output) as write:
@@ -94,14 +104,14 @@ def predict_table(
                 label = _label(piece, layout) if labels else None
                 prediction = predictor.predict(layout.inputs(piece.columns))
                 _check_finite(piece, prediction)
-                write({**_kept(piece.columns, layout), PREDICTION: prediction})
+                write({**_output_columns(piece.columns, layout), PREDICTION: prediction})
                 if label is not None:
-                    tally.add(piece.columns, label, prediction)
+                    accumulator.add(piece.columns, label, prediction)
                 rows += len(piece)
-                seen(len(piece))
+                report_rows(len(piece))
         if page:
-            _write_page(page, files, config, tally)
-    return PredictionSummary(rows, tally.metrics if labels else {})
+            _write_page(page, files, config, accumulator)
+    return PredictionSummary(rows, accumulator.metrics if labels else {})
 
 
 def _check_columns(table: Table, layout: FeatureLayout, files: PredictionFiles) -> None:
@@ -111,26 +121,26 @@ def _check_columns(table: Table, layout: FeatureLayout, files: PredictionFiles) 
             f"Given: {', '.join(table.names) or NOTHING} in {table.address}"
         )
     if PREDICTION in layout.columns:
-        raise ArtifactError(f"data: no feature may be called as what is written. Given: {PREDICTION}")
+        raise ArtifactError(f"data: no feature may have the name of an output column. Given: {PREDICTION}")
     if files.report and LABEL not in table.names:
         raise ArtifactError(f"report: the data must have labels, a column {LABEL}. Given: {', '.join(table.names)}")
 
 
-def _kept(columns: Columns, layout: FeatureLayout) -> Columns:
-    """Return what is written beside the prediction; numbers of qubits as whole numbers."""
+def _output_columns(columns: Columns, layout: FeatureLayout) -> Columns:
+    """Return the columns to write in addition to the prediction, with qubits as integers."""
     kind = layout.preparation.kind
-    kept = {name: values for name, values in columns.items() if kind != "state" or name == LABEL}
-    return {**kept, "qubit": columns["qubit"].astype(np.int32)} if kind == "excitation" else kept
+    output = {name: values for name, values in columns.items() if kind != "state" or name == LABEL}
+    return {**output, "qubit": columns["qubit"].astype(np.int32)} if kind == "excitation" else output
 
 
 def _label(piece: Chunk, layout: FeatureLayout) -> Column:
-    """Return labels as predictions are compared with them; of two classes -1 and +1."""
+    """Return labels for comparison with predictions, with classes as -1 and +1."""
     label = piece.columns[LABEL]
     match layout.labels:
         case "signs":
-            piece.check(LABEL, np.abs(label) == 1, "must be -1 or +1, as the model learnt them")
+            piece.check(LABEL, np.abs(label) == 1, "must be -1 or +1, as in training")
         case "zero_one":
-            piece.check(LABEL, (label == 0) | (label == 1), "must be 0 or 1, as the model learnt them")
+            piece.check(LABEL, (label == 0) | (label == 1), "must be 0 or 1, as in training")
             return np.where(label > 0, 1.0, -1.0)
         case "real":
             check_real(piece, LABEL)
@@ -141,13 +151,12 @@ def _check_finite(piece: Chunk, prediction: Column) -> None:
     if not (finite := np.isfinite(prediction)).all():
         row = int(np.argmin(finite))
         raise ArtifactError(
-            f"model: its prediction must be finite, and is not for {piece.place(piece.first + row)}. "
-            f"Given: {prediction[row]}"
+            f"model: the prediction for {piece.place(piece.first + row)} must be finite. Given: {prediction[row]}"
         )
 
 
-def _write_page(path: Path, files: PredictionFiles, config: ExperimentConfig, tally: ErrorAccumulator) -> None:
-    # matplotlib takes a second to load.
+def _write_page(path: Path, files: PredictionFiles, config: ExperimentConfig, accumulator: ErrorAccumulator) -> None:
+    # The import of matplotlib takes a second.
     from qcnn.results.report import prediction_page
 
-    path.write_text(prediction_page(config, tally, files.data), encoding="utf-8")
+    path.write_text(prediction_page(config, accumulator, files.data), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The inference error of an exported model on held-out samples."""
+"""Evaluation of an exported model on the test split."""
 
 import csv
 import dataclasses
@@ -29,15 +29,15 @@ from qcnn.results.serving import fresh_mse
 logger = logging.getLogger("qcnn")
 
 _BATCH = 1024
-# Samples that are logged, and their columns, label and prediction among them.
-_SHOWN, _COLUMNS = 10, 8
+# Maximum numbers of samples and columns to log. The columns include label and prediction.
+_LOGGED_SAMPLES, _LOGGED_COLUMNS = 10, 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Predictions beside the samples they are for, the metrics of the whole experiment, and what model.json holds.
+    """Test samples with predictions, metrics of the experiment, and the content of model.json.
 
-    `layout` says what the samples are made of; `errors` are the standard errors of predictions that are estimates.
+    `layout` is the feature layout of the samples. `errors` are the standard errors of estimated predictions, or None.
     """
 
     description: dict[str, Any]
@@ -49,12 +49,12 @@ class Evaluation:
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """What each sample is made of, but for the amplitudes of states, its label and its prediction, by name.
+        """Columns of predictions.csv by name: inputs without amplitudes, label and prediction.
 
-        With the standard error of the prediction where it is estimated.
+        Estimated predictions have a column for their standard error.
         """
         columns = {
-            **self.layout.shown(self.samples.inputs),
+            **self.layout.recover_columns(self.samples.inputs),
             **self.samples.known,
             LABEL: self.samples.label,
             PREDICTION: self.predictions,
@@ -66,14 +66,14 @@ class Evaluation:
 def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     """Predict the test split with an exported model.
 
-    Where the experiment has shots, predictions, `mse` and `accuracy` are those of sampled readouts, and `exact_mse`
-    and `exact_accuracy` stand beside them. So they do where noise is estimated from trajectories, with the standard
-    errors: of each prediction, and of `mse` as `noise_error`. `fresh_mse`, over the experiment's fresh samples, is
-    always of the readouts that training had. Of a regression there is `r2` instead of accuracies.
+    If the experiment has shots, predictions, `mse` and `accuracy` are those of sampled readouts, and `exact_mse` and
+    `exact_accuracy` those of exact readouts. The same applies if noise is estimated from trajectories. Then predictions
+    have standard errors, and `noise_error` is the standard error of `mse`. `fresh_mse` on the experiment's fresh
+    samples is always computed with the exact readouts of training. A regression has `r2` instead of accuracies.
 
     Raises:
-        ArtifactError: model or dataset cannot be used, or do not belong together.
-        TrainingError: a metric is not finite, which Kubeflow's Metrics would only notice later.
+        ArtifactError: If model or dataset cannot be used, or do not match.
+        TrainingError: If a metric is not finite, which Kubeflow's Metrics would only report later.
 
     After the example of `qcnn.results.export.export`:
 
@@ -92,8 +92,8 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     data.check_fits(dataset, config)
     if dataset.digest != description["dataset_digest"]:
         raise ArtifactError(
-            f"dataset: must be the one that the model was trained on ({description['dataset_digest'][:12]}), or its "
-            f"test split is not held out. Given: {dataset.digest[:12]}"
+            f"dataset: must be the dataset of the training run (digest {description['dataset_digest'][:12]}), so that "
+            f"its test split is held out. Given: {dataset.digest[:12]}"
         )
     predictions = predict(model, dataset.test)
     score = scores_of_regression if dataset.layout.is_regression else scores_of_classes
@@ -113,18 +113,25 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     metrics |= _training_metrics(description)
     for name, value in metrics.items():
         if not math.isfinite(value):
-            raise TrainingError(f"{name}: must be finite to be published. Given: {value}")
+            raise TrainingError(f"{name}: must be finite. Given: {value}")
     return Evaluation(description, dataset.test, predictions, metrics, dataset.layout, errors)
 
 
 def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:
-    """Return the prediction for every sample, float64 (samples,)."""
+    """Return the predictions for samples, float64 (samples,)."""
     outputs: npt.NDArray[np.float64] = model.predict(dict(samples.inputs), batch_size=_BATCH, verbose=0)
     return outputs[:, 0]
 
 
 def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed: int) -> npt.NDArray[np.float64]:
-    """Return the prediction for every sample from sampled readouts, float64 (samples,)."""
+    """Return the predictions for samples from sampled readouts, float64 (samples,).
+
+    Args:
+        model: Model of the experiment.
+        samples: Samples of the test split.
+        shots: Measurement shots per readout.
+        seed: Seed of the experiment.
+    """
     batches = -(-len(samples) // _BATCH)
     shards = shard(samples, _BATCH, 1).sampled(shots, data.shot_seeds("test", seed, 0, batches))
     arrays = shards.arrays
@@ -138,20 +145,20 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
         return sampled_outputs(model, quantum.readouts(share), draw[batch])[:, 0]
 
     predictions: npt.NDArray[np.float64] = np.concatenate([outputs(batch).numpy() for batch in tf.range(batches)])
-    # The last batch is padded.
+    # Remove the padding of the last batch.
     return predictions[: len(samples)]
 
 
 def scores_of_regression(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return the mean squared error, and the share of the labels' variance that is explained, if they have one."""
+    """Return the mean squared error, and r2 unless all labels are equal."""
     label = samples.label
-    # Of labels that are all the same exactly 0, which it would not be if their mean were rounded.
+    # Relative to the first label, the variance of equal labels is exactly 0, because no mean is rounded.
     mse, variance = float(np.mean((predictions - label) ** 2)), float(np.var(label - label[:1]))
     return {"mse": mse, **({"r2": 1 - mse / variance} if variance else {})}
 
 
 def scores_of_classes(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return the mean squared error and the share of predictions with the label's sign (zero counts as +1)."""
+    """Return the mean squared error, and the fraction of predictions with the label's sign (0 is +1)."""
     error = predictions - samples.label
     return {
         "mse": float(np.mean(error**2)),
@@ -160,28 +167,32 @@ def scores_of_classes(samples: Samples, predictions: npt.NDArray[np.float64]) ->
 
 
 def confusion(samples: Samples, predictions: npt.NDArray[np.float64]) -> list[list[int]]:
-    """Count the predictions of each sign (columns, -1 and +1) for each label (rows, -1 and +1); zero counts as +1."""
+    """Return the confusion matrix of labels (rows) and signs of predictions (columns), -1 and +1.
+
+    The sign of a prediction of 0 is +1.
+    """
     signs = (False, True)
     positive = predictions >= 0
     return [[int(np.sum(((samples.label > 0) == label) & (positive == sign))) for sign in signs] for label in signs]
 
 
 def report(evaluation: Evaluation) -> None:
-    """Log the first predictions beside their labels, then the error over all of them."""
-    shown = {name: [*map(_text, column[:_SHOWN])] for name, column in list(evaluation.columns.items())[-_COLUMNS:]}
-    align = ["right"] * len(shown)
-    for line in tabulate(shown, "keys", "plain", disable_numparse=True, colalign=align).splitlines():
+    """Log the first predictions with their labels, then the metrics of all predictions."""
+    columns = list(evaluation.columns.items())[-_LOGGED_COLUMNS:]
+    cells = {name: [*map(_text, column[:_LOGGED_SAMPLES])] for name, column in columns}
+    align = ["right"] * len(cells)
+    for line in tabulate(cells, "keys", "plain", disable_numparse=True, colalign=align).splitlines():
         logger.info("%s", line)
     metrics, count = evaluation.metrics, len(evaluation.samples)
-    if count > _SHOWN:
-        logger.info("... %d more in predictions.csv", count - _SHOWN)
+    if count > _LOGGED_SAMPLES:
+        logger.info("... %d more in predictions.csv", count - _LOGGED_SAMPLES)
     logger.info("%s over %d samples", _measured(metrics), count)
     if "fresh_mse" in metrics:
         logger.info("mse %.6f over %d fresh samples", metrics["fresh_mse"], data.FRESH_SAMPLES)
     if "noise_error" in metrics:
-        logger.info("mse under noise, estimated from trajectories to %.6f", metrics["noise_error"])
+        logger.info("standard error of mse under noise, from trajectories: %.6f", metrics["noise_error"])
     if "exact_mse" in metrics:
-        what = "noise" if "noise_error" in metrics else "the noise of shots"
+        what = "noise" if "noise_error" in metrics else "shot noise"
         logger.info("without %s: %s", what, _measured(metrics, "exact_"))
 
 
@@ -190,14 +201,14 @@ def _text(value: float) -> str:
 
 
 def _measured(metrics: Mapping[str, float], prefix: str = "") -> str:
-    """Return how large the error is, and how many predictions are right or how good they are, in words."""
-    titles = {"mse": "mse {:.6f}", "accuracy": "sign accuracy {:.4f}", "r2": "r2 {:.4f}"}
-    found = {name: metrics.get(f"{prefix}{name}") for name in titles}
-    return ", ".join(titles[name].format(value) for name, value in found.items() if value is not None)
+    """Return the mean squared error, and accuracy or r2, as text."""
+    formats = {"mse": "mse {:.6f}", "accuracy": "sign accuracy {:.4f}", "r2": "r2 {:.4f}"}
+    values = {name: metrics.get(f"{prefix}{name}") for name in formats}
+    return ", ".join(formats[name].format(value) for name, value in values.items() if value is not None)
 
 
 def save_predictions(evaluation: Evaluation, folder: Path) -> None:
-    """Write predictions.csv, a row for each sample with label and prediction at its end, into a new folder."""
+    """Write predictions.csv with one row per sample into a new folder."""
     with (
         new_folder(folder) as unfinished,
         (unfinished / "predictions.csv").open("w", newline="", encoding="utf-8") as file,

@@ -1,4 +1,4 @@
-"""The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
+"""Export of a model folder with weights, description and SavedModel, and loading of the model."""
 
 import dataclasses
 import statistics
@@ -28,17 +28,20 @@ from qcnn.results.weights import checked_weights
 from qcnn.simulators.structure.gates import fingerprint
 from qcnn.storage.copies import is_whole, new_copy
 
-# Written besides the best ones where both are asked for.
+# File for the last weights with export_checkpoint both.
 _LAST_WEIGHTS = "last.weights.h5"
-# Bytes of the largest file besides the weights.
-_ROOM = 2**17
+# Bytes of the largest file in addition to the weights.
+_MARGIN_BYTES = 2**17
 
 
 def export(workdir: Path, folder: Path) -> dict[str, Any]:
-    """Write the model folder from the last checkpoint of a training; return the content of model.json.
+    """Write the model folder from the last checkpoint of a training run.
+
+    Returns:
+        The content of model.json.
 
     Raises:
-        ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
+        ArtifactError: If there is no checkpoint, training is not complete, or the folder cannot be written.
 
     After the example of `qcnn.trainer.loop.train`:
 
@@ -62,7 +65,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     epoch = exported_epoch(history, config.options.export_checkpoint)
     model = build_model(config)
     with new_folder(folder) as unfinished, written_by_library("output", unfinished, tf.errors.OpError):
-        check_disk_space(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.line.weights))
+        check_disk_space(unfinished, _MARGIN_BYTES + sum(array.nbytes for array in checkpoint.line.weights))
         if config.options.export_checkpoint == "both":
             assign(model.trainable_variables, checkpoint.line.weights)
             model.save_weights(unfinished / _LAST_WEIGHTS)
@@ -73,7 +76,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             servable,
             str(unfinished / SAVED_MODEL),
             signatures={"serving_default": servable.predict},
-            # A server asks for no gradient, and those of states cannot be written.
+            # Servers need no gradients, and custom gradients of states cannot be saved.
             options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
         )
         description = {
@@ -100,13 +103,13 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
 
 
 def _measured(epoch: EpochMetrics) -> dict[str, float]:
-    """Return losses and accuracies; of a regression there are no accuracies."""
+    """Return losses and, except for regression, accuracies."""
     names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
     return {name: getattr(epoch, name) for name in names if getattr(epoch, name) is not None}
 
 
 def _staleness(history: Sequence[EpochMetrics]) -> dict[str, float]:
-    """Return how old the weights were of which gradients were applied, nothing where all replicas were in step."""
+    """Return mean and maximum staleness, or an empty mapping for synchronous replicas."""
     if not any(epoch.staleness for epoch in history):
         return {}
     return {
@@ -115,23 +118,23 @@ def _staleness(history: Sequence[EpochMetrics]) -> dict[str, float]:
     }
 
 
-def export_to(workdir: Path, address: str) -> None:
-    """Write the model folder to an address unless it is there already, as after an export that was cut off at its end.
+def export_to(workdir: Path, uri: str) -> None:
+    """Write the model folder to a URI, unless it exists, for example after an interruption.
 
     Raises:
-        ArtifactError: as `export` does.
+        ArtifactError: If there is no checkpoint, training is not complete, or the folder cannot be written.
     """
-    if is_whole(address, FILE):
+    if is_whole(uri, FILE):
         return
-    with new_copy(address, FILE) as folder:
+    with new_copy(uri, FILE) as folder:
         export(workdir, folder)
 
 
 def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
-    """Rebuild a model from its folder; return it with the content of model.json.
+    """Rebuild a model from its folder, and return it with the content of model.json.
 
     Raises:
-        ArtifactError: a file is missing or damaged, or the weights are another model's.
+        ArtifactError: If a file is missing or damaged, or belongs to another model.
     """
     description, config = describe(folder)
     weights = checked_weights(folder, description)
@@ -147,10 +150,10 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class Predictor:
-    """A network with the weights that were exported; `layout` says how a row of a table becomes what it takes.
+    """Exported network, with the layout that converts table rows to its inputs.
 
-    `predict` takes samples, by the names of the network's inputs, each (samples, ...), and returns the predictions,
-    float64 (samples,): those of exact readouts, whatever shots it was trained with.
+    `predict` takes samples by input name, each (samples, ...), and returns the predictions, float64 (samples,).
+    Readouts are exact, even if the network was trained with shots.
     """
 
     config: ExperimentConfig
@@ -159,10 +162,10 @@ class Predictor:
 
 
 def load_predictor(folder: Path) -> Predictor:
-    """Load a model's folder.
+    """Load a predictor from a model folder.
 
     Raises:
-        ArtifactError: a file is missing or damaged, or the weights are another model's.
+        ArtifactError: If a file is missing or damaged, or belongs to another model.
 
     After the example of `qcnn.results.export.export`:
 

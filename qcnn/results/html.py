@@ -1,11 +1,11 @@
-"""One HTML page that needs nothing else: no script, no font, no image and no style from elsewhere."""
+"""Self-contained HTML pages without scripts or external fonts, images and styles."""
 
 import dataclasses
 import html
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
-# The policy makes sure of it: a browser refuses to fetch or run anything the page could come to name.
+# The Content-Security-Policy prevents browsers from loading or running anything else.
 _PAGE = string.Template("""\
 <!DOCTYPE html>
 <html lang="en">
@@ -58,7 +58,7 @@ $content
 
 @dataclasses.dataclass(frozen=True)
 class ReportFigure:
-    """A drawing, SVG as it stands in the page, with the words around it."""
+    """Figure of a page: SVG element, title and caption."""
 
     title: str
     svg: str
@@ -66,7 +66,13 @@ class ReportFigure:
 
 
 def document(title: str, subtitle: str, parts: Iterable[str]) -> str:
-    """Return a whole page; `parts` are HTML, the rest is text."""
+    """Return a page.
+
+    Args:
+        title: Title as text.
+        subtitle: Subtitle as text.
+        parts: Content as HTML.
+    """
     return _PAGE.substitute(title=html.escape(title), subtitle=html.escape(subtitle), content="\n".join(parts))
 
 
@@ -76,20 +82,20 @@ def heading(text: str) -> str:
 
 
 def tiles(values: Mapping[str, str]) -> str:
-    """Return the few values that a reader looks for first, by their names."""
+    """Return tiles with the main values by name."""
     cells = (f"<div>{html.escape(name)}<b>{html.escape(value)}</b></div>" for name, value in values.items())
     return f'<div class="tiles">{"".join(cells)}</div>'
 
 
 def columns(parts: Iterable[str]) -> str:
-    """Return parts side by side, below each other where the screen is narrow."""
+    """Return parts in columns, or below each other on a narrow screen."""
     return f'<div class="columns">{"".join(parts)}</div>'
 
 
-def figure(drawn: ReportFigure) -> str:
+def figure(content: ReportFigure) -> str:
     """Return a figure with its title and caption."""
-    title, caption = html.escape(drawn.title), html.escape(drawn.caption)
-    return f"<figure><h3>{title}</h3>{drawn.svg}<figcaption>{caption}</figcaption></figure>"
+    title, caption = html.escape(content.title), html.escape(content.caption)
+    return f"<figure><h3>{title}</h3>{content.svg}<figcaption>{caption}</figcaption></figure>"
 
 
 def pairs(values: Mapping[str, object]) -> str:
@@ -101,7 +107,13 @@ def pairs(values: Mapping[str, object]) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], colors: Sequence[str]) -> str:
-    """Return a table that scrolls sideways by itself, each row marked with the color it has in the figures."""
+    """Return a horizontally scrolling table, with a color swatch in each row.
+
+    Args:
+        header: Column names.
+        rows: Cells of each row as text.
+        colors: CSS color of each row in the figures.
+    """
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
     body = (
         f'<tr><td><span class="swatch" style="background:{color}"></span>'

@@ -1,4 +1,4 @@
-"""The folder of a run of this machine: run.json, replaced whenever a fact changes, and where its steps write."""
+"""The folder of a local run: its record run.json, and the folders of its steps."""
 
 import contextlib
 import dataclasses
@@ -20,9 +20,9 @@ from qcnn.errors import ArtifactError
 from qcnn.results import model_folder
 
 FILE = "run.json"
-# What the steps print.
+# Output of the steps.
 LOG = "log.txt"
-# In the folder of a step: what it has left, as Kubeflow's executor writes it.
+# Output metadata in the folder of a step, in the format of the KFP executor.
 METADATA = "executor_output.json"
 
 State = Literal["running", "succeeded", "failed", "interrupted"]
@@ -30,7 +30,7 @@ State = Literal["running", "succeeded", "failed", "interrupted"]
 
 @dataclasses.dataclass(frozen=True)
 class RecordedStep:
-    """A step of a run; `seconds` is how long it took, None while it runs."""
+    """Step of a run, with its duration in seconds, or None while it runs."""
 
     name: str
     state: State
@@ -39,7 +39,7 @@ class RecordedStep:
 
 @dataclasses.dataclass(frozen=True)
 class RunRecord:
-    """State, times (UTC) and steps of a run, in the order of their start, and the experiment's words that it runs."""
+    """State, times (UTC), steps in start order, and experiment fields (`words`) of a run."""
 
     state: State
     started: pydantic.AwareDatetime
@@ -49,7 +49,7 @@ class RunRecord:
 
     @property
     def seconds(self) -> float | None:
-        """How long the run took, None where it has not ended or was killed."""
+        """Duration in seconds, or None if the run has not ended or was killed."""
         return round((self.ended - self.started).total_seconds(), 3) if self.ended else None
 
 
@@ -57,17 +57,17 @@ _ADAPTER = pydantic.TypeAdapter(RunRecord)
 
 
 def read_record(run: Path) -> RunRecord:
-    """Return the record of a run; one whose process was killed before it could write its end is interrupted.
+    """Return the record of a run, with state interrupted if its process was killed.
 
-    Whoever runs it holds a lock on its folder, which the system takes from it however it ends.
+    The process of a run holds a lock on its folder, which the operating system releases when the process ends.
 
     Raises:
-        FileNotFoundError: there is none, as of a run of a release that wrote none.
-        ValueError: it is damaged.
+        FileNotFoundError: If there is no record, as for runs of older releases.
+        ValueError: If the record is damaged.
     """
     record = _read(run)
-    if record.state == "running" and not _is_held(run):
-        # It may have ended between the two looks.
+    if record.state == "running" and not _is_locked(run):
+        # The run may have ended between the two checks.
         record = _read(run)
         if record.state == "running":
             return dataclasses.replace(record, state="interrupted")
@@ -75,7 +75,7 @@ def read_record(run: Path) -> RunRecord:
 
 
 class RunRecorder:
-    """Keeps the record of a run that is going on; a block of it ends with the run's end written down."""
+    """Context manager that writes the record of a run, including its end."""
 
     def __init__(self, words: Mapping[str, Any]) -> None:
         self.folder: Path | None = None
@@ -95,7 +95,7 @@ class RunRecorder:
         try:
             self._write(state=state, ended=_now(), steps=self._ended_steps(state))
         except ArtifactError:
-            # What ended the run must not be hidden by a record that cannot be written either.
+            # This error must not hide the error that ended the run.
             if error is None:
                 raise
         finally:
@@ -104,14 +104,14 @@ class RunRecorder:
 
     @property
     def failed_step(self) -> str | None:
-        """The name of the step that failed, if one did."""
+        """Name of the failed step, or None."""
         return next((step.name for step in self._record.steps if step.state == "failed"), None)
 
     def begin_step(self, name: str, run: Path) -> None:
-        """Write down that a step of the run in this folder begins.
+        """Record the start of a step of the run in a folder.
 
         Raises:
-            ArtifactError: the folder cannot be written.
+            ArtifactError: If the folder cannot be written.
         """
         if self.folder is None:
             with writable(run):
@@ -122,7 +122,7 @@ class RunRecorder:
         self._write(steps=(*self._record.steps, RecordedStep(name, "running")))
 
     def end_step(self, succeeded: bool) -> None:
-        """Write down how the step ended that began last."""
+        """Record the end of the current step."""
         self._write(steps=self._ended_steps("succeeded" if succeeded else "failed"))
 
     def _ended_steps(self, state: State) -> tuple[RecordedStep, ...]:
@@ -148,16 +148,16 @@ def _now() -> datetime.datetime:
 
 
 def _lock(run: Path) -> int:
-    """Hold a run's folder until this process ends, or closes what is returned."""
+    """Lock a run's folder until the process ends or closes the returned file descriptor."""
     descriptor = os.open(run, os.O_RDONLY)
-    # Some file systems have no locks: a run is none the worse for it.
+    # Runs also work on file systems without locks.
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
 
 
-def _is_held(run: Path) -> bool:
-    """Whether a process runs this; where the file system has no locks, none is known to have ended."""
+def _is_locked(run: Path) -> bool:
+    """Return whether a process runs this, which on a file system without locks is always True."""
     descriptor = os.open(run, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -170,7 +170,7 @@ def _is_held(run: Path) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class RunFolders:
-    """The folders of a run, by what they hold."""
+    """Folders and files of a run."""
 
     run: Path
     dataset: Path
@@ -179,42 +179,42 @@ class RunFolders:
 
     @property
     def training(self) -> Path:
-        """Checkpoints and the losses of every epoch."""
+        """Folder of checkpoints and history."""
         return self.run / "train" / "training"
 
     @property
     def logs(self) -> Path:
-        """TensorBoard's."""
+        """Folder of TensorBoard logs."""
         return self.run / "train" / "logs"
 
     @property
     def link(self) -> Path:
-        """The page that says how to look at the logs."""
+        """Page with instructions to open the logs in TensorBoard."""
         return self.run / "tensorboard" / "link"
 
     @property
     def predictions(self) -> Path:
-        """The folder of the predictions."""
+        """Folder of predictions.csv."""
         return self.evaluation / "predictions"
 
     @property
     def metrics(self) -> Path:
-        """The file of the metrics."""
+        """File of the metrics."""
         return self.evaluation / "metrics"
 
     @property
     def confusion(self) -> Path:
-        """The file of the confusion matrix."""
+        """File of the confusion matrix."""
         return self.evaluation / "confusion"
 
     @property
     def summary(self) -> Path:
-        """The page of metrics and addresses."""
+        """Markdown summary of metrics and artifact URIs."""
         return self.evaluation / "summary.md"
 
     @property
     def report(self) -> Path:
-        """The page of the run."""
+        """HTML report of the run."""
         return self.evaluation / "report.html"
 
 
@@ -226,29 +226,33 @@ def of_run(folder: Path) -> RunFolders:
 
 
 def of_trial(folder: Path) -> RunFolders:
-    """Return the folders of a trial of a study, which exports and evaluates no model of its own."""
+    """Return the folders of a trial of a study, which has another dataset folder and no evaluation."""
     return dataclasses.replace(of_run(folder), dataset=folder / "trial-data" / "dataset")
 
 
-def model_in(folder: Path, address: object) -> Path:
-    """Return the folder of a model, which may be that of its run; errors name the address that it was copied from.
+def model_in(folder: Path, uri: object) -> Path:
+    """Return the model folder in a model folder or run folder.
+
+    Args:
+        folder: Local folder of a model or a run.
+        uri: URI from which the folder was copied, for error messages.
 
     Raises:
-        ArtifactError: there is none.
+        ArtifactError: If there is no model.
     """
-    for found in (folder, of_run(folder).exported):
-        if (found / model_folder.FILE).is_file():
-            return found
+    for candidate in (folder, of_run(folder).exported):
+        if (candidate / model_folder.FILE).is_file():
+            return candidate
     raise ArtifactError(
-        f"model: must be the folder of a model or of a run, with {model_folder.FILE} in it. Given: {address}"
+        f"model: must be the folder of a model or of a run, with {model_folder.FILE} in it. Given: {uri}"
     )
 
 
 def read_metrics(folders: RunFolders) -> dict[str, float]:
-    """Return the metrics that were measured.
+    """Return the metrics of a run.
 
     Raises:
-        ArtifactError: their file is missing or damaged.
+        ArtifactError: If their file is missing or damaged.
     """
     with readable("run", folders.metrics):
         return {name: float(value) for name, value in json.loads(text_of(folders.metrics)).items()}

@@ -1,4 +1,4 @@
-"""What a model folder holds, and its description, read without TensorFlow."""
+"""Files of a model folder, and its description, which is read without TensorFlow."""
 
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ FILE, WEIGHTS, SAVED_MODEL = "model.json", "qcnn.weights.h5", "saved_model"
 
 
 def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
-    """Return the content of model.json, and the experiment in it.
+    """Return the content of model.json and its experiment.
 
     Raises:
-        ArtifactError: it is missing or damaged.
+        ArtifactError: If the file is missing or damaged.
     """
     path = folder / FILE
     description = load_description("model", path)
@@ -27,5 +27,5 @@ def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
             raise KeyError(*sorted(missing))
         data.described(description)
         if not all(isinstance(value, int | float) for value in description["training"].values()):
-            raise ValueError("training must hold numbers")
+            raise ValueError("training must contain numbers")
     return description, config

@@ -1,4 +1,4 @@
-"""Predictions under noise above the qubits of density matrices: estimated from trajectories, with their errors."""
+"""Predictions under noise for too many qubits for density matrices, estimated from noise trajectories."""
 
 import dataclasses
 import logging
@@ -24,18 +24,18 @@ Floats = npt.NDArray[np.float64]
 
 logger = logging.getLogger("qcnn")
 
-# Of the trajectories that are drawn at a time.
+# Amplitudes of all trajectories in a chunk.
 _AMPLITUDES = 2**20
-# Seconds between two lines that say how far it is.
-_SAID_EVERY = 30.0
+# Seconds between progress messages.
+_LOG_SECONDS = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
 class TrajectoryEstimate:
-    """Predictions (samples,) with their standard errors, and how far the mean squared error may be off by these.
+    """Predictions and their standard errors, (samples,), and the error of their mean squared error.
 
-    `mse_error` is the root of the expected square of that: of what scatters, and of the mean of the squared errors,
-    which is what scatter adds to any mean squared error.
+    `mse_error` is the root mean square deviation of the MSE. It includes the variance of the MSE, and its bias by the
+    mean of the squared standard errors.
     """
 
     predictions: Floats
@@ -45,7 +45,7 @@ class TrajectoryEstimate:
 
 @dataclasses.dataclass(frozen=True)
 class _ReadoutMoments:
-    """Means over the trajectories of samples, (samples, readouts), and the covariances of the means."""
+    """Means over trajectories, (samples, readouts), and the covariances of these means."""
 
     means: Floats
     covariances: Floats
@@ -54,32 +54,35 @@ class _ReadoutMoments:
 def predict_from_trajectories(
     model: tf_keras.Model, config: ExperimentConfig, samples: Samples, noise: Noise
 ) -> TrajectoryEstimate:
-    """Return what a model that knows of no noise predicts under it.
+    """Return the predictions under noise of a model that was trained without noise.
 
-    Each sample has `trajectories` of its own, drawn from the seed, the sample's place in the split and the number of
-    the trajectory, so all numbers are the same whatever fits in memory. Where readouts are centred, those of the state
-    that nothing turns are one sample more, whose error all predictions share. Errors are to first order in those of
-    the readouts, which is exact where the dense layers are linear.
+    Trajectories are sampled from the seed, the index of the sample and the index of the trajectory, so results do not
+    depend on the available memory. If readouts are centered, the unexcited state is an additional sample, whose error
+    affects all predictions. Errors are first-order in those of the readouts, which is exact for linear dense layers.
+
+    Args:
+        model: Model without noise.
+        config: Experiment.
+        samples: Samples of the test split.
+        noise: Noise of the circuit.
     """
     quantum = model.get_layer("quantum")
     network = quantum.simulator.network
     noisy = read_network(network.ansatz, network.ring, network.preparation, noise)
-    logger.info("noise: %d trajectories of each of %d samples", config.options.trajectories, len(samples))
+    logger.info("noise: %d trajectories for each of %d samples", config.options.trajectories, len(samples))
     readouts = _estimate(noisy, quantum.parameters.numpy(), config, samples)
-    unturned = _ReadoutMoments(0 * readouts.means[:1], 0 * readouts.covariances[:1])
-    if quantum.centred:
-        nothing = {name: np.zeros_like(values[:1]) for name, values in samples.inputs.items()}
-        zero = Samples(nothing, samples.label[:1])
-        unturned = _estimate(noisy, quantum.parameters.numpy(), config, zero, first=len(samples))
-    predictions, slopes = _outputs(model, readouts.means - unturned.means)
+    unexcited = _ReadoutMoments(0 * readouts.means[:1], 0 * readouts.covariances[:1])
+    if quantum.centered:
+        zeros = {name: np.zeros_like(values[:1]) for name, values in samples.inputs.items()}
+        sample = Samples(zeros, samples.label[:1])
+        unexcited = _estimate(noisy, quantum.parameters.numpy(), config, sample, first=len(samples))
+    predictions, slopes = _outputs(model, readouts.means - unexcited.means)
     own = np.einsum("si,sij,sj->s", slopes, readouts.covariances, slopes)
-    shared = np.einsum("si,ij,sj->s", slopes, unturned.covariances[0], slopes)
+    shared = np.einsum("si,ij,sj->s", slopes, unexcited.covariances[0], slopes)
     residuals = predictions - samples.label
-    # All predictions move together by what is subtracted from all.
-    together = np.mean(2 * residuals[:, None] * slopes, axis=0)
-    variance = (
-        np.mean(4 * residuals**2 * own + 2 * own**2) / len(samples) + together @ unturned.covariances[0] @ together
-    )
+    # The error of the subtracted readouts is common to all predictions.
+    common = np.mean(2 * residuals[:, None] * slopes, axis=0)
+    variance = np.mean(4 * residuals**2 * own + 2 * own**2) / len(samples) + common @ unexcited.covariances[0] @ common
     return TrajectoryEstimate(predictions, np.sqrt(own + shared), float(np.sqrt(variance + np.mean(own + shared) ** 2)))
 
 
@@ -95,51 +98,51 @@ def _outputs(model: tf_keras.Model, readouts: Floats) -> tuple[Floats, Floats]:
 def _estimate(
     network: CircuitIR, parameters: Floats, config: ExperimentConfig, samples: Samples, first: int = 0
 ) -> _ReadoutMoments:
-    """Estimate the readouts of samples, which are numbered from `first` on in what they are drawn from."""
+    """Estimate the readouts of samples, whose random streams are numbered from `first` on."""
     count, readouts = len(samples), len(network.readouts)
-    found = _ReadoutMoments(np.empty((count, readouts)), np.empty((count, readouts, readouts)))
-    # So many at a time fit in memory; fewer, in the processor's cache, are faster. Measured at 11 to 16 qubits.
+    moments = _ReadoutMoments(np.empty((count, readouts)), np.empty((count, readouts, readouts)))
+    # Chunks must fit in memory. Smaller chunks, which fit in the cache, are faster. Measured with 11 to 16 qubits.
     fitting = int(config.options.simulator_memory_gib * 2**30 // (TRAJECTORY_BYTES * 2**network.qubits))
-    most = max(1, min(fitting, _AMPLITUDES >> network.qubits))
-    done, started, said = 0, time.monotonic(), time.monotonic()
-    for excited, places in _alike(samples):
-        drawn = Trajectories(network, parameters, excited)
-        for part in np.array_split(places, -(-len(places) * config.options.trajectories // most)):
-            for place, values in _drawn(drawn, config, samples, part, most, first):
-                found.means[place] = values.mean(axis=0)
-                found.covariances[place] = np.cov(values.T, ddof=1).reshape(readouts, readouts) / len(values)
+    chunk = max(1, min(fitting, _AMPLITUDES >> network.qubits))
+    done, started, logged = 0, time.monotonic(), time.monotonic()
+    for excited, indices in _by_qubit(samples):
+        trajectories = Trajectories(network, parameters, excited)
+        for part in np.array_split(indices, -(-len(indices) * config.options.trajectories // chunk)):
+            for index, values in _readouts(trajectories, config, samples, part, chunk, first):
+                moments.means[index] = values.mean(axis=0)
+                moments.covariances[index] = np.cov(values.T, ddof=1).reshape(readouts, readouts) / len(values)
             done, now = done + len(part), time.monotonic()
-            if now - said >= _SAID_EVERY:
+            if now - logged >= _LOG_SECONDS:
                 left = (now - started) * (count - done) / max(done, 1)
                 logger.info("noise: %d of %d samples, about %s left", done, count, format_duration(left))
-                said = now
-    return found
+                logged = now
+    return moments
 
 
-def _drawn(
-    drawn: Trajectories,
+def _readouts(
+    trajectories: Trajectories,
     config: ExperimentConfig,
     samples: Samples,
-    places: npt.NDArray[np.int64],
-    most: int,
+    indices: npt.NDArray[np.int64],
+    chunk: int,
     first: int,
 ) -> Iterator[tuple[int, Floats]]:
-    """Yield each sample's place with its readouts, (trajectories, readouts), of which `most` are drawn at a time."""
-    trajectories = config.options.trajectories
-    pairs = [(int(place), number) for place in places for number in range(trajectories)]
+    """Yield the index of each sample and its readouts, (trajectories, readouts), computed in chunks."""
+    count = config.options.trajectories
+    pairs = [(int(index), number) for index in indices for number in range(count)]
     values = []
-    for start in range(0, len(pairs), most):
-        here = pairs[start : start + most]
-        units = [data.trajectory_units(config.seed, first + place, number, drawn.draws) for place, number in here]
-        index = [place for place, _ in here]
-        inputs: dict[str, npt.NDArray[Any]] = {name: each[index] for name, each in samples.inputs.items()}
-        values.append(drawn.readouts(inputs, np.array(units)))
-    every = np.concatenate(values).reshape(len(places), trajectories, -1) if places.size else ()
-    yield from zip(places.tolist(), every, strict=True)
+    for start in range(0, len(pairs), chunk):
+        part = pairs[start : start + chunk]
+        units = [data.trajectory_units(config.seed, first + index, each, trajectories.draws) for index, each in part]
+        selected = [index for index, _ in part]
+        inputs: dict[str, npt.NDArray[Any]] = {name: each[selected] for name, each in samples.inputs.items()}
+        values.append(trajectories.readouts(inputs, np.array(units)))
+    every = np.concatenate(values).reshape(len(indices), count, -1) if indices.size else ()
+    yield from zip(indices.tolist(), every, strict=True)
 
 
-def _alike(samples: Samples) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Yield what samples run through the same circuit, those of each qubit together: the qubit and their places."""
+def _by_qubit(samples: Samples) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Yield each excited qubit and the indices of its samples, which have the same circuit."""
     qubits = samples.inputs.get("qubit", np.zeros(len(samples), np.int32))
     for qubit in np.unique(qubits):
         yield int(qubit), np.flatnonzero(qubits == qubit)

@@ -1,4 +1,4 @@
-"""The figures of a run as SVG: the same input gives the same bytes, of bounded size."""
+"""Plots of a run as reproducible SVG of bounded size."""
 
 import io
 import math
@@ -20,17 +20,17 @@ from qcnn.circuits.error_bound import ErrorBound
 from qcnn.data import Samples
 
 _Values = npt.NDArray[np.float64]
-TRAIN, VALIDATION, TEST, FRESH, FLOOR = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"
-# A figure of the page is about 500 pixels wide: more points on a line, or single dots, show nothing more.
+TRAIN, VALIDATION, TEST, FRESH, BOUND = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"
+# A figure is about 500 pixels wide, so more points on a line, or more separate dots, would not be visible.
 _POINTS = 600
 _ALL_POINTS = 40_000
 _DOTS = 2000
 _BINS = 30
-# With a larger range, a curve's early epochs would flatten its late ones on a linear axis.
+# On a linear axis, the early epochs of a curve with a larger range would flatten the late ones.
 _LOG_RANGE = 20
-# matplotlib's types know a setting by its literal name only.
+# The type stubs of matplotlib allow literal setting names only.
 _STYLE: dict[Any, Any] = {
-    # Text stays text, which is small, can be read aloud and found; ids follow from the content alone.
+    # Text elements are small, searchable and accessible. The salt makes ids depend on the content only.
     "svg.fonttype": "none",
     "svg.hashsalt": "qcnn",
     "font.family": "DejaVu Sans",
@@ -55,18 +55,26 @@ def loss_curves(
     name: str,
     *,
     labels: Sequence[str] = (),
-    floor: ErrorBound | None = None,
+    bound: ErrorBound | None = None,
 ) -> str:
-    """Draw mean squared errors, one of each epoch from 1 on; a legend where there are labels."""
+    """Plot mean squared errors against epochs.
+
+    Args:
+        curves: Loss of each epoch, from epoch 1 on, for each curve.
+        colors: Color of each curve.
+        name: Title for screen readers and element ids.
+        labels: Label of each curve in the legend, or empty for no legend.
+        bound: MSE lower bound to plot.
+    """
     figure, axes = _figure("epoch", "mean squared error")
-    most = max(2, min(_POINTS, _ALL_POINTS // max(1, len(curves))))
+    limit = max(2, min(_POINTS, _ALL_POINTS // max(1, len(curves))))
     for losses, color in zip(curves, colors, strict=True):
-        epoch, loss = _thinned(np.asarray(losses, np.float64), most)
+        epoch, loss = _downsample(np.asarray(losses, np.float64), limit)
         axes.plot(epoch, loss, color=color, marker="o" if len(losses) == 1 else None, markersize=5)
     for line, label in zip(axes.lines, labels, strict=False):
         line.set_label(label)
-    if floor:
-        axes.axhline(floor.mse, color=FLOOR, linestyle="--", linewidth=1.2, label=f"floor {floor.mse:.4f}")
+    if bound:
+        axes.axhline(bound.mse, color=BOUND, linestyle="--", linewidth=1.2, label=_bound_label(bound))
     values = [loss for losses in curves for loss in losses if 0 < loss < math.inf]
     if values and max(values) > _LOG_RANGE * min(values):
         axes.set_yscale("log")
@@ -82,30 +90,46 @@ def loss_curves(
 
 
 @mpl.rc_context(_STYLE)
-def predictions(samples: Samples, predicted: npt.NDArray[np.float64], floor: ErrorBound | None, name: str) -> str:
-    """Draw the prediction of each sample against its angle, with the label and the best prediction as curves."""
+def predictions(samples: Samples, predicted: npt.NDArray[np.float64], bound: ErrorBound | None, name: str) -> str:
+    """Plot predictions of excitations against their angles, with labels and best predictions as curves.
+
+    Args:
+        samples: Excitations with labels -1 and +1.
+        predicted: Predictions, (samples,).
+        bound: MSE lower bound, whose best predictions to plot.
+        name: Title for screen readers and element ids.
+    """
     figure, axes = _figure("angle, rad", "prediction")
     angle = np.linspace(-np.pi, np.pi, 201)
     step = [-np.pi, -np.pi / 2, -np.pi / 2, np.pi / 2, np.pi / 2, np.pi]
     axes.plot(step, [-1, -1, 1, 1, -1, -1], color="#8b95a5", linewidth=1, label="label")
     for label, color, marker in ((1, TRAIN, "o"), (-1, VALIDATION, "s")):
-        own = samples.label == label
-        (marks,) = axes.plot(samples.angle[own], predicted[own], marker, color=color, label=f"label {label:+d}")
+        selected = samples.label == label
+        (marks,) = axes.plot(
+            samples.angle[selected], predicted[selected], marker, color=color, label=f"label {label:+d}"
+        )
         marks.set(markersize=4, markeredgewidth=0, alpha=0.75, rasterized=len(samples) > _DOTS)
-    if floor:
-        axes.plot(angle, floor.predict(angle), color=FLOOR, linestyle="--", label="best possible")
+    if bound:
+        axes.plot(angle, bound.predict(angle), color=BOUND, linestyle="--", label="best possible")
     _mark_angles(axes)
     return _svg(figure, name)
 
 
 @mpl.rc_context(_STYLE)
 def against_angle(angle: _Values, label: _Values, predicted: _Values, name: str) -> str:
-    """Draw the prediction of each row, all (rows,), against its angle in rad; by its label where these are two."""
+    """Plot predictions against angles, with separate markers for labels -1 and +1.
+
+    Args:
+        angle: Angles in rad, (rows,).
+        label: Labels, (rows,).
+        predicted: Predictions, (rows,).
+        name: Title for screen readers and element ids.
+    """
     figure, axes = _figure("angle, rad", "prediction")
     if set(np.unique(label)) <= {-1, 1}:
         for value, color, marker in ((1, TRAIN, "o"), (-1, VALIDATION, "s")):
-            own = label == value
-            _dots(axes, angle[own], predicted[own], color, marker, f"label {value:+d}")
+            selected = label == value
+            _dots(axes, angle[selected], predicted[selected], color, marker, f"label {value:+d}")
     else:
         _dots(axes, angle, label, FRESH, "s", "label")
         _dots(axes, angle, predicted, TRAIN, "o", "prediction")
@@ -115,7 +139,13 @@ def against_angle(angle: _Values, label: _Values, predicted: _Values, name: str)
 
 @mpl.rc_context(_STYLE)
 def by_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: str) -> str:
-    """Draw how often each prediction occurs (samples,), for each of two labels, -1 and +1."""
+    """Plot histograms of predictions for labels -1 and +1.
+
+    Args:
+        label: Labels, (samples,).
+        predicted: Predictions, (samples,).
+        name: Title for screen readers and element ids.
+    """
     figure, axes = _figure("prediction", "samples")
     edges = np.histogram_bin_edges(predicted, bins=_BINS)
     for sign, color in ((1, TRAIN), (-1, VALIDATION)):
@@ -129,7 +159,13 @@ def by_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: 
 
 @mpl.rc_context(_STYLE)
 def against_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: str) -> str:
-    """Draw the prediction of each sample against its label, a real number, and where both are equal."""
+    """Plot predictions against real labels, with the diagonal.
+
+    Args:
+        label: Labels, (samples,).
+        predicted: Predictions, (samples,).
+        name: Title for screen readers and element ids.
+    """
     figure, axes = _figure("label", "prediction")
     ends = [label.min(), label.max()]
     axes.plot(ends, ends, color="#8b95a5", linewidth=1)
@@ -142,9 +178,16 @@ def against_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], n
 def phase_diagram(
     h1: npt.NDArray[np.float64], h2: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64], name: str
 ) -> str:
-    """Draw the prediction of each ground state (samples,) at its fields, and the boundaries of the SPT phase."""
+    """Plot predictions of ground states at their fields, and the boundaries of the SPT phase.
+
+    Args:
+        h1: Field h1 / J, (samples,).
+        h2: Field h2 / J, (samples,).
+        predicted: Predictions, (samples,).
+        name: Title for screen readers and element ids.
+    """
     figure, axes = _figure("h1 / J", "h2 / J")
-    # A sign is a color: 0 lies between them.
+    # A diverging color map: the two signs have different colors.
     marks = axes.scatter(
         h1, h2, c=predicted, cmap="RdBu", vmin=-1, vmax=1, s=26, linewidths=0, rasterized=len(h1) > _DOTS
     )
@@ -153,7 +196,7 @@ def phase_diagram(
     below, above = boundaries(line)
     axes.plot(line, above, color=TEST, label="to the paramagnet")
     axes.plot(line, below, color=TEST, linestyle="--", label="to the antiferromagnet")
-    axes.plot([0, MOST_H1], [0, 0], color=FLOOR, linewidth=1, label="training")
+    axes.plot([0, MOST_H1], [0, 0], color=BOUND, linewidth=1, label="training")
     axes.set_xlim(0, MOST_H1)
     axes.set_ylim(-MOST_H2, MOST_H2)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8, columnspacing=1, handlelength=1.4)
@@ -161,16 +204,22 @@ def phase_diagram(
 
 
 @mpl.rc_context(_STYLE)
-def error_by_qubit(error: npt.NDArray[np.float64], floor: ErrorBound | None, name: str) -> str:
-    """Draw the mean squared error of each qubit (qubits,), nan where it has no sample."""
+def error_by_qubit(error: npt.NDArray[np.float64], bound: ErrorBound | None, name: str) -> str:
+    """Plot the mean squared error of each qubit.
+
+    Args:
+        error: Mean squared errors, (qubits,), NaN for qubits without samples.
+        bound: MSE lower bound to plot.
+        name: Title for screen readers and element ids.
+    """
     figure, axes = _figure("excited qubit", "mean squared error")
     qubit = np.arange(len(error))
     edges = np.stack([qubit - 0.4, qubit + 0.4], axis=1).ravel()
-    # One outline with gaps: a thousand bars of their own would be most of the page.
+    # One outline with gaps, because a thousand separate bars would dominate the size of the page.
     heights = np.stack([error, np.full(len(error), np.nan)], axis=1).ravel()[:-1]
     axes.stairs(heights, edges, fill=True, color=TEST)
-    if floor:
-        axes.axhline(floor.mse, color=FLOOR, linestyle="--", linewidth=1.2, label=f"floor {floor.mse:.4f}")
+    if bound:
+        axes.axhline(bound.mse, color=BOUND, linestyle="--", linewidth=1.2, label=_bound_label(bound))
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
     axes.set_ylim(bottom=0)
     axes.set_xlim(-0.6, len(error) - 0.4)
@@ -179,8 +228,15 @@ def error_by_qubit(error: npt.NDArray[np.float64], floor: ErrorBound | None, nam
 
 
 @mpl.rc_context(_STYLE)
-def error_beside_floor(errors: Mapping[str, float], colors: Sequence[str], floor: ErrorBound | None, name: str) -> str:
-    """Draw mean squared errors as bars, the floor as a line across them."""
+def error_bars(errors: Mapping[str, float], colors: Sequence[str], bound: ErrorBound | None, name: str) -> str:
+    """Plot mean squared errors as bars, with the lower bound as a line.
+
+    Args:
+        errors: Mean squared errors by name.
+        colors: Color of each bar.
+        bound: MSE lower bound to plot.
+        name: Title for screen readers and element ids.
+    """
     figure, axes = _figure("mean squared error", "")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     bars = axes.barh(list(errors), list(errors.values()), color=colors, height=0.6)
@@ -188,17 +244,21 @@ def error_beside_floor(errors: Mapping[str, float], colors: Sequence[str], floor
     axes.invert_yaxis()
     axes.margins(x=0.18)
     axes.grid(visible=False, axis="y")
-    if floor:
-        axes.axvline(floor.mse, color=FLOOR, linestyle="--", linewidth=1.2, label=f"floor {floor.mse:.4f}")
+    if bound:
+        axes.axvline(bound.mse, color=BOUND, linestyle="--", linewidth=1.2, label=_bound_label(bound))
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
     return _svg(figure, name)
 
 
 def distinct_colors(count: int) -> list[str]:
-    """Return that many colors: told apart up to ten, a scale from first to last beyond."""
+    """Return `count` colors: a qualitative palette up to 10, a sequential one beyond."""
     if count <= 10:
         return [to_hex(color) for color in colormaps["tab10"].colors[:count]]  # type: ignore[attr-defined]
     return [to_hex(color) for color in colormaps["viridis"](np.linspace(0, 0.9, count))]
+
+
+def _bound_label(bound: ErrorBound) -> str:
+    return f"lower bound {bound.mse:.4f}"
 
 
 def _dots(axes: Axes, x: _Values, y: _Values, color: str, marker: str, label: str) -> None:
@@ -222,7 +282,7 @@ def _figure(x: str, y: str) -> tuple[Figure, Axes]:
 
 
 def _svg(figure: Figure, name: str) -> str:
-    """Return a figure as an element of a page: scaled by it, named for screen readers, ids its own."""
+    """Return a figure as a scalable SVG element with a name for screen readers and unique ids."""
     file = io.StringIO()
     figure.savefig(file, format="svg", dpi=160, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     _, viewbox, drawing = re.split(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', file.getvalue(), maxsplit=1)
@@ -231,15 +291,15 @@ def _svg(figure: Figure, name: str) -> str:
     return f'<svg role="img" aria-label="{name}" {viewbox}>{drawing.rstrip()}'
 
 
-def _thinned(values: npt.NDArray[np.float64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return epochs and values of at most that many, the least and the greatest of each stretch among them."""
+def _downsample(values: npt.NDArray[np.float64], limit: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return epochs and values of at most `limit` points, with minimum and maximum of each interval."""
     count = len(values)
-    if count <= most:
+    if count <= limit:
         return np.arange(1, count + 1), values
-    kept: set[int] = {0, count - 1}
-    width = math.ceil(count / max(1, most // 2 - 1))
+    selected: set[int] = {0, count - 1}
+    width = math.ceil(count / max(1, limit // 2 - 1))
     for start in range(0, count, width):
-        stretch = values[start : start + width]
-        kept |= {start + int(np.argmin(stretch)), start + int(np.argmax(stretch))}
-    index = np.array(sorted(kept))
+        interval = values[start : start + width]
+        selected |= {start + int(np.argmin(interval)), start + int(np.argmax(interval))}
+    index = np.array(sorted(selected))
     return index + 1, values[index]

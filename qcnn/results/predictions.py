@@ -1,4 +1,4 @@
-"""Which files predictions are made of and go to."""
+"""Input and output files of predictions."""
 
 import contextlib
 import dataclasses
@@ -9,37 +9,29 @@ from qcnn.errors import ConfigError
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.tables import check_ending
 
-_PAGE_ENDING = ".html"
+_PAGE_EXTENSION = ".html"
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictionFiles:
-    """What is predicted, where predictions go, and a page about them where one is wanted: paths or addresses."""
+    """Paths or URIs of the data, the predictions and an optional HTML report."""
 
     data: str
     output: str
     report: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse files of other kinds, and to write over what is read.
-
-        Raises:
-            ConfigError: a name ends otherwise, or is that of the data.
-        """
+        """Raise ConfigError if a file extension is not supported, or the output would overwrite the data."""
         check_ending("data", self.data)
         check_ending("output", self.output)
-        if self.report and not self.report.lower().endswith(_PAGE_ENDING):
-            raise ConfigError(f"report: must end in {_PAGE_ENDING}. Given: {self.report}")
+        if self.report and not self.report.lower().endswith(_PAGE_EXTENSION):
+            raise ConfigError(f"report: must end in {_PAGE_EXTENSION}. Given: {self.report}")
         if _plain(self.output) == _plain(self.data):
             raise self._same()
 
-    def check_here(self) -> None:
-        """Refuse to write over what is read on this machine by another of its names, such as that of a link.
-
-        Raises:
-            ConfigError: both name the same file.
-        """
-        # An address in a bucket is the name of no file here.
+    def check_distinct(self) -> None:
+        """Raise ConfigError if the local output and data are the same file, for example by a link."""
+        # A bucket URI is no local file.
         with contextlib.suppress(OSError):
             if Path(self.output).samefile(self.data):
                 raise self._same()
@@ -49,15 +41,20 @@ class PredictionFiles:
 
 
 def _plain(name: str) -> object:
-    """Return the address of a name, or the path in its shortest form."""
+    """Return the normalized bucket URI or path of a name."""
     return parse_bucket_uri(name) or os.path.normpath(name)
 
 
 def files_of(data: str | None, output: str | None, report: str | None) -> PredictionFiles | None:
-    """Return the files that a command is given, None where it is given none.
+    """Return the prediction files of a command, or None if the command has none.
+
+    Args:
+        data: Value of --data.
+        output: Value of --output.
+        report: Value of --report.
 
     Raises:
-        ConfigError: some are missing, or of another kind.
+        ConfigError: If some are missing, or a file extension is not supported.
     """
     if data is not None and output is not None:
         return PredictionFiles(data, output, report or "")

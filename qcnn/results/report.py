@@ -1,4 +1,4 @@
-"""The pages of a run and of a prediction: curves, errors beside the least possible, and what it was made from."""
+"""HTML reports of runs and predictions: plots, errors and their lower bound, and provenance."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from qcnn.results import html, plots
 from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.html import ReportFigure
 
-# In the order of the page.
+# Titles of metrics, in the order of the page.
 _HEADLINE = {
     "mse": "Test MSE",
     "fresh_mse": "Fresh MSE",
@@ -26,7 +26,9 @@ _HEADLINE = {
     "train_loss": "Training loss",
     "val_loss": "Validation loss",
 }
-_NO_FLOOR = "No least possible error is known for this model, so none is claimed."
+_NO_BOUND = "No MSE lower bound is known for this model."
+_DIAGONAL = "Exact predictions are on the diagonal."
+_SIGN = "The sign of a prediction is its class."
 
 
 def report_page(
@@ -36,13 +38,18 @@ def report_page(
     predictions: npt.NDArray[np.float64],
     metrics: Mapping[str, float],
 ) -> str:
-    """Return the page as HTML; equal input gives equal bytes.
+    """Return the HTML report of a run, with equal bytes for equal input.
 
-    `description` is the content of model.json, `predictions` (samples,) are those of the test split.
+    Args:
+        description: Content of model.json.
+        history: Epochs of training.
+        samples: Samples of the test split.
+        predictions: Predictions for the test split, (samples,).
+        metrics: Metrics of the evaluation.
     """
     experiment, (layout, _) = as_shown(description["experiment"]), data.described(description)
-    is_drawn = experiment.get("data", EXCITATIONS) == EXCITATIONS
-    floor = error_bound(experiment["model"], experiment["hidden_activation"]) if is_drawn else None
+    is_generated = experiment.get("data", EXCITATIONS) == EXCITATIONS
+    bound = error_bound(experiment["model"], experiment["hidden_activation"]) if is_generated else None
     experiment.update(experiment.pop("options"))
     network = f"{experiment['model']}, {experiment['qubits']} qubits, seed {experiment['seed']}"
     if noise := experiment.get("noise"):
@@ -51,17 +58,17 @@ def report_page(
         "Quantum convolutional network",
         f"{network}, trained for {len(history)} of {experiment['epochs']} epochs",
         [
-            html.tiles(_headline(metrics, floor, is_drawn=is_drawn)),
+            html.tiles(_headline(metrics, bound, is_generated=is_generated)),
             html.heading("Figures"),
             html.columns(
                 html.figure(figure)
                 for figure in (
-                    _losses(history, floor),
-                    *_of_samples(samples, predictions, experiment["qubits"], layout, floor, is_drawn=is_drawn),
-                    _errors(metrics, floor, is_drawn=is_drawn),
+                    _losses(history, bound),
+                    *_of_samples(samples, predictions, experiment["qubits"], layout, bound, is_generated=is_generated),
+                    _errors(metrics, bound, is_generated=is_generated),
                 )
             ),
-            html.heading("Parameters"),
+            html.heading("Experiment"),
             html.columns(map(html.pairs, _halves(experiment))),
             html.heading("Metrics and provenance"),
             html.columns([html.pairs(_rounded(metrics)), html.pairs(_provenance(description))]),
@@ -70,17 +77,23 @@ def report_page(
 
 
 def qubit_errors(samples: Samples, predictions: npt.NDArray[np.float64], qubits: int) -> npt.NDArray[np.float64]:
-    """Return the mean squared error of each qubit's samples (qubits,), nan where it has none."""
+    """Return the mean squared error of each qubit's samples, (qubits,), NaN for qubits without samples.
+
+    Args:
+        samples: Excitations.
+        predictions: Predictions, (samples,).
+        qubits: Number of qubits.
+    """
     count = np.bincount(samples.qubit, minlength=qubits)
     total = np.bincount(samples.qubit, (predictions - samples.label) ** 2, minlength=qubits)
     return np.divide(total, count, out=np.full(qubits, np.nan), where=count > 0)
 
 
-def _headline(metrics: Mapping[str, float], floor: ErrorBound | None, *, is_drawn: bool) -> dict[str, str]:
-    measured = {title: f"{metrics[name]:.4f}" for name, title in _HEADLINE.items() if name in metrics}
-    if is_drawn:
-        measured["Floor of the MSE"] = f"{floor.mse:.4f}" if floor else "not known"
-    return measured
+def _headline(metrics: Mapping[str, float], bound: ErrorBound | None, *, is_generated: bool) -> dict[str, str]:
+    values = {title: f"{metrics[name]:.4f}" for name, title in _HEADLINE.items() if name in metrics}
+    if is_generated:
+        values["MSE lower bound"] = f"{bound.mse:.4f}" if bound else "not known"
+    return values
 
 
 def _of_samples(
@@ -88,63 +101,63 @@ def _of_samples(
     predictions: npt.NDArray[np.float64],
     qubits: int,
     layout: data.FeatureLayout,
-    floor: ErrorBound | None,
+    bound: ErrorBound | None,
     *,
-    is_drawn: bool,
+    is_generated: bool,
 ) -> Iterator[ReportFigure]:
-    """Yield the figures of the test samples: by angle and qubit of excitations whose labels follow from their angle."""
+    """Yield the figures of the test samples, against the angle for generated excitations."""
     count = f"The {len(samples)} test samples."
-    if is_drawn:
-        yield _predictions(samples, predictions, floor)
+    if is_generated:
+        yield _predictions(samples, predictions, bound)
     elif layout.is_regression:
         title = "Prediction against label"
-        yield ReportFigure(
-            title, plots.against_label(samples.label, predictions, title), f"{count} Best is the diagonal."
-        )
+        yield ReportFigure(title, plots.against_label(samples.label, predictions, title), f"{count} {_DIAGONAL}")
     else:
-        title = "Predictions of each label"
-        yield ReportFigure(title, plots.by_label(samples.label, predictions, title), f"{count} The sign decides.")
+        title = "Predictions by label"
+        yield ReportFigure(title, plots.by_label(samples.label, predictions, title), f"{count} {_SIGN}")
     if {"h1", "h2"} <= samples.known.keys():
         title = "Phase diagram"
         svg = plots.phase_diagram(samples.known["h1"], samples.known["h2"], predictions, title)
-        yield ReportFigure(title, svg, "Prediction for each test sample. Between the lines is the SPT phase, label +1.")
+        yield ReportFigure(
+            title, svg, "Prediction for each test sample. The SPT phase, label +1, is between the lines."
+        )
     if layout.preparation.kind == "excitation":
-        yield _by_qubit(samples, predictions, qubits, floor)
+        yield _by_qubit(samples, predictions, qubits, bound)
 
 
-def _losses(history: Sequence[EpochMetrics], floor: ErrorBound | None) -> ReportFigure:
+def _losses(history: Sequence[EpochMetrics], bound: ErrorBound | None) -> ReportFigure:
     curves = [[epoch.train_loss for epoch in history], [epoch.val_loss for epoch in history]]
     colors = (plots.TRAIN, plots.VALIDATION)
-    svg = plots.loss_curves(curves, colors, "Loss", labels=("training", "validation"), floor=floor)
+    svg = plots.loss_curves(curves, colors, "Loss", labels=("training", "validation"), bound=bound)
     return ReportFigure("Loss", svg, "Mean squared error of every epoch.")
 
 
-def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], floor: ErrorBound | None) -> ReportFigure:
+def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], bound: ErrorBound | None) -> ReportFigure:
     title = "Prediction against angle"
-    best = f"Best possible: {floor.slope:.4f} cos(angle)." if floor else _NO_FLOOR
-    svg = plots.predictions(samples, predictions, floor, title)
+    best = f"Best possible: {bound.slope:.4f} cos(angle)." if bound else _NO_BOUND
+    svg = plots.predictions(samples, predictions, bound, title)
     return ReportFigure(title, svg, f"The {len(samples)} test samples. {best}")
 
 
 def _by_qubit(
-    samples: Samples, predictions: npt.NDArray[np.float64], qubits: int, floor: ErrorBound | None
+    samples: Samples, predictions: npt.NDArray[np.float64], qubits: int, bound: ErrorBound | None
 ) -> ReportFigure:
     title = "Error by qubit"
     count = np.bincount(samples.qubit, minlength=qubits)
-    svg = plots.error_by_qubit(qubit_errors(samples, predictions, qubits), floor, title)
+    svg = plots.error_by_qubit(qubit_errors(samples, predictions, qubits), bound, title)
     return ReportFigure(
-        title, svg, f"Over the test samples that excite it, from {count.min()} to {count.max()} a qubit."
+        title, svg, f"Mean over the test samples that excite the qubit, {count.min()} to {count.max()} per qubit."
     )
 
 
-def _errors(metrics: Mapping[str, float], floor: ErrorBound | None, *, is_drawn: bool) -> ReportFigure:
-    title = "Error beside its floor" if is_drawn else "Error by split"
+def _errors(metrics: Mapping[str, float], bound: ErrorBound | None, *, is_generated: bool) -> ReportFigure:
+    title = "Error and lower bound" if is_generated else "Error by split"
     names = {"training": "train_loss", "validation": "val_loss", "test": "mse", "fresh": "fresh_mse"}
     errors = {split: metrics[name] for split, name in names.items() if name in metrics}
     colors = (plots.TRAIN, plots.VALIDATION, plots.TEST, plots.FRESH)[: len(errors)]
-    svg = plots.error_beside_floor(errors, colors, floor, title)
-    chance = "The floor holds over fresh samples; a small split may fall below it by chance."
-    return ReportFigure(title, svg, "" if not is_drawn else chance if floor else _NO_FLOOR)
+    svg = plots.error_bars(errors, colors, bound, title)
+    chance = "The lower bound applies to fresh samples. A small split may be below it by chance."
+    return ReportFigure(title, svg, "" if not is_generated else chance if bound else _NO_BOUND)
 
 
 def _halves(values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -158,9 +171,9 @@ def _rounded(metrics: Mapping[str, float]) -> dict[str, str]:
 
 
 def _provenance(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what tells this run from another with the same parameters."""
+    """Return versions, environment and digests, which can differ between runs of the same experiment."""
     digests = {name: description[name] for name in ("dataset_digest", "weights_sha256") if name in description}
-    # The whole experiment stands above, as parameters.
+    # The experiment has a separate section.
     source = {name: value for name, value in description.get("provenance", {}).items() if name != "experiment"}
     return {**source, **digests}
 
@@ -168,35 +181,41 @@ def _provenance(description: Mapping[str, Any]) -> dict[str, Any]:
 _TITLES = {"mse": "MSE", "accuracy": "Sign accuracy", "r2": "R2"}
 
 
-def prediction_page(config: ExperimentConfig, tally: ErrorAccumulator, data: str) -> str:
-    """Return the page as HTML; equal input gives equal bytes. `data` is the file that was predicted."""
-    tiles = {"Rows": f"{tally.rows:,}", **{_TITLES[name]: f"{value:.4f}" for name, value in tally.metrics.items()}}
+def prediction_page(config: ExperimentConfig, errors: ErrorAccumulator, data: str) -> str:
+    """Return the HTML report of predictions, with equal bytes for equal input.
+
+    Args:
+        config: Experiment of the model.
+        errors: Metrics and sampled rows.
+        data: Path or URI of the predicted file.
+    """
+    tiles = {"Rows": f"{errors.rows:,}", **{_TITLES[name]: f"{value:.4f}" for name, value in errors.metrics.items()}}
     return html.document(
         "Predictions",
         f"{config.model}, {config.qubits} qubits, of {data}",
         [
             html.tiles(tiles),
             html.heading("Figures"),
-            html.columns(map(html.figure, _figures(tally))),
+            html.columns(map(html.figure, _figures(errors))),
             html.heading("Metrics"),
-            html.columns([html.pairs({name: f"{value:.6g}" for name, value in tally.metrics.items()})]),
+            html.columns([html.pairs({name: f"{value:.6g}" for name, value in errors.metrics.items()})]),
         ],
     )
 
 
-def _figures(tally: ErrorAccumulator) -> list[ReportFigure]:
-    kept = tally.kept
-    label, prediction, count = kept["label"], kept["prediction"], len(kept["label"])
-    rows = f"{count:,} of {tally.rows:,} rows, drawn at random." if count < tally.rows else f"All {count:,} rows."
-    if tally.layout.preparation.kind == "excitation":
-        title, shards_by_qubit = "Prediction against angle", "Error by qubit"
-        svg = plots.error_by_qubit(tally.error_by_qubit, None, shards_by_qubit)
+def _figures(errors: ErrorAccumulator) -> list[ReportFigure]:
+    sample = errors.sample
+    label, prediction, count = sample["label"], sample["prediction"], len(sample["label"])
+    rows = f"{count:,} of {errors.rows:,} rows, sampled at random." if count < errors.rows else f"All {count:,} rows."
+    if errors.layout.preparation.kind == "excitation":
+        title, by_qubit = "Prediction against angle", "Error by qubit"
+        svg = plots.error_by_qubit(errors.error_by_qubit, None, by_qubit)
         return [
-            ReportFigure(title, plots.against_angle(kept["angle"], label, prediction, title), rows),
-            ReportFigure(shards_by_qubit, svg, "Over all rows that excite it."),
+            ReportFigure(title, plots.against_angle(sample["angle"], label, prediction, title), rows),
+            ReportFigure(by_qubit, svg, "Mean over all rows that excite the qubit."),
         ]
-    if tally.layout.is_regression:
+    if errors.layout.is_regression:
         title = "Prediction against label"
-        return [ReportFigure(title, plots.against_label(label, prediction, title), f"{rows} Best is the diagonal.")]
-    title = "Predictions of each label"
-    return [ReportFigure(title, plots.by_label(label, prediction, title), f"{rows} The sign decides.")]
+        return [ReportFigure(title, plots.against_label(label, prediction, title), f"{rows} {_DIAGONAL}")]
+    title = "Predictions by label"
+    return [ReportFigure(title, plots.by_label(label, prediction, title), f"{rows} {_SIGN}")]

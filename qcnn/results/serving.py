@@ -1,7 +1,7 @@
-"""The trained network in a form that others can serve: without a simulator where samples are excitations.
+"""The trained network in servable form, without a simulator for excitations.
 
-An excitation rotates one qubit, so a table replaces the circuit, and a prediction takes microseconds. Other samples
-evolve a state each, by TensorFlow's own operations.
+An excitation rotates one qubit, so a table replaces the circuit, and a prediction takes microseconds. For other samples
+the servable model evolves one state per sample with standard TensorFlow operations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,22 +17,22 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.fields import EXCITATIONS
 from qcnn.model.network import PRECISION, build_model, dense_layers, model_outputs
 
-# Samples of which states are evolved at a time.
+# Number of samples per batch whose states are evolved.
 _BATCH = 1024
 _Weights: TypeAlias = Sequence[npt.NDArray[Any]]
 ExactPredictor: TypeAlias = Callable[[Mapping[str, npt.NDArray[Any]]], npt.NDArray[np.float64]]
 
 
 class ServableModel(tf.Module):
-    """A network of excitations with fixed weights, which any TensorFlow Serving loads.
+    """Network for excitations with fixed weights, which TensorFlow Serving can load.
 
-    A sample rotates one qubit, so each readout, and what enters the first dense layer's activation, is exactly
-    a + b cos(angle) + c sin(angle) with a, b and c fixed by qubit and weights: a table of these, (qubits, units)
-    each, replaces circuit and first layer.
+    A sample rotates one qubit. Each readout, and each input of the first activation, is therefore exactly
+    a + b cos(angle) + c sin(angle), where a, b and c depend on qubit and weights. A table of these, (qubits, units)
+    each, replaces the circuit and the first layer.
     """
 
     def __init__(self, model: tf_keras.Model, weights: _Weights | None = None) -> None:
-        """Take the weights of a model, or others in the order of its trainable variables."""
+        """Create the table from the model's weights, or from others in the order of its trainable variables."""
         super().__init__()
         parameters, *rest = model.trainable_variables if weights is None else weights
         pairs = zip(map(_tensor, rest[0::2]), map(_tensor, rest[1::2]), strict=True)
@@ -43,11 +43,11 @@ class ServableModel(tf.Module):
         (kernel, bias, self._activation), *self._layers = layers or [readout]
         quantum = model.get_layer("quantum")
         table = quantum.simulator.table(_tensor(parameters))
-        unexcited = tf.zeros_like(table.unexcited) if quantum.centred else table.unexcited
+        unexcited = tf.zeros_like(table.unexcited) if quantum.centered else table.unexcited
 
         def per_qubit(changes: tf.Tensor) -> tf.Tensor:
             units = tf.zeros([changes.shape[0], kernel.shape[1]], PRECISION)
-            # One place at a time: all at once would take as many times the memory.
+            # One index at a time, because all at once would multiply the memory.
             for change, reached in zip(tf.unstack(changes, axis=1), tf.unstack(table.reached, axis=1), strict=True):
                 units += change[:, None] * tf.gather(kernel, reached)
             return units
@@ -69,7 +69,7 @@ class ServableModel(tf.Module):
         return {"prediction": tf.cast(self.predictions(qubit, angle), tf.float32)}
 
     def predictions(self, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
-        """Return what `predict` does, float64 and without a trace."""
+        """Return the predictions of `predict` as float64 (batch,), without tf.function."""
         rotation = tf.cast(angle, PRECISION)[:, None]
         values = self._activation(
             tf.gather(self._constant, qubit)
@@ -82,21 +82,21 @@ class ServableModel(tf.Module):
 
 
 class ServableCircuit(tf.Module):
-    """A network of any other samples with fixed weights, which any TensorFlow Serving loads.
+    """Network for features or states with fixed weights, which TensorFlow Serving can load.
 
-    `predict` takes what a table's rows hold, (batch, columns): states, float32, or features, which it scales, of the
-    type that their layout says, float32 or float64. It returns the prediction, float32 (batch,).
+    `predict` takes table rows, (batch, columns): float32 states, or features in the dtype `FeatureLayout.row_type`,
+    which it scales. It returns the predictions, float32 (batch,).
     """
 
     def __init__(self, model: tf_keras.Model, layout: data.FeatureLayout) -> None:
-        """Take the weights of a model, and how rows are read."""
+        """Create the `predict` function from a model and the layout of its rows."""
         super().__init__()
-        # What is an attribute of a module is saved with it, which a simulator cannot be.
-        predicted = _prediction(model)
+        # Not an attribute: attributes of a module are saved with it, and a simulator cannot be saved.
+        prediction = _prediction(model)
         ((name, (shape, _)),) = layout.preparation.inputs(model.get_layer("quantum").simulator.network.qubits).items()
 
         def predict(rows: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"prediction": tf.cast(predicted({name: _turned(rows, layout)}), tf.float32)}
+            return {"prediction": tf.cast(prediction({name: _model_input(rows, layout)}), tf.float32)}
 
         columns = len(layout.features) or shape[0]
         self.predict = tf.function(
@@ -107,11 +107,17 @@ class ServableCircuit(tf.Module):
 
 
 def servable_of(model: tf_keras.Model, config: ExperimentConfig, layout: data.FeatureLayout) -> tf.Module:
-    """Return a network with the weights of a model, whose `predict` any TensorFlow Serving loads."""
+    """Return the servable form of a model, whose `predict` TensorFlow Serving can load.
+
+    Args:
+        model: Trained model.
+        config: Experiment of the model.
+        layout: Layout of the rows to predict.
+    """
     if layout.preparation.kind == "excitation":
         return ServableModel(model)
     if not model.get_layer("quantum").simulator.compiles:
-        # TensorFlow Quantum's operations are in no other server.
+        # TensorFlow Serving has no TensorFlow Quantum operations.
         served = build_model(config.model_copy(update={"simulator": "statevector"}))
         served.set_weights(model.get_weights())
         model = served
@@ -119,20 +125,21 @@ def servable_of(model: tf_keras.Model, config: ExperimentConfig, layout: data.Fe
 
 
 def exact_predictor(model: tf_keras.Model, weights: _Weights | None = None) -> ExactPredictor:
-    """Return a function of what the model takes of samples, which returns the predictions, float64 (samples,).
+    """Return a function of model inputs that returns predictions from exact readouts, float64 (samples,).
 
-    Of exact readouts, whatever the shots; with the model's own weights as they are now, or with others in the order of
-    its trainable variables.
+    Args:
+        model: Model of the experiment.
+        weights: Weights in the order of the trainable variables, or None for the current weights of the model.
     """
     if model.get_layer("quantum").simulator.network.preparation.kind == "excitation":
         table = ServableModel(model, weights)
         return lambda inputs: np.asarray(table.predictions(**inputs))
-    predicted = tf.function(_prediction(model, weights), autograph=False)
+    prediction = tf.function(_prediction(model, weights), autograph=False)
 
     def in_batches(inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
         starts = range(0, len(next(iter(inputs.values()))), _BATCH)
-        shares = ({name: values[start : start + _BATCH] for name, values in inputs.items()} for start in starts)
-        return np.concatenate([np.zeros(0), *(predicted(share).numpy() for share in shares)])
+        batches = ({name: values[start : start + _BATCH] for name, values in inputs.items()} for start in starts)
+        return np.concatenate([np.zeros(0), *(prediction(batch).numpy() for batch in batches)])
 
     return in_batches
 
@@ -140,19 +147,19 @@ def exact_predictor(model: tf_keras.Model, weights: _Weights | None = None) -> E
 def _prediction(
     model: tf_keras.Model, weights: _Weights | None = None
 ) -> Callable[[Mapping[str, tf.Tensor]], tf.Tensor]:
-    """Return a function of what the model takes of samples, which returns the predictions, float64 (batch,)."""
+    """Return a function of model inputs that returns the predictions, float64 (batch,)."""
     fixed = [_tensor(each) for each in (model.trainable_variables if weights is None else weights)]
     quantum = model.get_layer("quantum")
 
     def prediction(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        readouts, unturned = quantum.readouts(inputs, None, fixed[0])
-        return model_outputs(model, readouts - unturned, fixed)[:, 0]
+        readouts, unexcited = quantum.readouts(inputs, None, fixed[0])
+        return model_outputs(model, readouts - unexcited, fixed)[:, 0]
 
     return prediction
 
 
-def _turned(rows: tf.Tensor, layout: data.FeatureLayout) -> tf.Tensor:
-    """Return what qubits are turned by, float32 (batch, qubits), of features (batch, features); states as they are."""
+def _model_input(rows: tf.Tensor, layout: data.FeatureLayout) -> tf.Tensor:
+    """Return rotation angles, float32 (batch, qubits), of feature rows, or state rows unchanged."""
     if not layout.features:
         return rows
     angles = (tf.cast(rows, PRECISION) - layout.offsets) * layout.factors
@@ -161,9 +168,14 @@ def _turned(rows: tf.Tensor, layout: data.FeatureLayout) -> tf.Tensor:
 
 
 def fresh_mse(model: tf_keras.Model, config: ExperimentConfig, weights: _Weights | None = None) -> float | None:
-    """Return the mean squared error over an experiment's 10,000 fresh samples, of exact readouts whatever its shots.
+    """Return the mean squared error on 10,000 fresh samples with exact readouts.
 
-    None of data that are not drawn, of which there are no others.
+    Only generated excitations have fresh samples. For other data the result is None.
+
+    Args:
+        model: Model of the experiment.
+        config: Experiment.
+        weights: Weights in the order of the trainable variables, or None for those of the model.
     """
     if config.data != EXCITATIONS:
         return None

@@ -1,4 +1,4 @@
-"""Reads weights from HDF5, which can hold more than numbers, and the quantum parameters among them."""
+"""Validation of weight files (HDF5), and loading of trained circuit parameters."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,69 +17,69 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.results.model_folder import FILE, WEIGHTS, describe
 from qcnn.simulators.structure.gates import CircuitIR, fingerprint_of, read_model
 
-# Kinds of NumPy's data types: floating, signed and unsigned.
+# Kinds of NumPy dtypes: floating, signed and unsigned integers.
 _NUMBERS = "fiu"
-# The most weights have 128 MiB.
-_MOST_BYTES = 2**28
+# The largest weights have 128 MiB.
+_MAX_BYTES = 2**28
 
 
 def checked_weights(folder: Path, description: Mapping[str, Any]) -> Path:
-    """Return the file of a model folder's weights, once it is known to be the one that its description names.
+    """Return the weights file of a model folder after validation against its description.
 
     Raises:
-        ArtifactError: it is missing, damaged or another model's, or `check_weights` refuses it.
+        ArtifactError: If the file is missing, damaged or of another model, or fails `check_weights`.
     """
     path = folder / WEIGHTS
     with readable("model", path):
-        check_size(path, _MOST_BYTES)
+        check_size(path, _MAX_BYTES)
         if sha256_of(path) != description["weights_sha256"]:
             raise ArtifactError(
-                f"model: {WEIGHTS} is damaged or another model's: {FILE} names other weights. Given: {path}"
+                f"model: {WEIGHTS} is damaged or of another model: its sha256 is not that of {FILE}. Given: {path}"
             )
-        check_weights(path, _MOST_BYTES)
+        check_weights(path, _MAX_BYTES)
     return path
 
 
-def check_weights(path: Path, most: int) -> None:
-    """Refuse a file of weights (HDF5) whose datasets are elsewhere, no numbers, or unpack to more than `most` bytes.
+def check_weights(path: Path, max_bytes: int) -> None:
+    """Raise ValueError if datasets of a weights file are external, no numbers, or larger than `max_bytes`.
 
-    HDF5 can name other files, whose content would then be read as if it were weights.
+    HDF5 can refer to other files, whose content would then be read as weights.
 
     Raises:
-        ValueError: it has such a link or dataset.
-        OSError: it is damaged, or cannot be read.
+        ValueError: If the file has such a link or dataset.
+        OSError: If the file is damaged or cannot be read.
     """
 
-    def elsewhere(name: str, link: object) -> str | None:
+    def linked(name: str, link: object) -> str | None:
         return None if isinstance(link, h5py.HardLink) else name
 
     total = 0
 
-    def check(name: str, found: object) -> None:
+    def check(name: str, item: object) -> None:
         nonlocal total
-        if not isinstance(found, h5py.Dataset):
+        if not isinstance(item, h5py.Dataset):
             return
-        if found.external or found.is_virtual:
+        if item.external or item.is_virtual:
             raise ValueError(f"the content of {name} is in another file")
-        if found.dtype.kind not in _NUMBERS:
-            raise ValueError(f"{name} holds no numbers")
-        total += found.nbytes
+        if item.dtype.kind not in _NUMBERS:
+            raise ValueError(f"{name} does not contain numbers")
+        total += item.nbytes
 
     with h5py.File(path, "r") as file:
-        if name := file.visititems_links(elsewhere):
-            raise ValueError(f"{name} is a link to elsewhere")
+        if name := file.visititems_links(linked):
+            raise ValueError(f"{name} is a soft or external link")
         file.visititems(check)
-    if total > most:
-        raise ValueError(f"its weights have {total} bytes, more than {most}")
+    if total > max_bytes:
+        raise ValueError(f"its weights have {total} bytes, more than {max_bytes}")
 
 
-# Where Keras keeps what the quantum layer has learnt.
+# Name of the circuit parameters in a Keras weights file.
 _PARAMETERS = "layers/quantum_layer/vars/0"
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainedCircuit:
-    """A trained circuit: `values`, float64 (parameters,), are those of its symbols in turns of pi."""
+    """Trained circuit, with `values` of its symbols in units of pi, float64 (parameters,)."""
 
     config: ExperimentConfig
     network: CircuitIR
@@ -87,11 +87,11 @@ class TrainedCircuit:
 
 
 def load_trained(folder: Path) -> TrainedCircuit:
-    """Read the circuit of a model folder and what it has learnt.
+    """Read the circuit and the trained circuit parameters of a model folder.
 
     Raises:
-        ArtifactError: a file is missing or damaged, or belongs to another model.
-        ConfigError: the circuit cannot be built here.
+        ArtifactError: If a file is missing or damaged, or belongs to another model.
+        ConfigError: If the circuit cannot be built.
     """
     description, config = describe(folder)
     weights = checked_weights(folder, description)

@@ -1,1 +1,1 @@
-"""Trials of one experiment with other words."""
+"""Studies: trials of an experiment over values of its fields."""

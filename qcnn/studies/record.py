@@ -1,4 +1,4 @@
-"""What a study of this machine writes down: its trials, which of them have ended, and the table of its results."""
+"""Record of a local study: its trials, the finished ones, and the table of results."""
 
 import contextlib
 import csv
@@ -25,7 +25,7 @@ def save_trials(trials: Sequence[ExperimentConfig], folder: Path) -> None:
     """Write the experiments of a study's trials into its folder.
 
     Raises:
-        ArtifactError: the folder cannot be written.
+        ArtifactError: If the folder cannot be written.
     """
     with new_file(folder / _FILE) as unfinished:
         content = {"trials": [trial.model_dump() for trial in trials]}
@@ -33,18 +33,18 @@ def save_trials(trials: Sequence[ExperimentConfig], folder: Path) -> None:
 
 
 def load_trials(folder: Path) -> list[ExperimentConfig]:
-    """Return what `save_trials` wrote.
+    """Read the experiments of a study's trials.
 
     Raises:
-        ArtifactError: the folder is no study's, or the file is damaged.
+        ArtifactError: If the folder is no study folder, or the file is damaged.
     """
     with readable("study", folder / _FILE):
         content = json.loads(text_of(folder / _FILE))
-        return [from_saved(words) for words in content["trials"]]
+        return [from_saved(fields) for fields in content["trials"]]
 
 
 def finished_trials(folder: Path) -> Mapping[ExperimentConfig, Path]:
-    """Return the folders of a study's trials that have been trained, also in vain, to their end, by experiment."""
+    """Return the folders of finished trials by experiment, including trials that failed."""
     finished = {}
     for path in folder.glob(f"*/{RUN_FILE}"):
         try:
@@ -60,12 +60,12 @@ _MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epo
 
 
 def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[Any]]]:
-    """Return the names of the columns and a row for each trial: words that differ, losses, whether it is the best.
+    """Return the column names and one row per trial, with fields that differ, metrics and the best.
 
-    Where one has failed, the last column says why.
+    If a trial has failed, the last column has the reasons.
     """
-    words = [_words(trial.experiment) for trial in trials]
-    differing = [name for name in ALL_FIELDS if len({own[name] for own in words}) > 1]
+    fields = [_field_values(trial.experiment) for trial in trials]
+    differing = [name for name in ALL_FIELDS if len({own[name] for own in fields}) > 1]
     failures = [trial.reason if isinstance(trial, FailedTrial) else "" for trial in trials]
     chosen = None if all(failures) else best(trials)
     rows = [
@@ -76,13 +76,13 @@ def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[A
             "best" if number == chosen else "",
             *([failure] if any(failures) else []),
         ]
-        for number, (trial, own, failure) in enumerate(zip(trials, words, failures, strict=True))
+        for number, (trial, own, failure) in enumerate(zip(trials, fields, failures, strict=True))
     ]
     return ["trial", *differing, *_MEASURED, "chosen", *(["failure"] if any(failures) else [])], rows
 
 
 def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return the table as CSV, its numbers unrounded."""
+    """Return the table as CSV with unrounded numbers."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -91,19 +91,19 @@ def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """Return the rows that `table_csv` wrote into a file, None where a cell is empty."""
+    """Read the rows of a file written by `table_csv`, with None for empty cells."""
     with path.open(newline="", encoding="utf-8") as file:
         return [{name: _cell(text) for name, text in row.items()} for row in csv.DictReader(file)]
 
 
 def table_page(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return the table as one HTML page that fetches nothing."""
+    """Return the table as a self-contained HTML page."""
     title = f"{len(rows)} trials, best by validation loss"
     return html.document("Study", title, [html.table(header, shown(rows), ["transparent"] * len(rows))])
 
 
 def shown(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
-    """Return the rows of a table for people."""
+    """Return the rows of a table as text, with numbers rounded to 6 digits."""
     return [[f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
 
 
@@ -115,12 +115,12 @@ def _cell(text: str) -> float | str | None:
 
 
 def _measures(trial: Trial) -> list[Any]:
-    """Return what `_MEASURED` names."""
+    """Return the values of the columns `_MEASURED`."""
     chosen = trial.chosen
     optional = ("" if value is None else value for value in (chosen.val_accuracy, trial.fresh_mse))
     return [chosen.train_loss, chosen.val_loss, *optional, chosen.epoch, trial.epochs]
 
 
-def _words(experiment: ExperimentConfig) -> dict[str, Any]:
-    words = as_shown(experiment.model_dump())
-    return {**words, **words.pop("options")}
+def _field_values(experiment: ExperimentConfig) -> dict[str, Any]:
+    values = as_shown(experiment.model_dump())
+    return {**values, **values.pop("options")}

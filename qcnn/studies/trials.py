@@ -1,4 +1,4 @@
-"""What a study searches, the trials that are drawn from it, and which of them is best."""
+"""Search spaces of studies, sampling of trials, and selection of the best trial."""
 
 import contextlib
 import dataclasses
@@ -20,16 +20,16 @@ from qcnn.fields import field_type
 from qcnn.model.history import EpochMetrics
 
 MAX_TRIALS = 1000
-# Trials that are trained at the same time.
+# Number of trials that are trained at the same time.
 PARALLELISM = 2
-# The largest bound of a range, in size, so that its width is finite too.
-_MOST = 1e300
+# Largest absolute value of a bound, so that the width of a range is finite.
+_MAX_BOUND = 1e300
 _SCALES = ("linear", "log")
 
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`, both included, drawn evenly, or evenly by their logarithm."""
+    """Closed interval from `low` to `high`, sampled uniformly, or log-uniformly with scale log."""
 
     low: float
     high: float
@@ -38,7 +38,10 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """What is searched: values and ranges by word. With `random`, so many trials are drawn; else all of the grid."""
+    """Search space: lists of values (`grid`) and ranges by field.
+
+    `random` is the number of trials to sample, or 0 for all combinations of the grid.
+    """
 
     grid: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     ranges: Mapping[str, Range] = dataclasses.field(default_factory=dict)
@@ -46,16 +49,18 @@ class Search:
 
 
 def search_from_mapping(values: Mapping[str, Any]) -> Search:
-    """Read a search: `grid` (word: values), `range` (word: [low, high] or [low, high, log]), `random` (a number).
+    """Parse a search space.
+
+    The keys are `grid` (field: values), `range` (field: [low, high] or [low, high, log]) and `random` (a number).
 
     Raises:
-        ConfigError: it is not a search.
+        ConfigError: If a value has another form.
     """
     grid, ranges, random = values.get("grid") or {}, values.get("range") or {}, values.get("random") or 0
     if not isinstance(grid, Mapping) or not all(isinstance(choices, list) for choices in grid.values()):
-        raise ConfigError(f"grid: must be a mapping of words to lists of values. Given: {format_value(grid)}")
+        raise ConfigError(f"grid: must be a mapping of fields to lists of values. Given: {format_value(grid)}")
     if not isinstance(ranges, Mapping):
-        what = "must be a mapping of words to [low, high] or [low, high, log]"
+        what = "must be a mapping of fields to [low, high] or [low, high, log]"
         raise ConfigError(f"range: {what}. Given: {format_value(ranges)}")
     if not isinstance(random, int | float) or (isinstance(random, float) and not random.is_integer()):
         raise ConfigError(f"random: must be an integer. Given: {format_value(random)}")
@@ -68,10 +73,10 @@ def search_from_mapping(values: Mapping[str, Any]) -> Search:
 
 
 def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the words of each trial.
+    """Yield the searched fields of each trial.
 
     Raises:
-        ConfigError: there are no trials, too many, or a word is unknown.
+        ConfigError: If there are no trials, too many trials, or unknown fields.
     """
     _check(search)
     yield from _random(search, seed) if search.random else _grid(search)
@@ -79,24 +84,24 @@ def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
 
 def _range(name: str, bounds: Any) -> Range:
     match bounds:
-        case [int() | float() as low, int() | float() as high, *rest] if not max(abs(low), abs(high)) > _MOST:
+        case [int() | float() as low, int() | float() as high, *rest] if not max(abs(low), abs(high)) > _MAX_BOUND:
             if not rest or (len(rest) == 1 and isinstance(rest[0], str)):
                 return Range(low, high, *rest)
-    form = f"must be [low, high], or [low, high, log], of numbers up to {_MOST:g} in size"
+    form = f"must be [low, high], or [low, high, log], of numbers up to {_MAX_BOUND:g} in size"
     raise ConfigError(f"{single_line(name)}: a range {form}. Given: {format_value(bounds)}")
 
 
 def _check(search: Search) -> None:
-    """Refuse a search that has no trials, too many, or unknown words."""
+    """Raise ConfigError if a search has no trials, too many trials, or unknown fields."""
     if not search.grid and not search.ranges:
-        raise ConfigError("study: needs values or ranges of at least one word. Given: none")
+        raise ConfigError("study: must have values or ranges for at least one field. Given: none")
     if search.ranges and not search.random:
         raise ConfigError(
-            f"random: must say how many trials are drawn from the ranges. Given: {', '.join(search.ranges)}"
+            f"random: must be the number of trials to sample from the ranges. Given: ranges {', '.join(search.ranges)}"
         )
     for name in (*search.grid, *search.ranges):
         if name not in ALL_FIELDS:
-            raise ConfigError(f"study: only the experiment's words can be searched. Given: {name}")
+            raise ConfigError(f"study: must search fields of the experiment. Given: {name}")
         if name in search.grid and name in search.ranges:
             raise ConfigError(f"{name}: must have either values or a range. Given: both")
     for name, values in search.grid.items():
@@ -120,14 +125,14 @@ def _grid(search: Search) -> Iterator[dict[str, Any]]:
 
 
 def _random(search: Search, seed: int) -> Iterator[dict[str, Any]]:
-    """Draw each word of each trial from a number of its own, so that more trials begin with the same ones."""
+    """Sample each field of each trial from a separate number, so that more trials extend a sequence."""
     names = sorted((*search.grid, *search.ranges))
     units = iter(data.study_units(seed, search.random * len(names)))
     for _ in range(search.random):
-        yield {name: _drawn(name, search, next(units)) for name in names}
+        yield {name: _sample(name, search, next(units)) for name in names}
 
 
-def _drawn(name: str, search: Search, unit: float) -> Any:
+def _sample(name: str, search: Search, unit: float) -> Any:
     if name in search.grid:
         return search.grid[name][int(unit * len(search.grid[name]))]
     bounds = search.ranges[name]
@@ -137,13 +142,16 @@ def _drawn(name: str, search: Search, unit: float) -> Any:
     return min(math.floor(value), int(bounds.high)) if whole else value
 
 
-# Seeds are below this number.
+# Number of valid seeds.
 _SEEDS = 2**32
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A trial that has been trained; `chosen` is the epoch whose weights would be exported, `fresh_mse` their error."""
+    """Trained trial.
+
+    `chosen` is the epoch whose weights would be exported, and `fresh_mse` the error of these weights on fresh samples.
+    """
 
     experiment: ExperimentConfig
     epochs: int
@@ -153,7 +161,7 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class FailedTrial:
-    """A trial that could not be trained, and why, in one line."""
+    """Trial that could not be trained, with a single-line reason."""
 
     experiment: ExperimentConfig
     reason: str
@@ -161,7 +169,7 @@ class FailedTrial:
 
 @dataclasses.dataclass(frozen=True)
 class StudyPlan:
-    """What is asked for: the search as a study's file holds it, the experiment that trials share, and the trials."""
+    """Requested study: the search as in a study file, the shared experiment fields, and the trials."""
 
     search: Mapping[str, Any]
     shared: Mapping[str, Any]
@@ -169,16 +177,16 @@ class StudyPlan:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the pipeline of a study is given."""
+        """Arguments of the study pipeline."""
         searched = {"grid": self.search["grid"] or {}, "ranges": self.search["range"] or {}}
         return {"experiment": self.shared, **searched, "random": self.search["random"] or 0}
 
 
 def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
-    """Return the experiments of a study's trials, each with a seed of its own unless the seed is searched.
+    """Return the experiments of a study's trials, each with a different seed unless the seed is searched.
 
     Raises:
-        ConfigError: the search cannot be drawn from, or a trial could not run.
+        ConfigError: If the search is invalid, or a trial cannot run.
 
     >>> from qcnn.studies.trials import Search
     >>> trials = plan({"qubits": 4, "seed": 7}, Search(grid={"learning_rate": [0.01, 0.1]}))
@@ -187,17 +195,17 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     """
     seed = from_mapping(base).seed
     trials = []
-    for number, words in enumerate(draw(search, seed)):
-        own = words if "seed" in words else {"seed": (seed + number) % _SEEDS, **words}
-        trials.append(from_mapping(merge(base, own)))
+    for number, fields in enumerate(draw(search, seed)):
+        with_seed = fields if "seed" in fields else {"seed": (seed + number) % _SEEDS, **fields}
+        trials.append(from_mapping(merge(base, with_seed)))
     return trials
 
 
 def best(trials: Sequence[Trial | FailedTrial]) -> int:
-    """Return the number of the trial with the lowest validation loss, the first of equals.
+    """Return the number of the first trial with the lowest validation loss.
 
     Raises:
-        TrainingError: all have failed.
+        TrainingError: If all trials have failed.
     """
     losses = {number: trial.chosen.val_loss for number, trial in enumerate(trials) if isinstance(trial, Trial)}
     if not losses:
@@ -208,13 +216,13 @@ def best(trials: Sequence[Trial | FailedTrial]) -> int:
 
 logger = logging.getLogger("qcnn")
 
-# Stands in the training folder of a trial that failed.
+# File in the training folder of a failed trial.
 _FAILURE = "failure.json"
 
 
 @contextlib.contextmanager
 def failure_kept(experiment: ExperimentConfig, training: Path) -> Iterator[None]:
-    """Write into a trial's training folder why this block failed, and go on: its study does, too."""
+    """Context manager that records a QcnnError as a failed trial, so that the study continues."""
     try:
         yield
     except QcnnError as error:
@@ -223,17 +231,17 @@ def failure_kept(experiment: ExperimentConfig, training: Path) -> Iterator[None]
 
 
 def save_failure(failed: FailedTrial, training: Path) -> None:
-    """Write into a training folder that its trial failed."""
+    """Write a failed trial into its training folder."""
     content = {"experiment": failed.experiment.model_dump(), "reason": failed.reason}
     with new_file(training / _FAILURE) as unfinished:
         unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def load_failure(training: Path) -> FailedTrial | None:
-    """Return what `save_failure` wrote, None where nothing is.
+    """Return the failed trial of a training folder, or None if the trial has not failed.
 
     Raises:
-        ArtifactError: the file is damaged.
+        ArtifactError: If the file is damaged.
     """
     path = training / _FAILURE
     if not path.exists():
@@ -243,7 +251,7 @@ def load_failure(training: Path) -> FailedTrial | None:
         return FailedTrial(from_saved(content["experiment"]), str(content["reason"]))
 
 
-# The data of all trials are made once, and all have the same processes.
+# Fields that trials of a tuner share: the dataset is generated once, and all trials have the same processes.
 SHARED = (
     *(
         "qubits",
@@ -261,38 +269,38 @@ SHARED = (
 
 
 def shared_experiment(base: Mapping[str, Any], search: Search) -> ExperimentConfig:
-    """Return the experiment of one trial, whose words of SHARED are those of all.
+    """Return the experiment of one trial, which has the same `SHARED` fields as all trials.
 
     Raises:
-        ConfigError: the search cannot be drawn from, has no number of trials, has a trial that could not run, or one
-            with other data or processes than the rest.
+        ConfigError: If the search is invalid or has no number of trials, a trial cannot run, or trials differ in data
+            or processes.
     """
     if not search.random:
-        raise ConfigError("random: must say how many trials the tuner may choose. Given: none")
-    drawn = plan(base, search)
-    trials = [from_mapping(merge(base, words)) for words in _corners(search)]
+        raise ConfigError("random: must be the number of trials of the tuner. Given: none")
+    sampled = plan(base, search)
+    trials = [from_mapping(merge(base, fields)) for fields in _corners(search)]
     first = trials[0]
-    # Each of those that are drawn has a seed of its own.
-    trials += [trial.model_copy(update={"seed": first.seed}) for trial in drawn]
+    # The sampled trials have different seeds.
+    trials += [trial.model_copy(update={"seed": first.seed}) for trial in sampled]
     for name in SHARED:
-        found = dict.fromkeys(_word(trial, name) for trial in trials)
-        if len(found) > 1:
+        values = dict.fromkeys(_field_value(trial, name) for trial in trials)
+        if len(values) > 1:
             raise ConfigError(
                 f"{name}: must be the same in all trials of a tuner, which share their data and their number of "
-                f"processes; give it one value. Given: {format_value(list(found))}"
+                f"processes; set one value. Given: {format_value(list(values))}"
             )
     return first
 
 
 def whole_bounds(name: str, bounds: Range) -> tuple[float, float]:
-    """Return the ends of a range, for a word that is a whole number those numbers within it."""
+    """Return the bounds of a range, rounded inwards for an integer field."""
     if field_type(ALL_FIELDS[name]) is not int:
         return bounds.low, bounds.high
     return math.ceil(bounds.low), math.floor(bounds.high)
 
 
 def _corners(search: Search) -> Iterator[dict[str, Any]]:
-    """Yield the words of a trial at one end of everything that is searched, and of others that differ in one word."""
+    """Yield the fields of a trial at one end of all values, and of trials that differ in one field."""
     ends = {name: list(values) for name, values in search.grid.items()}
     ends |= {name: list(whole_bounds(name, bounds)) for name, bounds in search.ranges.items()}
     first = {name: values[0] for name, values in ends.items()}
@@ -302,5 +310,5 @@ def _corners(search: Search) -> Iterator[dict[str, Any]]:
             yield {**first, name: value}
 
 
-def _word(trial: ExperimentConfig, name: str) -> Any:
+def _field_value(trial: ExperimentConfig, name: str) -> Any:
     return getattr(trial, name) if name in type(trial).model_fields else getattr(trial.options, name)

@@ -1,4 +1,4 @@
-"""A report of a training that might have been."""
+"""Report of a synthetic training run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whatever is damaged in a file, its reader refuses it in one line, or reads what was there."""
+"""Readers of damaged files raise a single-line error or return the original content."""
 
 import dataclasses
 import json
@@ -22,7 +22,8 @@ from qcnn.results.model_folder import describe
 from qcnn.targets.local.target import read_experiment, read_run
 
 CONFIG = from_mapping({"qubits": 4, "rounds": 10})
-# So long that a checkpoint's parts are read in pieces: the reader comes to a damaged one before it knows that.
+# Long enough that parts of a checkpoint are read in chunks, so that the reader processes damaged data before it checks
+# the checksum.
 HISTORY = tuple(EpochMetrics(number, 0.5 / number, 0.75, 0.25, 1.0, 0.125) for number in range(1, 61))
 CHECKPOINT = checkpoints.Checkpoint(
     config=CONFIG,
@@ -97,7 +98,7 @@ def metadata(folder: Path) -> tuple[Path, Callable[[], Any]]:
 
 
 def a_run(folder: Path) -> tuple[Path, Callable[[], Any]]:
-    """Has a row whatever is damaged in it; here its record and its metrics by turns."""
+    """Run whose record and metrics are damaged; reading must succeed."""
     path = folder / "damaged"
     (folder / "evaluate").mkdir()
     path.write_text(json.dumps(RECORD) + "\0" + json.dumps({"mse": 0.25, "accuracy": 1.0}))
@@ -120,31 +121,31 @@ def an_experiment(folder: Path) -> tuple[Path, Callable[[], Any]]:
 
 
 def damaged(content: bytes, draw: random.Random) -> bytes:
-    """Return content with a bit or a byte changed, a stretch zeroed or gone, two swapped, or its end cut off."""
+    """Return content with a bit or byte changed, a section zeroed, removed or swapped, or the end removed."""
     changed = bytearray(content)
-    place, length = draw.randrange(len(content)), draw.choice([1, 2, 8, 64])
-    # Of an archive most is numbers: half of the damage goes to where it says what they are.
-    if (parts := [found.start() for found in re.finditer(b"PK", content)]) and draw.random() < 0.5:
-        place = min(len(content) - 1, draw.choice(parts) + draw.randrange(200))
+    start, length = draw.randrange(len(content)), draw.choice([1, 2, 8, 64])
+    # Most bytes of an archive are numbers, so half of the damage is in or near zip headers.
+    if (headers := [match.start() for match in re.finditer(b"PK", content)]) and draw.random() < 0.5:
+        start = min(len(content) - 1, draw.choice(headers) + draw.randrange(200))
     match draw.randrange(6):
         case 0:
-            changed[place] ^= 1 << draw.randrange(8)
+            changed[start] ^= 1 << draw.randrange(8)
         case 1:
-            changed[place] = draw.randrange(256)
+            changed[start] = draw.randrange(256)
         case 2:
-            changed[place : place + length] = bytes(len(changed[place : place + length]))
+            changed[start : start + length] = bytes(len(changed[start : start + length]))
         case 3:
-            del changed[place : place + length]
+            del changed[start : start + length]
         case 4:
             other = draw.randrange(len(content))
-            there = changed[other : other + length]
-            changed[other : other + length], changed[place : place + length] = changed[place : place + length], there
+            section = changed[other : other + length]
+            changed[other : other + length], changed[start : start + length] = changed[start : start + length], section
         case 5:
-            del changed[place:]
+            del changed[start:]
     return bytes(changed)
 
 
-# How many cases each reader gets, 10,000 in all; whether what it reads must be all that was written.
+# Number of cases for each reader, 10,000 in total, and whether the content must equal what was written.
 READERS: list[tuple[Callable[[Path], tuple[Path, Callable[[], Any]]], int, bool]] = [
     (a_checkpoint, 2200, True),
     (samples, 2200, True),
@@ -158,36 +159,36 @@ READERS: list[tuple[Callable[[Path], tuple[Path, Callable[[], Any]]], int, bool]
 
 
 @pytest.mark.parametrize(("make", "cases", "exact"), READERS, ids=[make.__name__ for make, _, _ in READERS])
-def test_a_damaged_file_is_refused_or_read_as_it_was(
+def test_damaged_file_raises_one_line_or_is_read_unchanged(
     make: Callable[[Path], tuple[Path, Callable[[], Any]]], cases: int, exact: bool, tmp_path: Path
 ) -> None:
     path, read = make(tmp_path)
-    content, whole = path.read_bytes(), read()
+    content, original = path.read_bytes(), read()
     draw = random.Random(make.__name__)
     logging.getLogger("qcnn").disabled = True
-    refused = 0
+    errors = 0
     try:
         for _ in range(cases):
-            # A new file: file systems may write at once what takes the place of an older content.
+            # A new file, because some file systems flush immediately when existing content is replaced.
             path.unlink()
             path.write_bytes(damaged(content, draw))
             try:
-                found = read()
+                result = read()
             except (ArtifactError, ConfigError) as error:
-                refused += 1
+                errors += 1
                 message = str(error)
             else:
                 message = ""
-                assert not exact or same(found, whole)
+                assert not exact or same(result, original)
             assert message.isprintable()
             assert len(message) < 700
     finally:
         logging.getLogger("qcnn").disabled = False
-    assert refused > cases / 2 or not exact
+    assert errors > cases / 2 or not exact
 
 
-def test_a_checkpoint_with_64_zeros_in_a_header_is_refused(tmp_path: Path) -> None:
-    """NumPy leaves it to the tokenizer of Python to complain."""
+def test_checkpoint_with_zeroed_header_raises(tmp_path: Path) -> None:
+    """NumPy raises an error of Python's tokenizer."""
     path, read = a_checkpoint(tmp_path)
     content = path.read_bytes()
     path.write_bytes(content[:118] + bytes(64) + content[182:])
@@ -195,5 +196,5 @@ def test_a_checkpoint_with_64_zeros_in_a_header_is_refused(tmp_path: Path) -> No
         read()
 
 
-def test_the_readers_get_10000_cases() -> None:
+def test_damage_cases_are_10000() -> None:
     assert sum(cases for _, cases, _ in READERS) == 10_000

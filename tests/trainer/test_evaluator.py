@@ -1,4 +1,4 @@
-"""The evaluator measures checkpoints as they come, keeps the best, and ends with the training."""
+"""The evaluator evaluates new checkpoints, keeps the best, and ends with the training run."""
 
 import dataclasses
 import itertools
@@ -15,13 +15,13 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
-from qcnn.trainer.evaluator import evaluate_beside
+from qcnn.trainer.evaluator import evaluate_checkpoints
 from tests.board import scalars
 from tests.small_trainings import copy_checkpoint, train
 
 
-def _as_it_grows(trained: Path, folder: Path) -> Callable[[], Path]:
-    """Return a training's folder in which each look finds one checkpoint more, at first none."""
+def _growing_folder(trained: Path, folder: Path) -> Callable[[], Path]:
+    """Return a function that adds checkpoints to a training folder at successive calls and returns the folder."""
     epochs = iter([None, 2, 2, 3])
 
     def look() -> Path:
@@ -34,15 +34,15 @@ def _as_it_grows(trained: Path, folder: Path) -> Callable[[], Path]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qcnn.trainer.evaluator._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("qcnn.trainer.evaluator._POLL_SECONDS", 0.0)
 
 
-def test_each_checkpoint_is_measured_once_and_the_best_is_kept(
+def test_evaluate_checkpoints_evaluates_once_and_keeps_best(
     small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
 ) -> None:
-    look = _as_it_grows(trained, tmp_path / "training")
+    look = _growing_folder(trained, tmp_path / "training")
     observed = list[dict[str, float]]()
-    found = evaluate_beside(
+    found = evaluate_checkpoints(
         *(small_config, small_dataset, look, tmp_path / "own", tmp_path / "logs"),
         observer=lambda _, **values: observed.append(values),
     )
@@ -51,7 +51,7 @@ def test_each_checkpoint_is_measured_once_and_the_best_is_kept(
     last = checkpoints.load_latest(trained / "checkpoints")
     assert last
     assert found[-1].fresh_mse == pytest.approx(last.fresh_mse, rel=1e-9)
-    # The network itself, on the validation split.
+    # Compare with the network on the validation split.
     model, samples = build_model(small_config), small_dataset.validation
     assign(model.trainable_variables, last.line.weights)
     outputs = model(dict(samples.inputs)).numpy()[:, 0]
@@ -61,15 +61,15 @@ def test_each_checkpoint_is_measured_once_and_the_best_is_kept(
     kept = checkpoints.load_latest(tmp_path / "own" / "checkpoints")
     assert kept
     assert kept.epochs == min(found, key=lambda each: each.val_loss).epoch
-    # Four updates an epoch.
+    # An epoch has four updates.
     events = scalars(tmp_path / "logs")["fresh_mse"]
     assert events == pytest.approx({4 * each.epoch: each.fresh_mse for each in found})
-    # Started again it has nothing left to do.
-    again = evaluate_beside(small_config, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
-    assert again == found
+    # A restarted evaluator returns the same results.
+    restarted = evaluate_checkpoints(small_config, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
+    assert restarted == found
 
 
-def test_a_training_that_is_continued_to_more_epochs_is_not_over(
+def test_evaluate_checkpoints_waits_for_added_epochs(
     small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
 ) -> None:
     longer = small_config.model_copy(update={"epochs": 4})
@@ -82,44 +82,44 @@ def test_a_training_that_is_continued_to_more_epochs_is_not_over(
             train(longer, small_dataset, training)
         return training
 
-    found = evaluate_beside(longer, small_dataset, look, tmp_path / "own", tmp_path / "logs")
+    found = evaluate_checkpoints(longer, small_dataset, look, tmp_path / "own", tmp_path / "logs")
     assert [each.epoch for each in found] == [3, 4]
 
 
-def test_the_worse_is_not_kept(
+def test_evaluate_checkpoints_does_not_keep_worse(
     small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
 ) -> None:
-    """Weights of nothing after the second epoch."""
+    """The weights of the third epoch are invalid."""
     training = tmp_path / "training" / "checkpoints"
     second = checkpoints._load(trained / "checkpoints" / "epoch-000002.npz")
     third = checkpoints._load(trained / "checkpoints" / "epoch-000003.npz")
     line = dataclasses.replace(third.line, weights=tuple(100 * weights for weights in third.line.weights))
-    spoiled = iter([second, dataclasses.replace(third, line=line)])
+    saved_checkpoints = iter([second, dataclasses.replace(third, line=line)])
 
     def look() -> Path:
-        if saved := next(spoiled, None):
+        if saved := next(saved_checkpoints, None):
             checkpoints.save(saved, training)
         return tmp_path / "training"
 
-    found = evaluate_beside(small_config, small_dataset, look, tmp_path / "own", tmp_path / "logs")
+    found = evaluate_checkpoints(small_config, small_dataset, look, tmp_path / "own", tmp_path / "logs")
     assert found[1].val_loss > found[0].val_loss
     kept = checkpoints.load_latest(tmp_path / "own" / "checkpoints")
     assert kept
     assert kept.epochs == 2
 
 
-def test_the_checkpoints_of_another_experiment_are_refused(
+def test_evaluate_checkpoints_of_other_experiment_raises(
     small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
 ) -> None:
     other = small_config.model_copy(update={"learning_rate": 0.5})
     with pytest.raises(ArtifactError, match=r"^learning_rate: .* Given: 0\.5$"):
-        evaluate_beside(other, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
+        evaluate_checkpoints(other, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
 
 
-def test_what_it_has_measured_must_not_be_damaged(
+def test_evaluate_checkpoints_damaged_results_raise(
     small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(trained, tmp_path / "own")
     (tmp_path / "own" / "evaluation.csv").write_text("epoch,val_loss\n1,many\n")
     with pytest.raises(ArtifactError, match=r"^evaluation: evaluation\.csv is damaged"):
-        evaluate_beside(small_config, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
+        evaluate_checkpoints(small_config, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")

@@ -1,4 +1,4 @@
-"""Events that a worker sends, each one line of JSON."""
+"""Events of a worker as lines of JSON."""
 
 import json
 import os
@@ -6,9 +6,9 @@ import os
 from qcnn.trainer.events import ignore, to_pipe
 
 
-def test_an_event_is_one_line_of_json_and_the_process_says_that_it_lives() -> None:
+def test_to_pipe_writes_events_and_heartbeats() -> None:
     reading, writing = os.pipe()
-    # The descriptors stay open: a thread writes until this process ends.
+    # The descriptors must remain open, because a thread writes until this process ends.
     listener = to_pipe(writing)
     listener("epoch", epoch=3, val_loss=0.25)
     with os.fdopen(os.dup(reading)) as lines:
@@ -19,5 +19,5 @@ def test_an_event_is_one_line_of_json_and_the_process_says_that_it_lives() -> No
     ]
 
 
-def test_nobody_has_to_listen() -> None:
+def test_ignore_accepts_events() -> None:
     ignore("epoch", epoch=3)

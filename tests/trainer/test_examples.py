@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the entry points, run in this order in one folder."""
+"""Doctests of the entry points, run in this order in one folder."""
 
 import doctest
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from qcnn.studies import trials
 from qcnn.tables import table
 from qcnn.trainer import loop
 
-# A later one may use the files that an earlier one leaves.
+# Later examples may use files of earlier ones.
 ENTRY_POINTS: tuple[Callable[..., Any], ...] = (
     experiment_io.from_mapping,
     data.generate,
@@ -31,11 +31,11 @@ ENTRY_POINTS: tuple[Callable[..., Any], ...] = (
 )
 
 
-def test_the_examples_of_the_entry_points_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docstring_examples_of_entry_points_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
     for function in ENTRY_POINTS:
-        # Like a reader they know the function and what they import themselves.
+        # Examples have the function and their own imports only.
         (example,) = finder.find(function, globs={function.__name__: function})
         assert example.examples, f"{example.name} has no example"
         report: list[str] = []

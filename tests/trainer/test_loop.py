@@ -28,10 +28,10 @@ from tests.board import scalars
 from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes, train
 
 
-def test_equals_plain_gradient_descent_on_each_true_batch(
+def test_train_equals_explicit_gradient_descent(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
 ) -> None:
-    """One epoch of SGD by hand, sample by sample, with the uneven last batch divided by its own size."""
+    """One epoch of SGD is computed explicitly, with the smaller last batch divided by its size."""
     config = small_config.model_copy(update={"optimizer": "sgd", "epochs": 1, "learning_rate": 0.1})
     history = train(config, small_dataset, tmp_path)
 
@@ -52,11 +52,11 @@ def test_equals_plain_gradient_descent_on_each_true_batch(
     checkpoint = checkpoints.load_latest(tmp_path / "checkpoints")
     assert checkpoint
     for weights, variable in zip(checkpoint.line.weights, model.trainable_variables, strict=True):
-        # TensorFlow Quantum's gradient is itself good to 1e-5; a wrong divisor is seen at 1e-2.
+        # The gradient of the simulator is accurate to 1e-5. A wrong divisor would change weights by 1e-2.
         np.testing.assert_allclose(weights, variable.numpy(), atol=1e-4)
 
 
-def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_fresh_samples(
+def test_complete_checkpoint_has_simulator_and_fresh_mse(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
@@ -67,15 +67,15 @@ def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_
     assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
     (before,) = (path for path in (trained / "checkpoints").iterdir() if path.name == "epoch-000002.npz")
     assert checkpoints._load(before).fresh_mse is None
-    asked = small_config.model_copy(update={"simulator": "lightcone", "epochs": 1})
-    train(asked, small_dataset, tmp_path)
+    config = small_config.model_copy(update={"simulator": "lightcone", "epochs": 1})
+    train(config, small_dataset, tmp_path)
     other = checkpoints.load_latest(tmp_path / "checkpoints")
     assert other
     assert other.simulator == "lightcone"
 
 
 class Again(NamedTuple):
-    """The small training once more, in another folder and with rare checkpoints: its folder, history and log."""
+    """Repetition of the small training run in another folder, with one checkpoint."""
 
     folder: Path
     history: tuple[EpochMetrics, ...]
@@ -93,15 +93,15 @@ def again(
     return Again(folder, history, lines)
 
 
-def test_what_to_expect_is_logged_before_the_first_epoch(again: Again) -> None:
+def test_estimate_is_logged_before_first_epoch(again: Again) -> None:
     expected, first = (
-        next(place for place, line in enumerate(again.lines) if line.startswith(beginning))
-        for beginning in ("expected on two cores: about 0.05", "epoch 1/3")
+        next(index for index, line in enumerate(again.lines) if line.startswith(start))
+        for start in ("expected on two cores: about 0.05", "epoch 1/3")
     )
     assert expected < first
 
 
-def test_validation_loss_is_keras_own(
+def test_validation_loss_equals_keras(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
@@ -115,17 +115,17 @@ def test_validation_loss_is_keras_own(
     assert checkpoint.history[-1].val_accuracy == pytest.approx(accuracy)
 
 
-def test_twice_gives_identical_losses(trained: Path, again: Again) -> None:
+def test_train_twice_gives_identical_losses(trained: Path, again: Again) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     assert outcomes(again.history) == outcomes(checkpoint.history)
 
 
-def test_started_again_continues_to_the_same_weights(trained: Path, continued: Path) -> None:
+def test_train_resumed_gives_same_weights(trained: Path, continued: Path) -> None:
     assert_same_training(trained, continued)
 
 
-def test_finished_training_started_again_changes_nothing(
+def test_train_complete_folder_changes_nothing(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
 ) -> None:
     def state() -> dict[Path, bytes]:
@@ -137,7 +137,7 @@ def test_finished_training_started_again_changes_nothing(
     assert state() == before
 
 
-def test_a_history_that_was_lost_is_written_again(
+def test_train_complete_folder_restores_history_file(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(trained / "checkpoints", tmp_path / "checkpoints")
@@ -145,7 +145,7 @@ def test_a_history_that_was_lost_is_written_again(
     assert (tmp_path / "history.csv").read_bytes() == (trained / "history.csv").read_bytes()
 
 
-def test_mirrored_strategy_computes_the_same(
+def test_train_mirrored_equals_single_device(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     config = small_config.model_copy(update={"strategy": "mirrored"})
@@ -155,22 +155,22 @@ def test_mirrored_strategy_computes_the_same(
     np.testing.assert_allclose(outcomes(history), outcomes(checkpoint.history), rtol=1e-5)
 
 
-def test_keeps_history_and_tensorboard_events(trained: Path) -> None:
+def test_train_writes_history_and_events(trained: Path) -> None:
     with (trained / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["1", "2", "3"]
     for name in ("train", "validation"):
         losses = scalars(trained / "logs" / name)["loss"]
         column = "train_loss" if name == "train" else "val_loss"
-        # 28 samples are 4 updates an epoch.
+        # 28 samples give 4 updates per epoch.
         assert losses == pytest.approx({4 * int(row["epoch"]): float(row[column]) for row in rows}, rel=1e-6)
 
 
-def test_checkpoints_may_be_rarer_than_epochs(again: Again) -> None:
+def test_checkpoint_seconds_reduces_checkpoints(again: Again) -> None:
     assert [path.name for path in (again.folder / "checkpoints").iterdir()] == ["epoch-000003.npz"]
 
 
-def test_a_loss_that_is_not_finite_ends_training_with_epoch_and_step(
+def test_train_non_finite_loss_raises_with_epoch_and_step(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
 ) -> None:
     config = small_config.model_copy(update={"optimizer": "sgd", "learning_rate": 1e300})
@@ -179,7 +179,7 @@ def test_a_loss_that_is_not_finite_ends_training_with_epoch_and_step(
     assert not list(tmp_path.rglob("*.npz"))
 
 
-def test_refuses_more_workers_than_processes(small_dataset: data.Dataset, tmp_path: Path) -> None:
+def test_train_without_cluster_for_workers_raises(small_dataset: data.Dataset, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^workers: "):
         train(from_mapping({"qubits": 4}), small_dataset, tmp_path)
 
@@ -190,11 +190,11 @@ def _no_graphs_left() -> Iterator[None]:
     tf_keras.backend.clear_session()
 
 
-def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
+def test_train_patience_stops_and_exports_best_weights(tmp_path: Path) -> None:
     options = {**SMALL["options"], "patience": 3, "export_checkpoint": "both"}
     config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": options})
     history = train(config, data.generate(config), tmp_path)
-    # It is complete: started again it changes nothing.
+    # Training is complete, so a second call changes nothing.
     assert train(config, data.generate(config), tmp_path) == history
     losses = [epoch.val_loss for epoch in history]
     best = losses.index(min(losses))
@@ -209,13 +209,13 @@ def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
     assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[best], rel=1e-6)
     checkpoint, fresh = checkpoints.load_latest(tmp_path / "checkpoints"), data.sample_fresh(4, seed=0)
     assert checkpoint
-    # Of the weights that are exported, not of the last.
+    # `fresh_mse` is that of the exported weights, not of the last.
     assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
     model.load_weights(tmp_path / "model" / "last.weights.h5")
     assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[-1], rel=1e-6)
 
 
-def test_a_damaged_checkpoint_is_reported_once_and_the_one_before_is_used(
+def test_train_damaged_checkpoint_warns_and_uses_previous(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     for epoch in (2, 3):
@@ -224,15 +224,15 @@ def test_a_damaged_checkpoint_is_reported_once_and_the_one_before_is_used(
     newest.write_bytes(newest.read_bytes()[:-100])
     with logged_lines() as lines:
         history = train(small_config, small_dataset, tmp_path)
-    (reported,) = (line for line in lines if "is damaged" in line)
-    assert reported.endswith("epoch-000003.npz; the one before is used")
+    (warning,) = (line for line in lines if "is damaged" in line)
+    assert warning.endswith("epoch-000003.npz; the previous checkpoint is used")
     assert "continuing after epoch 2" in lines
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     assert outcomes(history) == outcomes(checkpoint.history)
 
 
-def test_one_folder_is_trained_in_by_one_process_at_a_time(
+def test_train_in_locked_folder_raises(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("qcnn.atomic_files._PATIENCE", 0.2)
@@ -244,7 +244,7 @@ def test_one_folder_is_trained_in_by_one_process_at_a_time(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(
+def test_train_full_disk_raises_and_keeps_checkpoint(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
@@ -268,7 +268,7 @@ def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(
 
 @contextlib.contextmanager
 def logged_lines() -> Iterator[list[str]]:
-    """Yield a list that gets what is logged; fixtures of a module cannot take caplog."""
+    """Collect log messages, for fixtures of module scope, which cannot use caplog."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Trainings on a person's own data, from the file's rows to predictions and the report."""
+"""Training on data files, from rows to predictions and the report."""
 
 import dataclasses
 import json
@@ -20,13 +20,13 @@ from qcnn.results import export
 from qcnn.results.evaluate import Evaluation, evaluate, save_predictions
 from qcnn.results.export import load_predictor
 from qcnn.results.report import report_page
-from qcnn.trainer.evaluator import evaluate_beside
+from qcnn.trainer.evaluator import evaluate_checkpoints
 from tests.small_trainings import train
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A finished training of a file, and what became of it."""
+    """Training run on a data file with its results."""
 
     config: ExperimentConfig
     dataset: data.Dataset
@@ -50,25 +50,25 @@ def _trained(folder: Path, rows: str, **words: Any) -> Trained:
 
 @pytest.fixture(scope="module")
 def regression(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Of two features, the second of which counts for nothing in the label."""
+    """Regression on two features, where the label does not depend on the second."""
     units = np.random.default_rng(3).uniform(-1, 1, (80, 2))
     rows = "\n".join(f"{x},{50 * y},{0.6 * np.cos(1.5 * x) + 3}" for x, y in units)
     return _trained(tmp_path_factory.mktemp("regression"), f"x,y,label\n{rows}\n", encoding="ry", epochs=60)
 
 
-def test_a_regression_is_learnt_and_measured_by_what_it_explains(regression: Trained) -> None:
+def test_regression_is_trained_and_has_r2(regression: Trained) -> None:
     metrics, label = regression.evaluation.metrics, regression.dataset.test.label
     error = np.mean((regression.evaluation.predictions - label) ** 2)
     assert metrics["mse"] == pytest.approx(error)
     assert metrics["r2"] == pytest.approx(1 - error / np.var(label))
     assert metrics["r2"] > 0.9
-    # There is no accuracy of it, and there are no samples but those of the file.
+    # A regression has no accuracy, and a data file has no fresh samples.
     assert not [name for name in metrics if "accuracy" in name or "fresh" in name]
     assert load_history(regression.folder / "training" / "history.csv") == regression.history
     assert all(epoch.train_accuracy is None for epoch in regression.history)
 
 
-def test_checkpoint_and_model_say_how_rows_are_read_and_where_they_are_from(regression: Trained) -> None:
+def test_checkpoint_and_model_have_layout_and_source(regression: Trained) -> None:
     _, description = export.load(regression.folder / "model")
     saved = checkpoints.load_latest(regression.folder / "training" / "checkpoints")
     assert saved is not None
@@ -79,7 +79,7 @@ def test_checkpoint_and_model_say_how_rows_are_read_and_where_they_are_from(regr
     assert saved.fresh_mse is None
 
 
-def test_new_rows_are_scaled_as_those_that_were_trained_on(regression: Trained) -> None:
+def test_predictor_and_saved_model_scale_as_in_training(regression: Trained) -> None:
     columns = {name: np.array(values) for name, values in regression.evaluation.columns.items()}
     predictor = load_predictor(regression.folder / "model")
     assert predictor.layout.columns == ("x", "y")
@@ -88,21 +88,21 @@ def test_new_rows_are_scaled_as_those_that_were_trained_on(regression: Trained) 
     served = tf.saved_model.load(str(regression.folder / "model" / "saved_model")).signatures["serving_default"]
     features = tf.constant(np.stack([columns["x"], columns["y"]], axis=1), tf.float32)
     np.testing.assert_allclose(served(features=features)["prediction"], regression.evaluation.predictions, atol=1e-5)
-    # Any number of rows at a time.
+    # The batch size is arbitrary.
     assert served(features=features[:1])["prediction"].shape == (1,)
 
 
-def test_the_report_shows_what_there_is(regression: Trained) -> None:
+def test_report_of_regression_has_only_its_figures(regression: Trained) -> None:
     evaluation = regression.evaluation
     given = (regression.history, evaluation.samples, evaluation.predictions, evaluation.metrics)
     page = report_page(evaluation.description, *given)
-    for shown in ("Test R2<b>", "Prediction against label", "Error by split", "data_sha256"):
-        assert shown in page
-    for left_out in ("Sign accuracy", "Fresh MSE", "Floor of the MSE", "Error by qubit", "Prediction against angle"):
-        assert left_out not in page
+    for present in ("Test R2<b>", "Prediction against label", "Error by split", "data_sha256"):
+        assert present in page
+    for absent in ("Sign accuracy", "Fresh MSE", "MSE lower bound", "Error by qubit", "Prediction against angle"):
+        assert absent not in page
 
 
-def test_predictions_stand_beside_the_features_of_the_file(regression: Trained, tmp_path: Path) -> None:
+def test_save_predictions_has_features_of_file(regression: Trained, tmp_path: Path) -> None:
     save_predictions(regression.evaluation, tmp_path / "predictions")
     lines = (tmp_path / "predictions" / "predictions.csv").read_text().splitlines()
     assert lines[0] == "x,y,label,prediction"
@@ -112,18 +112,18 @@ def test_predictions_stand_beside_the_features_of_the_file(regression: Trained, 
         assert np.min(np.abs(rows - [x, y, label]).max(axis=1)) < 1e-4
 
 
-def test_an_evaluator_measures_what_there_is(regression: Trained, tmp_path: Path) -> None:
+def test_evaluate_checkpoints_of_regression_has_val_loss_only(regression: Trained, tmp_path: Path) -> None:
     config = regression.config
     workdir = regression.folder / "training"
-    (found,) = evaluate_beside(config, regression.dataset, lambda: workdir, tmp_path / "own", tmp_path / "logs")
-    assert found.val_loss == pytest.approx(regression.history[-1].val_loss, rel=1e-6)
-    assert (found.val_accuracy, found.fresh_mse) == (None, None)
+    arguments = (config, regression.dataset, lambda: workdir, tmp_path / "own", tmp_path / "logs")
+    (result,) = evaluate_checkpoints(*arguments)
+    assert result.val_loss == pytest.approx(regression.history[-1].val_loss, rel=1e-6)
+    assert (result.val_accuracy, result.fresh_mse) == (None, None)
     assert (tmp_path / "own" / "evaluation.csv").read_text().splitlines()[0] == "epoch,val_loss"
-    again = evaluate_beside(config, regression.dataset, lambda: workdir, tmp_path / "own", tmp_path / "logs")
-    assert again == (found,)
+    assert evaluate_checkpoints(*arguments) == (result,)
 
 
-def test_a_training_goes_on_with_the_same_rows_wherever_they_are(regression: Trained, tmp_path: Path) -> None:
+def test_resume_with_moved_file_requires_equal_rows(regression: Trained, tmp_path: Path) -> None:
     (moved := tmp_path / "moved.csv").write_bytes((regression.folder / "rows.csv").read_bytes())
     config = regression.config.model_copy(update={"data": str(moved)})
     assert train(config, data.read(config), regression.folder / "training") == regression.history
@@ -132,16 +132,16 @@ def test_a_training_goes_on_with_the_same_rows_wherever_they_are(regression: Tra
         train(config, data.read(config), regression.folder / "training")
 
 
-def test_a_row_of_zeros_is_what_centred_readouts_are_centred_by(regression: Trained) -> None:
+def test_centered_readouts_of_zero_angles_are_zero(regression: Trained) -> None:
     model, _ = export.load(regression.folder / "model")
     quantum = model.get_layer("quantum")
     zeros = {"features": tf.zeros([1, 4])}
-    readouts, unturned = quantum.readouts(zeros)
-    np.testing.assert_allclose(readouts, unturned, atol=1e-12)
-    assert np.abs(unturned).max() > 0.01
+    readouts, unexcited = quantum.readouts(zeros)
+    np.testing.assert_allclose(readouts, unexcited, atol=1e-12)
+    assert np.abs(unexcited).max() > 0.01
 
 
-def test_the_step_of_a_pipeline_leaves_no_confusion_matrix_of_a_regression(regression: Trained, tmp_path: Path) -> None:
+def test_evaluate_step_of_regression_has_no_confusion_matrix(regression: Trained, tmp_path: Path) -> None:
     folders = (str(regression.folder / name) for name in ("model", "dataset", "training"))
     paths = (str(tmp_path / name) for name in ("predictions", "metrics", "report.html"))
     metrics, matrix, metadata = step.evaluate(*folders, *paths)
@@ -155,14 +155,12 @@ def test_the_step_of_a_pipeline_leaves_no_confusion_matrix_of_a_regression(regre
 
 @pytest.mark.long
 @pytest.mark.parametrize("words", [{"simulator": "tfq"}, {"shots": 1000}], ids=str)
-def test_classes_are_learnt_from_features_with_any_simulator_and_from_shots(
-    tmp_path: Path, words: dict[str, Any]
-) -> None:
+def test_classes_are_trained_with_tfq_and_with_shots(tmp_path: Path, words: dict[str, Any]) -> None:
     units = np.random.default_rng(5).uniform(-1, 1, (60, 3))
     rows = "\n".join(f"{x},{y},{z},{int(x > 0)}" for x, y, z in units)
     trained = _trained(tmp_path, f"x,y,z,label\n{rows}\n", encoding="rx", epochs=30, **words)
     assert trained.evaluation.metrics["accuracy"] > 0.8
-    # What serves them has no operation of TensorFlow Quantum's.
+    # The saved model has no TensorFlow Quantum operations.
     served = tf.saved_model.load(str(tmp_path / "model" / "saved_model")).signatures["serving_default"]
     columns = trained.evaluation.columns
     features = tf.constant(np.stack([columns[name] for name in "xyz"], axis=1), tf.float32)

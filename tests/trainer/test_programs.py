@@ -1,4 +1,4 @@
-"""What trainings of one process share, and that none of their numbers depends on it."""
+"""Compiled functions that training runs of a process share, without changing results."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def _bits(checkpoint: Checkpoint) -> list[bytes]:
 
 
 @pytest.mark.parametrize("model", ["hybrid", pytest.param("deep", marks=pytest.mark.long)])
-def test_a_training_after_others_ends_with_the_same_weights_to_the_bit(tmp_path: Path, model: str) -> None:
+def test_train_with_shared_programs_is_bit_identical(tmp_path: Path, model: str) -> None:
     programs = CompiledFunctions()
     built: list[Program] = []
     config = from_mapping({**WORDS, "model": model, "seed": 3, "learning_rate": 0.05})
@@ -52,7 +52,7 @@ def test_a_training_after_others_ends_with_the_same_weights_to_the_bit(tmp_path:
     assert shared.fresh_mse == alone.fresh_mse
 
 
-def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
+def test_compile_changes_no_variable_and_traces_once() -> None:
     config = from_mapping(WORDS)
     samples = data.generate(config)
     program = Program(config, tf.distribute.get_strategy(), 2)
@@ -76,12 +76,12 @@ def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
         *({"hidden_activation": "relu"}, {"shots": 10}, {"precision": "complex128"}, {"simulator": "lightcone"}),
     ],
 )
-def test_experiments_of_other_programs_share_none(words: dict[str, object]) -> None:
+def test_key_differs_for_other_programs(words: dict[str, object]) -> None:
     base = from_mapping(WORDS).model_dump()
     assert key(from_mapping(merge(base, words))) != key(from_mapping(base))
 
 
-def test_parameter_servers_serve_one_experiment_only() -> None:
+def test_key_parameter_server_includes_all_fields() -> None:
     words = merge(from_mapping(WORDS).model_dump(), {"strategy": "parameter_server"})
     assert key(from_mapping(words)) == key(from_mapping(words))
     for other in ({"seed": 7}, {"learning_rate": 0.3}, {"warmup_fraction": 0.5}):

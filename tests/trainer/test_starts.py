@@ -1,4 +1,4 @@
-"""Several starts: each is tried, the best goes on, and an end in the middle loses nothing."""
+"""Several initializations: trials, selection of the best, and resuming."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.board import scalars
 from tests.small_trainings import SMALL, assert_same_training, outcomes, shared_programs, train
 
 STARTS = 3
-# Each start is tried for two epochs.
+# Each initialization is tried for two epochs.
 WORDS = {
     **SMALL,
     "seed": 1,
@@ -38,13 +38,13 @@ def config() -> ExperimentConfig:
 
 @pytest.fixture(scope="module")
 def every(config: ExperimentConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training with every checkpoint that it wrote in a folder of its own; read only."""
+    """Read-only training folder, and folders with a copy of each checkpoint."""
     folder = tmp_path_factory.mktemp("starts")
-    kept = folder / "every"
+    copies = folder / "every"
 
     def keep(kind: str, **_: object) -> None:
         for path in (folder / "training" / checkpoints.FOLDER).glob("*.npz"):
-            copy = kept / path.stem / checkpoints.FOLDER / path.name
+            copy = copies / path.stem / checkpoints.FOLDER / path.name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
 
@@ -53,7 +53,7 @@ def every(config: ExperimentConfig, tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
-def test_the_start_with_the_lowest_validation_loss_goes_on(
+def test_initialization_with_lowest_validation_loss_continues(
     config: ExperimentConfig, every: Path, tmp_path: Path
 ) -> None:
     programs = shared_programs()
@@ -70,12 +70,12 @@ def test_the_start_with_the_lowest_validation_loss_goes_on(
     history = load_history(every / "training" / "history.csv")
     assert outcomes(history[:2]) == outcomes(training.history) == outcomes(best)
     assert [epoch.epoch for epoch in history] == list(range(1, 12))
-    # Its epochs alone are in the log, those of the trial too.
+    # The events have all epochs of the selected initialization only, including those of its trial.
     assert list(scalars(every / "training" / "logs" / "validation")["loss"]) == [4 * epoch for epoch in range(1, 12)]
 
 
 @pytest.mark.parametrize("epoch", [3, 4, 6])
-def test_ended_after_any_epoch_it_goes_on_to_the_same_weights(
+def test_initializations_resume_to_same_weights(
     config: ExperimentConfig, every: Path, tmp_path: Path, epoch: int
 ) -> None:
     shutil.copytree(every / "every" / f"epoch-{epoch:06d}", tmp_path, dirs_exist_ok=True)
@@ -86,17 +86,17 @@ def test_ended_after_any_epoch_it_goes_on_to_the_same_weights(
     )
 
 
-def test_a_training_that_is_undecided_is_not_exported(every: Path, tmp_path: Path) -> None:
+def test_export_during_initializations_raises(every: Path, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"^training: must be complete, 11 epochs\. Given: "):
         export.export(every / "every" / "epoch-000003", tmp_path / "model")
 
 
-def test_starts_begin_with_weights_of_their_own_the_first_with_the_models() -> None:
+def test_initial_weights_differ_and_first_are_those_of_model() -> None:
     config = from_mapping({**SMALL, "hidden_units": 3})
     model = build_model(config)
-    first, second, again = (initial_weights(model, config, start) for start in (0, 1, 1))
-    for mine, variable in zip(first, model.trainable_variables, strict=True):
-        np.testing.assert_array_equal(mine, variable.numpy())
+    first, second, repeated = (initial_weights(model, config, start) for start in (0, 1, 1))
+    for weights, variable in zip(first, model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(weights, variable.numpy())
     assert not any(np.array_equal(one, two) for one, two in zip(first[:2], second[:2], strict=True))
-    for one, two in zip(second, again, strict=True):
+    for one, two in zip(second, repeated, strict=True):
         np.testing.assert_array_equal(one, two)

@@ -1,4 +1,4 @@
-"""Where a training starts: the checkpoint that it continues from must be its own."""
+"""Resuming from checkpoints, which must match model and circuit."""
 
 import dataclasses
 import importlib
@@ -19,7 +19,7 @@ from qcnn.trainer.loop import train
 from qcnn.trainer.state import TrainingState, load_saved
 
 
-def test_what_a_checkpoint_holds_must_fit_the_model(
+def test_training_state_with_weights_of_other_shapes_raises(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
@@ -34,11 +34,11 @@ def test_what_a_checkpoint_holds_must_fit_the_model(
             folder,
         )
         saved = load_saved(small_config, small_dataset, folder)
-        with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
+        with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must have shapes \[\(21,\), .*Given: \["):
             TrainingState(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)
 
 
-def test_a_circuit_of_gates_that_cirq_cannot_write_down_is_known_again(
+def test_load_saved_recognizes_circuit_of_custom_gates(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gates_of_mine.py").write_text("""
@@ -60,7 +60,7 @@ def circuit(qubits):
     assert (len(saved.history), len(saved.circuit)) == (1, 64)
 
 
-def test_refuses_to_continue_another_circuit_of_the_same_name(
+def test_resume_and_load_other_circuit_of_same_name_raise(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tmp_path / "circuit_of_mine.py"
@@ -78,7 +78,7 @@ def circuit(qubits):
     export.export(tmp_path / "training", tmp_path / "model")
     export.load(tmp_path / "model")
     module.write_text(program.format(gate="X"))
-    # Python may take a file of the same size and second for unchanged.
+    # Python may consider a file with equal size and modification second unchanged.
     monkeypatch.delitem(sys.modules, "circuit_of_mine")
     importlib.invalidate_caches()
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

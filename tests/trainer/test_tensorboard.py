@@ -1,4 +1,4 @@
-"""What is in the events; tests/qcnn/cli/test_tensorboard.py asks a real TensorBoard."""
+"""Content of TensorBoard events. `tests/qcnn/cli/test_tensorboard.py` tests with a real TensorBoard."""
 
 import dataclasses
 import logging
@@ -34,13 +34,11 @@ def _losses(history: tuple[EpochMetrics, ...]) -> list[tuple[float, ...]]:
     return [dataclasses.astuple(dataclasses.replace(epoch, seconds=0.0)) for epoch in history]
 
 
-def test_every_parameter_and_the_learning_rate_are_logged_at_the_real_step(
-    small_config: ExperimentConfig, trained: Path
-) -> None:
+def test_events_have_parameters_and_learning_rate_by_update(small_config: ExperimentConfig, trained: Path) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     logged = scalars(trained / "logs" / "train")
-    # 28 samples in batches of 8 are 4 updates an epoch.
+    # 28 samples in batches of 8 give 4 updates per epoch.
     assert all(list(values) == [4, 8, 12] for values in logged.values())
     assert logged["learning_rate"][12] == pytest.approx(small_config.learning_rate)
     assert [logged[f"parameters/s{index}"][12] for index in range(21)] == pytest.approx(
@@ -49,7 +47,7 @@ def test_every_parameter_and_the_learning_rate_are_logged_at_the_real_step(
     assert not [tag for tag in logged if tag.startswith("batch/")]
 
 
-def test_staleness_is_logged_where_workers_are_not_in_step(
+def test_events_have_staleness_of_asynchronous_epochs(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
 ) -> None:
     program = Program(small_config, tf.distribute.get_strategy(), 12)
@@ -64,7 +62,7 @@ def test_staleness_is_logged_where_workers_are_not_in_step(
     assert (logged["staleness"], logged["largest_staleness"]) == ({8: 0.75}, {8: 2.0})
 
 
-def test_gradient_norm_is_that_of_the_loss_of_the_whole_batch(
+def test_events_gradient_norm_is_that_of_batch_loss(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
 ) -> None:
     config = small_config.model_copy(update={"epochs": 1, "batch_size": len(small_dataset.train)})
@@ -78,10 +76,10 @@ def test_gradient_norm_is_that_of_the_loss_of_the_whole_batch(
     assert norm == pytest.approx(np.linalg.norm(np.concatenate(gradients)), rel=1e-4)
 
 
-def test_a_limit_on_the_size_of_files_is_named(
+def test_events_file_size_limit_raises_one_line(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
 ) -> None:
-    """TensorFlow itself says that it could not flush."""
+    """TensorFlow's error would only report a failed flush."""
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20 * 1024, hard))
     try:
@@ -93,7 +91,7 @@ def test_a_limit_on_the_size_of_files_is_named(
     assert str(error.value) == f"logs: cannot be written ({limit}). Given: {tmp_path / 'logs'}"
 
 
-def test_histograms_are_of_the_readouts_of_validation_samples(
+def test_events_histograms_are_of_validation_readouts(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
@@ -109,7 +107,7 @@ def test_histograms_are_of_the_readouts_of_validation_samples(
         assert (buckets[0, 0], buckets[-1, 1]) == pytest.approx((column.min(), column.max()))
 
 
-def test_circuit_graph_and_words_are_there(trained: Path) -> None:
+def test_events_have_circuit_and_graph(trained: Path) -> None:
     logs = trained / "logs"
     text = tensors(logs, "text")["circuit/text"].item()
     assert "4 qubits, 21 parameters, 2 readouts" in text.decode()
@@ -124,15 +122,15 @@ def test_circuit_graph_and_words_are_there(trained: Path) -> None:
     assert b"qcnn/quantum/" in graphs[0]
 
 
-def test_no_logging_option_changes_training_and_each_does_what_it_says(
+def test_logging_options_do_not_change_training(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     assert (small_config.options.profile_batches, small_config.options.log_every) == ("", "epoch")
-    # Begins and ends within an epoch, and spans two.
-    chatty = _with_options(small_config, profile_batches="2-7", log_every="batch")
-    assert _losses(train(chatty, small_dataset, tmp_path)) == _losses(checkpoint.history)
+    # The range starts and ends within an epoch, and spans two epochs.
+    verbose = _with_options(small_config, profile_batches="2-7", log_every="batch")
+    assert _losses(train(verbose, small_dataset, tmp_path)) == _losses(checkpoint.history)
     saved = checkpoints.load_latest(tmp_path / "checkpoints")
     assert saved
     assert all(np.array_equal(*pair) for pair in zip(saved.line.weights, checkpoint.line.weights, strict=True))
@@ -141,12 +139,12 @@ def test_no_logging_option_changes_training_and_each_does_what_it_says(
     logged = scalars(tmp_path / "logs" / "train")
     for measure in ("loss", "accuracy", "gradient_norm"):
         assert list(logged[f"batch/{measure}"]) == list(range(1, 13))
-    # Of 28 samples the last batch has 4.
+    # The last batch has 4 of 28 samples.
     weighted = np.average([logged["batch/loss"][step] for step in (1, 2, 3, 4)], weights=[8, 8, 8, 4])
     assert weighted == pytest.approx(logged["loss"][4], rel=1e-6)
 
 
-def test_a_continued_training_leaves_no_gap_and_no_step_twice(continued: Path) -> None:
+def test_events_of_resumed_training_have_every_step_once(continued: Path) -> None:
     for run in ("train", "validation"):
         assert list(scalars(continued / "logs" / run)["loss"]) == [4, 8, 12]
 
@@ -169,27 +167,25 @@ def _shards() -> Shards:
         (range(50, 60), [[(0, 4)], [(0, 4)], [(0, 4)]]),
     ],
 )
-def test_epochs_are_cut_where_the_range_begins_and_ends_on_every_process(
-    batches: range, cuts: list[list[tuple[int, int]]]
-) -> None:
-    made: list[tuple[int, int]] = []
+def test_batch_profile_splits_epochs_at_range(batches: range, cuts: list[list[tuple[int, int]]]) -> None:
+    calls: list[tuple[int, int]] = []
 
     def run(shards: Shards, part: range | None = None) -> Measures:
         assert part
-        made.append((part.start, part.stop))
+        calls.append((part.start, part.stop))
         return np.array(part, np.float64)[:, None]
 
     with batch_profile(batches, None) as profile:
         for epoch, expected in enumerate(cuts):
-            made.clear()
+            calls.clear()
             assert profile.run(run, _shards(), epoch * _STEPS)[:, 0].tolist() == [0, 1, 2, 3]
-            assert made == expected
+            assert calls == expected
 
 
-def test_a_taken_port_ends_training_only_where_that_is_asked(caplog: pytest.LogCaptureFixture) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, caplog.at_level(logging.WARNING, "qcnn"):
-        port = taken.getsockname()[1]
+def test_serve_profiles_used_port_raises_only_if_required(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, caplog.at_level(logging.WARNING, "qcnn"):
+        port = server.getsockname()[1]
         serve_profiles(port)
-        assert "training goes on without profiler server: profiler_port: cannot be used" in caplog.text
+        assert "training continues without profiler server: profiler_port: cannot be used" in caplog.text
         with pytest.raises(ConfigError, match=rf"^profiler_port: cannot be used .*Given: {port}$"):
             serve_profiles(port, required=True)

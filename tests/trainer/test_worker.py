@@ -1,4 +1,4 @@
-"""Workers without a launcher around them: how they end, and what they say."""
+"""Worker processes without a launcher: exit codes, errors, signals and outputs."""
 
 import contextlib
 import json
@@ -28,9 +28,9 @@ ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
 SHORT = from_mapping({"qubits": 4, "epochs": 2})
 RETRYABLE = 138
 WORKER = ("-m", "qcnn.trainer.worker")
-# Lines of TensorFlow's own log, which no user can do anything about.
+# Log lines of TensorFlow, which must not appear.
 _OF_LIBRARIES = re.compile(r"^(?:[IWEF]\d{4} |.*absl::).*$", re.MULTILINE)
-# Is killed when everything is written, but not yet known to be where others find it.
+# Worker that is killed when all files are written, but before they are published.
 LOST_WHILE_PUBLISHING = """
 import os, signal
 from qcnn.trainer import worker
@@ -41,19 +41,19 @@ worker.main()
 
 
 class Pair:
-    """Two workers of one training, without a dataset: each makes its own."""
+    """Two workers of one training job, each of which generates the dataset."""
 
     def __init__(self, folder: Path, config: ExperimentConfig, chief: Sequence[str] = WORKER) -> None:
         self._folder, self._config = folder, config
         self._logs = [folder / f"worker-{index}.log" for index in (0, 1)]
-        held = [socket.create_server(("127.0.0.1", 0)) for _ in self._logs]
-        self._addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in held]
-        for server in held:
+        servers = [socket.create_server(("127.0.0.1", 0)) for _ in self._logs]
+        self._addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in servers]
+        for server in servers:
             server.close()
         self.processes = [self.start(0, chief), self.start(1)]
 
     def start(self, index: int, program: Sequence[str] = WORKER) -> ChildProcess:
-        """Start a worker, which is forked where this process has a fork server."""
+        """Start a worker, by the fork server if this process has one."""
         cluster = {"cluster": {"worker": self._addresses}, "task": {"type": "worker", "index": index}}
         folders = [word for name in ("workdir", "logs", "export") for word in (f"--{name}", str(self._folder / name))]
         with self._logs[index].open("w") as file, Path(os.devnull).open() as nothing:
@@ -67,9 +67,9 @@ class Pair:
 
     def wait_until_training(self) -> None:
         while "epoch 3/" not in self._logs[0].read_text():
-            assert all(process.poll() is None for process in self.processes), self.said(0) + self.said(1)
+            assert all(process.poll() is None for process in self.processes), self.output(0) + self.output(1)
 
-    def said(self, index: int) -> str:
+    def output(self, index: int) -> str:
         return self._logs[index].read_text()
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Pair:
 
 @pytest.fixture
 def unused_ports() -> list[int]:
-    """Ports of this machine on which nothing listens."""
+    """Local ports on which nothing listens."""
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
         return [server.getsockname()[1] for server in servers]
@@ -100,49 +100,49 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 @pytest.mark.long
 @pytest.mark.parametrize("lost", [0, 1])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["dead", "hanging"])
-def test_the_survivor_of_a_lost_peer_names_it_and_ends_to_be_retried(pair: Pair, lost: int, how: int) -> None:
+def test_worker_with_failed_peer_exits_retryable_with_its_name(pair: Pair, lost: int, how: int) -> None:
     os.kill(pair.processes[lost].pid, how)
     survivor = 1 - lost
-    # 30 s are what is promised; the machine may be busy.
+    # The documented limit is 30 s, but the machine may be busy.
     exit_code = pair.processes[survivor].wait(90)
-    lines = [line for line in pair.said(survivor).splitlines() if line.startswith("error: ")]
-    assert exit_code == RETRYABLE, pair.said(survivor)
+    lines = [line for line in pair.output(survivor).splitlines() if line.startswith("error: ")]
+    assert exit_code == RETRYABLE, pair.output(survivor)
     assert len(lines) == 1
     assert f"lost worker {lost}: " in lines[0]
-    assert "Traceback" not in pair.said(survivor)
+    assert "Traceback" not in pair.output(survivor)
 
 
 @pytest.mark.usefixtures("forks")
 @pytest.mark.long
-def test_every_worker_serves_metrics_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_worker_serves_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QCNN_METRICS_PORT", "0")
     with contextlib.closing(Pair(tmp_path, ENDLESS)) as pair:
         pair.wait_until_training()
-        ports = [next(filter(None, map(port_in, pair.said(index).splitlines()))) for index in (0, 1)]
+        ports = [next(filter(None, map(port_in, pair.output(index).splitlines()))) for index in (0, 1)]
         chief, other = (values(scrape(port)) for port in ports)
     for index, found in enumerate((chief, other)):
         labels, epoch = found["qcnn_epoch"]
         assert labels == {"job_name": "", "role": "worker", "index": str(index)}
         assert epoch >= 2
-    # The chief alone writes.
+    # Only the chief writes checkpoints.
     assert chief.keys() - other.keys() == {"qcnn_checkpoint_timestamp_seconds"}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal.Signals) -> None:
+def test_worker_exits_on_signal(pair: Pair, number: signal.Signals) -> None:
     for index in (0, 1):
-        assert not _OF_LIBRARIES.findall(pair.said(index))
+        assert not _OF_LIBRARIES.findall(pair.output(index))
     os.kill(pair.processes[1].pid, number)
     assert pair.processes[1].wait(60) == 128 + number
-    assert f"ended by {number.name}; the last checkpoint counts" in pair.said(1)
+    assert f"ended by {number.name}; the last checkpoint counts" in pair.output(1)
     assert pair.processes[0].wait(90) == RETRYABLE
 
 
 def _waiting(
     folder: Path, port: int, heartbeat_timeout_seconds: float
 ) -> contextlib.AbstractContextManager[tuple[ChildProcess, TextIO]]:
-    """Start worker 0 of two, of which the other never comes."""
+    """Start worker 0 of two, where the other is never started."""
     cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
     config = from_mapping(
         {"qubits": 4, "epochs": 2, "options": {"heartbeat_timeout_seconds": heartbeat_timeout_seconds}}
@@ -159,7 +159,7 @@ def _waiting(
 
 
 def _ended(process: ChildProcess, number: signal.Signals) -> int | None:
-    """Send a signal; return the exit code. TensorFlow's server may take a SIGTERM at the moment when it starts."""
+    """Send a signal until the process exits, because TensorFlow's server may handle a SIGTERM while it starts."""
     for _ in range(3):
         os.kill(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -168,29 +168,29 @@ def _ended(process: ChildProcess, number: signal.Signals) -> int | None:
 
 
 @pytest.mark.usefixtures("forks")
-def test_worker_waiting_for_peers_serves_signals_and_metrics(tmp_path: Path, unused_ports: list[int]) -> None:
-    """For as long as it waits, and it does not wait for ever."""
+def test_worker_waiting_for_peers_handles_signals_and_metrics(tmp_path: Path, unused_ports: list[int]) -> None:
+    """Two workers wait until a signal, and one until its timeout."""
     with contextlib.ExitStack() as stack:
-        *told, (limited, its_lines) = (
+        *waiting, (limited, limited_output) = (
             stack.enter_context(_waiting(tmp_path / str(port), port, heartbeat_timeout_seconds))
             for port, heartbeat_timeout_seconds in zip(unused_ports, (600, 600, 0.5), strict=True)
         )
-        for (process, lines), port, number in zip(told, unused_ports, (signal.SIGTERM, signal.SIGINT), strict=False):
+        for (process, lines), port, number in zip(waiting, unused_ports, (signal.SIGTERM, signal.SIGINT), strict=False):
             metrics = next(filter(None, map(port_in, lines)))
-            # TensorFlow listens, and waits for the other.
+            # TensorFlow listens and waits for the other worker.
             while not answers(f"127.0.0.1:{port}"):
                 assert process.poll() is None
             assert values(scrape(metrics))["qcnn_epochs"][1] == 2
             assert _ended(process, number) == 128 + number
             assert lines.read() == f"ended by {number.name}; the last checkpoint counts\n"
-        output = its_lines.read()
+        output = limited_output.read()
         assert limited.wait() == RETRYABLE
         assert output.endswith("error: lost worker 1 (no answer at 127.0.0.1:1), after 0.5 s of waiting\n")
 
 
 @pytest.mark.usefixtures("forks")
 @pytest.mark.long
-def test_workers_join_whatever_proxy_is_set(
+def test_workers_join_despite_proxy_variables(
     tmp_path: Path, unused_ports: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("grpc_proxy", "https_proxy", "http_proxy"):
@@ -198,53 +198,53 @@ def test_workers_join_whatever_proxy_is_set(
     for variable in ("no_proxy", "no_grpc_proxy"):
         monkeypatch.delenv(variable, raising=False)
     with contextlib.closing(Pair(tmp_path, SHORT)) as pair:
-        assert [process.wait(300) for process in pair.processes] == [0, 0], pair.said(0)
+        assert [process.wait(300) for process in pair.processes] == [0, 0], pair.output(0)
 
 
 @pytest.mark.usefixtures("forks")
 @pytest.mark.long
-def test_no_worker_ends_before_the_chief_has_published_and_a_chief_alone_finishes_what_is_trained(
+def test_workers_wait_for_publication_and_chief_resumes_alone(
     tmp_path: Path,
 ) -> None:
     with contextlib.closing(Pair(tmp_path, SHORT, ("-c", LOST_WHILE_PUBLISHING))) as pair:
         assert pair.processes[0].wait(120) == -signal.SIGKILL
-        assert pair.processes[1].wait(90) == RETRYABLE, pair.said(1)
-        # As where the other has ended well, and is not started again.
+        assert pair.processes[1].wait(90) == RETRYABLE, pair.output(1)
+        # The chief completes alone, as if the other worker had succeeded.
         pair.processes[0] = pair.start(0)
-        assert pair.processes[0].wait(120) == 0, pair.said(0)
+        assert pair.processes[0].wait(120) == 0, pair.output(0)
         description = json.loads((tmp_path / "export" / "model.json").read_text())
         assert description["experiment"] == SHORT.model_dump()
-        # Lost once more when its model was written.
+        # The chief restarts once more after its model was written.
         pair.processes[0] = pair.start(0)
-        assert pair.processes[0].wait(120) == 0, pair.said(0)
+        assert pair.processes[0].wait(120) == 0, pair.output(0)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "error: TF_CONFIG: is not JSON"),
-        ('{"cluster": {"worker": ["a:1"]}}', "error: TF_CONFIG: task must hold type and index"),
+        ("{", "error: TF_CONFIG: must be JSON"),
+        ('{"cluster": {"worker": ["a:1"]}}', "error: TF_CONFIG: task must have type and index"),
         ('{"cluster": {"boss": ["a:1"]}, "task": {"type": "boss", "index": 0}}', "error: TF_CONFIG: roles are"),
         ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 4}}', "error: TF_CONFIG: task.index"),
     ],
 )
-def test_a_worker_with_a_wrong_cluster_ends_in_one_line(
+def test_worker_with_invalid_cluster_exits_with_one_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     monkeypatch.setenv("TF_CONFIG", text)
     folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(tmp_path / name))]
     monkeypatch.setattr("sys.argv", ["worker", "--experiment", "{}", *folders])
-    # The signals of this process are pytest's.
+    # pytest handles the signals of this process.
     monkeypatch.setattr(worker, "end_on_signals", lambda: None)
-    with pytest.raises(SystemExit) as stopped:
+    with pytest.raises(SystemExit) as error:
         worker.main()
-    assert stopped.value.code == 2
+    assert error.value.code == 2
     assert capfd.readouterr().err.startswith(message)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("forks")
-def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_path: Path) -> None:
+def test_worker_on_vertex_uses_folders_and_reports_to_tuner(tmp_path: Path) -> None:
     cluster = {"cluster": {"workerpool0": ["127.0.0.1:2222"]}, "task": {"type": "workerpool0", "index": 0}}
     folders = {"CHECKPOINT_DIR": "checkpoints", "TENSORBOARD_LOG_DIR": "logs", "MODEL_DIR": "model"}
     environment = {
@@ -271,7 +271,7 @@ def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_
 
 @pytest.mark.skipif(any(Path("/dev").glob("nvidia[0-9]*")), reason="this machine has a GPU")
 @pytest.mark.parametrize(
-    ("program", "environment", "options", "said"),
+    ("program", "environment", "options", "message"),
     [
         ("qcnn.trainer.worker", {"QCNN_GPUS": "1"}, {}, r"error: pod\.gpus: TensorFlow sees no GPU .* Given: gpus 1"),
         ("qcnn.trainer.worker", {}, {"visible_gpus": "0"}, r"error: visible_gpus: this machine has no GPU\. Given: 0"),
@@ -279,10 +279,10 @@ def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_
     ],
 )
 @pytest.mark.usefixtures("forks")
-def test_missing_gpu_ends_a_process_before_it_reads_data(
-    tmp_path: Path, program: str, environment: dict[str, str], options: dict[str, str], said: str
+def test_process_without_gpu_exits_before_reading_data(
+    tmp_path: Path, program: str, environment: dict[str, str], options: dict[str, str], message: str
 ) -> None:
-    """The dataset and the model are missing too, which would be the error if they were read first."""
+    """Dataset and model are missing, too, which would be the error if they were read first."""
     config = from_mapping({"qubits": 4, "epochs": 2, "workers": 1, "strategy": "none", "options": options})
     folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(tmp_path / name))]
     arguments = {
@@ -290,7 +290,7 @@ def test_missing_gpu_ends_a_process_before_it_reads_data(
         "qcnn.trainer.predict": ("--model", str(tmp_path / "model")),
     }
     done = run("-m", program, *arguments[program], environment={**os.environ, **environment})
-    # Permanent: the same job would end so again.
+    # Exit code 2 is a permanent error.
     assert done.returncode == 2, done.stderr
-    assert re.fullmatch(said, done.stderr.strip())
+    assert re.fullmatch(message, done.stderr.strip())
     assert list(tmp_path.iterdir()) == []

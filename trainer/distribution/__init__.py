@@ -1,1 +1,1 @@
-"""How a training is shared out: strategies, the roles of processes, and the devices of each."""
+"""Distributed training: strategies, roles of processes, and devices."""

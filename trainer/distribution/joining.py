@@ -1,4 +1,4 @@
-"""Wait for the other processes of a training: with a limit, and while the threads of this process go on."""
+"""Connections to the other processes of a training job: timeouts, errors, proxies and open ports."""
 
 import contextlib
 import ctypes
@@ -25,32 +25,32 @@ logger = logging.getLogger("qcnn")
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError)
 _PEER = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
 
-# The longest wait for processes on other machines, whose pods may start late, in seconds: TensorFlow's own limit.
-_ELSEWHERE_SECONDS = 3600.0
-# Seconds of waiting after which the log names the processes that do not answer.
+# Timeout for processes on other machines, whose pods may start late, in seconds. TensorFlow has the same limit.
+_REMOTE_SECONDS = 3600.0
+# Seconds after which the log lists the processes that do not respond.
 _NOTE_SECONDS = 30.0
-# The longest wait for a TCP connection, in seconds.
+# Timeout of a TCP connection, in seconds.
 _CONNECT_SECONDS = 1.0
 
 
-def limit(cluster: ClusterConfig, heartbeat_timeout_seconds: float) -> float:
-    """Return how long to wait for the other processes of a training, in seconds."""
-    return heartbeat_timeout_seconds if cluster.is_here else _ELSEWHERE_SECONDS
+def join_timeout(cluster: ClusterConfig, heartbeat_timeout_seconds: float) -> float:
+    """Return the timeout for the other processes of a training job to join, in seconds."""
+    return heartbeat_timeout_seconds if cluster.is_local else _REMOTE_SECONDS
 
 
 @contextlib.contextmanager
 def joining(cluster: ClusterConfig | None, heartbeat_timeout_seconds: float) -> Iterator[None]:
-    """Context manager for a block in which TensorFlow waits for the other processes of the training.
+    """Context manager for a block in which TensorFlow waits for the other processes of the training job.
 
-    All threads of this process go on meanwhile: signals, signs of life and metrics are served. If the block takes
-    longer than `limit`, this process ends with a line that names the processes that do not answer.
+    Other threads of this process continue to handle signals, heartbeats and metrics. If the block takes longer than
+    `join_timeout`, this process exits with a message that lists the processes that do not respond.
     """
     if cluster is None:
         yield
         return
     connect_directly(cluster, os.environ)
     joined = threading.Event()
-    arguments = (cluster, limit(cluster, heartbeat_timeout_seconds), joined)
+    arguments = (cluster, join_timeout(cluster, heartbeat_timeout_seconds), joined)
     threading.Thread(target=_end_after, args=arguments, name="joining", daemon=True).start()
     try:
         with _unlocked():
@@ -71,7 +71,7 @@ def answers(address: str) -> bool:
 
 
 def _end_after(cluster: ClusterConfig, seconds: float, joined: threading.Event) -> None:
-    """End this process if the others have not joined after so many seconds."""
+    """Exit if the other processes have not joined within the timeout."""
     first = min(_NOTE_SECONDS, seconds)
     if joined.wait(first):
         return
@@ -80,27 +80,27 @@ def _end_after(cluster: ClusterConfig, seconds: float, joined: threading.Event) 
         if joined.wait(seconds - first):
             return
     missing = _missing(cluster)
-    # It may have joined while the others were connected to.
+    # The other processes may have joined while `_missing` connected to them.
     if not joined.is_set():
         end_now(f"{ERROR}lost {missing}, after {seconds:g} s of waiting", RETRYABLE)
 
 
 def _missing(cluster: ClusterConfig) -> str:
-    """Return the names of the other processes that do not answer, with their addresses."""
+    """Return the names and addresses of the other processes that do not respond."""
     missing = [
         f"{role} {index} (no answer at {address})"
         for role, addresses in cluster.training_addresses.items()
         for index, address in enumerate(addresses)
         if (role, index) != (cluster.role, cluster.index) and not answers(address)
     ]
-    return ", ".join(missing) or "a process that answers, but does not join"
+    return ", ".join(missing) or "a process that responds, but does not join"
 
 
 @contextlib.contextmanager
 def _unlocked() -> Iterator[None]:
-    """Context manager in which TensorFlow does not hold Python's interpreter lock while it joins a cluster.
+    """Context manager in which TensorFlow joins a cluster without holding Python's interpreter lock.
 
-    TensorFlow's own binding of this one function holds the lock until all processes are there.
+    TensorFlow's binding of this function holds the lock until all processes have joined.
     """
     original = pywrap_tfe.TFE_EnableCollectiveOps
     pywrap_tfe.TFE_EnableCollectiveOps = _enable_collective_ops
@@ -114,11 +114,11 @@ def _enable_collective_ops(context: object, server: bytes) -> None:
     """Call TFE_EnableCollectiveOps of TensorFlow's C interface (tensorflow/c/eager/c_api_experimental.h).
 
     Args:
-        context: capsule of the TFE_Context.
-        server: serialized ServerDef.
+        context: Capsule of the TFE_Context.
+        server: Serialized ServerDef.
 
     Raises:
-        tf.errors.OpError: if this process cannot listen at its address, or another is lost.
+        tf.errors.OpError: If this process cannot listen on its address, or another process fails.
     """
     library = _library()
     status = library.TF_NewStatus()
@@ -133,7 +133,7 @@ def _enable_collective_ops(context: object, server: bytes) -> None:
 
 @functools.cache
 def _library() -> Any:
-    # A function of ctypes.CDLL releases the lock of the interpreter while it runs.
+    # Functions of ctypes.CDLL release the interpreter lock while they run.
     library = ctypes.CDLL(str(Path(tf.sysconfig.get_lib(), shared_library("tensorflow_cc", 2))))
     library.TF_NewStatus.restype = ctypes.c_void_p
     library.TF_NewStatus.argtypes = ()
@@ -145,20 +145,20 @@ def _library() -> Any:
 
 
 def _pointer(capsule: object) -> int:
-    """Return the address in a capsule without a name."""
+    """Return the pointer of a capsule without a name."""
     prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     return int(prototype(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, None))
 
 
-# Variables that name hosts which gRPC connects to without a proxy; the first that is set counts
+# Variables with hosts to which gRPC connects without a proxy. gRPC uses the first that is set
 # (github.com/grpc/grpc, doc/environment_variables.md).
 _EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 
 
 def connect_directly(cluster: ClusterConfig, environment: MutableMapping[str, str]) -> None:
-    """Exempt the hosts of a cluster from the proxy variables that gRPC reads in an environment.
+    """Exempt the hosts of a cluster from the proxy variables of gRPC in an environment.
 
-    gRPC sends everything to the proxy of grpc_proxy, https_proxy or http_proxy, connections to this machine too.
+    gRPC would use the proxy of grpc_proxy, https_proxy or http_proxy for all connections, including local ones.
     """
     named = next((environment[name] for name in _EXCEPTIONS if environment.get(name)), "")
     exempt = [name for name in named.split(",") if name]
@@ -174,19 +174,21 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 def restrict_to_localhost(cluster: ClusterConfig | None) -> None:
-    """Let this process' server of a cluster answer this machine alone, if all of the cluster is here.
+    """Restrict this process' TensorFlow server to local connections if the whole cluster is local.
 
-    It listens on all interfaces until this is called: TensorFlow starts it, and then waits for the others.
+    Until then the server listens on all interfaces, because TensorFlow starts it and then waits for other processes.
     """
-    if cluster and cluster.is_here and (hosts := cluster.addresses.get(cluster.role)):
-        keep_port_to_machine(int(hosts[cluster.index].rpartition(":")[2]))
+    if cluster and cluster.is_local and (hosts := cluster.addresses.get(cluster.role)):
+        restrict_port_to_localhost(int(hosts[cluster.index].rpartition(":")[2]))
 
 
-def keep_port_to_machine(port: int) -> bool:
-    """Let what listens at a port in this process answer this machine alone; return whether it does.
+def restrict_port_to_localhost(port: int) -> bool:
+    """Restrict sockets of this process that listen on a port to local connections.
 
-    A socket that listens already can still be bound to an interface, but not everywhere. Where it cannot, that is
-    logged.
+    Listening sockets can be bound to an interface on some operating systems only. On others a warning is logged.
+
+    Returns:
+        Whether the port accepts local connections only.
     """
     for listening in _listening():
         with listening:
@@ -195,36 +197,36 @@ def keep_port_to_machine(port: int) -> bool:
             try:
                 bind_to_machine(listening)
             except OSError as error:
-                logger.warning("port %d stays open to other machines (%s)", port, single_line(error))
+                logger.warning("port %d remains open to other machines (%s)", port, single_line(error))
                 return False
     return True
 
 
 def _listening() -> Iterator[socket.socket]:
-    """Yield what of this process listens for connections, whichever library opened it, as sockets to be closed."""
+    """Yield a duplicate, to be closed by the caller, of each listening socket of this process."""
     for number in descriptors():
         try:
             descriptor = os.dup(number)
         except OSError:
-            # That of the listing itself, or one that has been closed meanwhile.
+            # The descriptor of the listing itself, or one that was closed in the meantime.
             continue
         try:
-            found = socket.socket(fileno=descriptor)
+            duplicate = socket.socket(fileno=descriptor)
         except OSError:
             os.close(descriptor)
             continue
-        if found.family in _FAMILIES and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            yield found
+        if duplicate.family in _FAMILIES and duplicate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            yield duplicate
         else:
-            found.close()
+            duplicate.close()
 
 
 @contextlib.contextmanager
 def translate_peer_errors(cluster: ClusterConfig | None) -> Iterator[None]:
-    """Turn TensorFlow's errors about another process into one line that names it.
+    """Context manager that translates TensorFlow's errors about another process into a single-line error.
 
     Raises:
-        RetryableError: another process ended, or does not answer (TensorFlow looks every few seconds).
+        RetryableError: If another process ended or does not respond. TensorFlow checks this every few seconds.
     """
     try:
         yield
@@ -232,32 +234,36 @@ def translate_peer_errors(cluster: ClusterConfig | None) -> Iterator[None]:
         if cluster is None:
             raise
         others = [peer for peer in _PEER.findall(error.message) if peer != (cluster.role, str(cluster.index))]
-        # An error that names no process is about the one that leads the cluster.
-        leader = "chief 0" if "chief" in cluster.addresses else "worker 0"
-        name = " ".join(others[0]) if others else leader
+        # Errors without the name of a process are about the chief, or worker 0 if there is no chief.
+        chief = "chief 0" if "chief" in cluster.addresses else "worker 0"
+        name = " ".join(others[0]) if others else chief
         raise RetryableError(f"lost {name}: {_reason(error.message)}") from None
 
 
 def exit_barrier(meet: Callable[[], object], cluster: ClusterConfig) -> None:
-    """Return once all processes of the training have come so far; `meet` waits until all of them call it.
+    """Wait until all processes of the training job have reached this call.
+
+    Args:
+        meet: Collective operation, which waits until all processes call it.
+        cluster: Cluster of this process.
 
     Raises:
-        RetryableError: another was lost before it had come so far.
+        RetryableError: If another process fails before it reaches this call.
     """
     with translate_peer_errors(cluster):
         meet()
-    # Whoever ends takes along what it has sent and others have yet to fetch: they would take it for lost. Now that all
-    # have met, nobody needs them.
+    # Data that a process has sent is lost when it exits before others have received it, and they would report an error.
+    # All processes have passed the first barrier, so errors of the second one can be ignored.
     with contextlib.suppress(RetryableError), translate_peer_errors(cluster):
         meet()
 
 
 @contextlib.contextmanager
-def taken_address(cluster: ClusterConfig | None) -> Iterator[None]:
-    """Report which address cannot be listened on.
+def translate_address_error(cluster: ClusterConfig | None) -> Iterator[None]:
+    """Context manager that translates TensorFlow's error about a used port into an error with the address.
 
     Raises:
-        RetryableError: something else listens on this process' port.
+        RetryableError: If another process listens on the port of this process.
     """
     try:
         yield
@@ -265,10 +271,10 @@ def taken_address(cluster: ClusterConfig | None) -> Iterator[None]:
         if cluster is None or "Could not start gRPC server" not in str(error):
             raise
         address = cluster.addresses[cluster.role][cluster.index]
-        raise RetryableError(f"cannot listen on this worker's address; is it taken? Given: {address}") from None
+        raise RetryableError(f"cannot listen on this worker's address, which may be in use. Given: {address}") from None
 
 
 def _reason(message: str) -> str:
-    """Return the telling part of TensorFlow's message, in one line."""
+    """Return the relevant part of TensorFlow's message as a single line."""
     (line, *_) = [line for line in message.splitlines() if "aborted by" in line] or [message.splitlines()[0]]
     return line.split("aborted by: ")[-1].strip()

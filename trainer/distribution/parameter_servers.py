@@ -1,8 +1,8 @@
-"""Asynchronous training: weights on parameter servers, which workers read and update, each in its own time.
+"""Asynchronous training: workers read and update weights on parameter servers independently.
 
-The chief hands out batches through TensorFlow's ClusterCoordinator ("Parameter server training", TensorFlow's guide),
-which survives the loss of workers. A worker reads the weights, computes a gradient and has it applied, without waiting
-for others: by then others may have applied theirs (Dean et al., "Large Scale Distributed Deep Networks", 2012).
+The chief dispatches batches with TensorFlow's ClusterCoordinator ("Parameter server training", TensorFlow's guide),
+which tolerates failures of workers. A worker reads the weights, computes a gradient and applies it without waiting for
+other workers, which may have applied theirs in between (Dean et al., "Large Scale Distributed Deep Networks", 2012).
 """
 
 import functools
@@ -21,150 +21,166 @@ from tensorflow.python.eager import context
 from qcnn.errors import RetryableError
 from qcnn.requirements import CHIEF, PS
 from qcnn.startup import RETRYABLE, buffer_stderr, end_now, start_compiler
-from qcnn.trainer.distribution.joining import answers, connect_directly, limit, restrict_to_localhost, taken_address
+from qcnn.trainer.distribution.joining import (
+    answers,
+    connect_directly,
+    join_timeout,
+    restrict_to_localhost,
+    translate_address_error,
+)
 from qcnn.trainer.distribution.roles import ClusterConfig
 
 Optimizer: TypeAlias = tf_keras.optimizers.Optimizer
 Flat = npt.NDArray[np.float64]
 
-# Seconds between two looks at the chief, and looks without an answer after which it is gone.
-_LOOK_SECONDS = 1.0
-_UNANSWERED = 3
-# How much less an update moves the weights for each other one that comes before it, and the share of that number which
-# is forgotten with each update. With 1, `deep` on two workers does not always train; with 10, it trains too slowly.
-_CAUTION, _FORGOTTEN = 4.0, 0.05
+# Seconds between two checks of the chief, and number of failed checks after which it is considered ended.
+_CHECK_SECONDS = 1.0
+_MAX_FAILED_CHECKS = 3
+# An update is divided by 1 + `_DAMPING` x staleness, where the staleness decays by the fraction `_DECAY` per update.
+# With a damping of 1, `deep` on two workers does not always train. With 10, training is too slow.
+_DAMPING, _DECAY = 4.0, 0.05
 
 
 def serve(cluster: ClusterConfig, is_over: Callable[[], bool], heartbeat_timeout_seconds: float) -> None:
-    """Serve as a worker or parameter server until the chief has come and gone.
+    """Serve as a worker or parameter server until the chief ends.
 
-    One that comes when the training `is_over` has nothing to do.
+    The process returns at once if training is complete.
+
+    Args:
+        cluster: Cluster of this process.
+        is_over: Function that returns whether training is complete.
+        heartbeat_timeout_seconds: Timeout for the chief of a local cluster.
 
     Raises:
-        RetryableError: the chief did not come within `limit`, or was lost before the training `is_over`, or this
-            process' address is taken.
+        RetryableError: If the chief does not start within `join_timeout` or fails before training is complete, or the
+            address of this process is in use.
     """
     start_compiler()
     connect_directly(cluster, os.environ)
     addresses = {role: list(hosts) for role, hosts in cluster.training_addresses.items()}
     chief = addresses[CHIEF][0]
-    most = limit(cluster, heartbeat_timeout_seconds)
-    # Server and chief greet each other, whatever the level of TensorFlow's log.
-    with taken_address(cluster), buffer_stderr():
+    timeout = join_timeout(cluster, heartbeat_timeout_seconds)
+    # The server prints messages at every log level.
+    with translate_address_error(cluster), buffer_stderr():
         server = tf.distribute.Server(
             tf.train.ClusterSpec(addresses), job_name=cluster.role, task_index=cluster.index, protocol="grpc"
         )
         restrict_to_localhost(cluster)
-        end = time.monotonic() + most
+        end = time.monotonic() + timeout
         while not answers(chief):
             if is_over():
                 return
             if time.monotonic() > end:
-                raise RetryableError(f"lost {CHIEF} 0 (no answer at {chief}), after {most:g} s of waiting")
-            time.sleep(_LOOK_SECONDS)
-        time.sleep(_LOOK_SECONDS)
-    unanswered = 0
-    while unanswered < _UNANSWERED:
-        unanswered = 0 if answers(chief) else unanswered + 1
-        time.sleep(_LOOK_SECONDS)
-    # It cannot be stopped, and ends with this process.
+                raise RetryableError(f"lost {CHIEF} 0 (no answer at {chief}), after {timeout:g} s of waiting")
+            time.sleep(_CHECK_SECONDS)
+        time.sleep(_CHECK_SECONDS)
+    failed_checks = 0
+    while failed_checks < _MAX_FAILED_CHECKS:
+        failed_checks = 0 if answers(chief) else failed_checks + 1
+        time.sleep(_CHECK_SECONDS)
+    # The server cannot be stopped, and ends with this process.
     del server
     if not is_over():
         raise RetryableError(f"lost {CHIEF} 0")
 
 
 class SharedWeights:
-    """Float64 weights and the state of their optimizer, in equal shards on the devices of parameter servers.
+    """Float64 weights and optimizer state in equal shards on the devices of parameter servers.
 
-    `build` makes an optimizer; each shard has one beside it, and each of its updates is whole: no other comes between.
+    `build` creates the optimizer of a shard. Updates of a shard are atomic.
     """
 
     def __init__(self, devices: Sequence[str], size: int, build: Callable[[], Optimizer]) -> None:
         partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(len(devices))
         (shards,) = partitioner(tf.TensorShape([size]), tf.float64)
         self._sizes = [len(part) for part in np.array_split(np.arange(size), shards)]
-        self._shards, self._held, self._optimizers, self._sections = [], [], [], []
+        self._shards, self._staleness, self._optimizers, self._sections = [], [], [], []
         for number, each in enumerate(self._sizes):
             with tf.device(devices[number]):
-                # A variable of its own: of the shards of a larger one Keras' optimizers keep no list of slots.
+                # A separate variable, because Keras' optimizers have no list of slots for shards of a larger one.
                 shard = tf.Variable(tf.zeros([each], tf.float64), trainable=False)
                 optimizer = build()
                 optimizer.build([shard])
-                held = tf.Variable(0.0, dtype=tf.float64, trainable=False)
+                staleness = tf.Variable(0.0, dtype=tf.float64, trainable=False)
                 section = tf.CriticalSection(name=f"shard_{number}", shared_name=f"shard_{number}")
             self._shards.append(shard)
-            self._held.append(held)
+            self._staleness.append(staleness)
             self._optimizers.append(optimizer)
             self._sections.append(section)
 
     def read(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the weights, (size,), and after how many updates they are read; within a worker's function."""
+        """Return the weights, (size,), and the number of updates before this read.
+
+        Call it in a worker's function.
+        """
         version = tf.identity(self._optimizers[0].iterations)
         with tf.control_dependencies([version]):
             return tf.concat([shard.read_value() for shard in self._shards], axis=0), version
 
     def update(self, gradient: tf.Tensor, version: tf.Tensor) -> tf.Tensor:
-        """Apply a gradient, (size,), of weights that were read after `version` updates; within a worker's function.
+        """Apply a gradient, (size,), of weights that were read after `version` updates.
 
-        Returns how many updates others have applied meanwhile.
+        Call it in a worker's function.
+
+        Returns:
+            The number of updates that others have applied in between.
         """
         behind = []
         parts = tf.split(gradient, self._sizes)
-        places = zip(self._shards, self._held, self._optimizers, self._sections, parts, strict=True)
-        for shard, held, optimizer, section, part in places:
+        states = zip(self._shards, self._staleness, self._optimizers, self._sections, parts, strict=True)
+        for shard, staleness, optimizer, section, part in states:
             with tf.device(shard.device):
-                applied = functools.partial(_applied, optimizer, tf.identity(part), tf.identity(version), shard, held)
-                behind.append(section.execute(applied))
+                apply = functools.partial(_apply, optimizer, tf.identity(part), tf.identity(version), shard, staleness)
+                behind.append(section.execute(apply))
         return behind[0]
 
     def push(self, weights: Sequence[npt.NDArray[Any]], optimizer: Sequence[npt.NDArray[Any]]) -> None:
-        """Set everything, from the values of a model's variables and of its optimizer's."""
+        """Assign the values of a model's weights and of its optimizer's variables."""
         scalars, slots = _sorted(optimizer, len(weights))
         for shard, part in zip(self._shards, self._parts(_flat(weights)), strict=True):
             shard.assign(part)
         parts = [self._parts(_flat(slot)) for slot in slots]
-        for number, own in enumerate(self._optimizers):
-            kept = iter(scalars)
-            placed = (each[number] for each in parts)
-            for variable in own.variables:
-                variable.assign(next(kept) if variable.shape.rank == 0 else next(placed))
+        for number, shard_optimizer in enumerate(self._optimizers):
+            scalar_values = iter(scalars)
+            slot_values = (each[number] for each in parts)
+            for variable in shard_optimizer.variables:
+                variable.assign(next(scalar_values) if variable.shape.rank == 0 else next(slot_values))
 
     def pull(self, weights: Sequence[tf.Variable], optimizer: Sequence[tf.Variable]) -> None:
-        """Set the variables of a model and of its optimizer to what is here."""
+        """Assign the shared values to the variables of a model and of its optimizer."""
         _assign_flat(weights, np.concatenate([shard.numpy() for shard in self._shards]))
         scalars, slots = _sorted(optimizer, len(weights))
-        own = [[variable.numpy() for variable in each.variables] for each in self._optimizers]
-        for variable, value in zip(scalars, (value for value in own[0] if np.ndim(value) == 0), strict=True):
+        shards = [[variable.numpy() for variable in each.variables] for each in self._optimizers]
+        for variable, value in zip(scalars, (value for value in shards[0] if np.ndim(value) == 0), strict=True):
             variable.assign(value)
         for number, slot in enumerate(slots):
-            _assign_flat(slot, np.concatenate([[each for each in found if np.ndim(each)][number] for found in own]))
+            _assign_flat(slot, np.concatenate([[each for each in shard if np.ndim(each)][number] for shard in shards]))
 
     def _parts(self, values: Flat) -> list[Flat]:
         return np.split(values, np.cumsum(self._sizes)[:-1])
 
 
-def _applied(
-    optimizer: Optimizer, gradient: tf.Tensor, version: tf.Tensor, shard: tf.Variable, held: tf.Variable
+def _apply(
+    optimizer: Optimizer, gradient: tf.Tensor, version: tf.Tensor, shard: tf.Variable, staleness: tf.Variable
 ) -> tf.Tensor:
-    """Apply a gradient; return how many updates came after the weights were read.
+    """Apply a gradient, and return the number of updates since the weights were read.
 
-    The later updates come, the less each moves the weights, and so the less it can be out of date (after Zhang et al.,
-    "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv:1511.05950, section 3). `held` is how late they
-    are: the most of late, which is forgotten slowly.
+    Stale updates are damped (after Zhang et al., "Staleness-aware Async-SGD for Distributed Deep Learning",
+    arXiv:1511.05950, section 3). `staleness` is the maximum of recent updates, which decays slowly.
     """
     behind, before = optimizer.iterations - version, shard.read_value()
     with tf.control_dependencies([behind, before]):
         optimizer.apply_gradients([(gradient, shard)], skip_gradients_aggregation=True)
-    late = tf.cast(behind, shard.dtype)
-    held.assign(tf.maximum(late, held + (late - held) * _FORGOTTEN))
-    shard.assign(before + (shard.read_value() - before) / (1 + _CAUTION * held))
+    current = tf.cast(behind, shard.dtype)
+    staleness.assign(tf.maximum(current, staleness + (current - staleness) * _DECAY))
+    shard.assign(before + (shard.read_value() - before) / (1 + _DAMPING * staleness))
     return behind
 
 
 def _sorted(optimizer: Sequence[Any], count: int) -> tuple[list[Any], list[list[Any]]]:
-    """Return an optimizer's numbers, and its slots of every kind, each in the order of the weights.
+    """Return the scalars of an optimizer, and its slots by type, each in the order of the weights.
 
-    Keras' optimizers make the slots of one weight after the other's.
+    Keras' optimizers create all slots of one weight before those of the next.
     """
     scalars = [each for each in optimizer if not len(each.shape)]
     others = [each for each in optimizer if len(each.shape)]
@@ -184,52 +200,52 @@ def _assign_flat(variables: Sequence[tf.Variable], values: Flat) -> None:
         start += size
 
 
-# Seconds between two looks at the parameter servers, and looks without an answer after which one is gone.
-_PROBE_SECONDS, _UNANSWERED_PROBES = 1.0, 10
-# What a gradient is computed from, by name; the shapes of all batches are equal.
+# Seconds between two checks of the parameter servers, and number of failed checks after which one has failed.
+_PROBE_SECONDS, _MAX_FAILED_PROBES = 1.0, 10
+# Arguments of the gradient by name. All batches have equal shapes.
 Batch: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 class TrainableModel(Protocol):
-    """What a model must provide to be trained by parameter servers; the chief's own copy of it."""
+    """Interface of a model for training with parameter servers, implemented by the chief's copy."""
 
     @property
     def weights(self) -> Sequence[tf.Variable]:
-        """Its trained variables, float64."""
+        """Trainable variables, float64."""
 
     @property
     def optimizer(self) -> tf_keras.optimizers.Optimizer:
-        """An optimizer that was built for them."""
+        """Optimizer that was built for the weights."""
 
     def clone_optimizer(self) -> tf_keras.optimizers.Optimizer:
-        """Return one that is made as the optimizer was, for a shard of the weights."""
+        """Return a new optimizer with the same settings, for a shard of the weights."""
 
     def gradient(self, weights: Sequence[tf.Tensor], **batch: tf.Tensor) -> tf.Tensor:
-        """Return the gradient of the loss with such weights, flat and in their order, and then any numbers to report.
+        """Return the flat gradient of the loss in the order of the weights, then numbers to report, float64.
 
-        Float64. It is traced once, and runs on workers: of what it needs, all must be in its arguments or constant.
+        The function is traced once and runs on workers, so it may depend only on its arguments and constants.
         """
 
     def compiles(self, batch: Batch) -> bool:
-        """Whether XLA can compile the gradient of such a batch."""
+        """Return whether XLA can compile the gradient of a batch."""
 
 
-def _end_without(devices: Sequence[str]) -> None:
-    """End this process once a parameter server is gone, or another process at its address, which lacks the weights.
+def _exit_on_server_failure(devices: Sequence[str]) -> None:
+    """Exit after a parameter server fails or restarts, because a restarted one lacks the weights.
 
-    TensorFlow's coordinator takes that one for the fault of whichever worker meets it, and would try for ever.
+    TensorFlow's coordinator would treat that as an error of the worker, and retry forever.
     """
-    unanswered = dict.fromkeys(devices, 0)
-    while max(unanswered.values()) < _UNANSWERED_PROBES:
+    failed_probes = dict.fromkeys(devices, 0)
+    while max(failed_probes.values()) < _MAX_FAILED_PROBES:
         time.sleep(_PROBE_SECONDS)
         for device in devices:
-            unanswered[device] = 0 if _is_alive(device) else unanswered[device] + 1
-    lost = max(devices, key=lambda device: unanswered[device])
-    end_now(f"lost {PS} {devices.index(lost)}; the last checkpoint counts", RETRYABLE)
+            failed_probes[device] = 0 if _is_alive(device) else failed_probes[device] + 1
+    failed = max(devices, key=lambda device: failed_probes[device])
+    end_now(f"lost {PS} {devices.index(failed)}; training resumes from the last checkpoint", RETRYABLE)
 
 
 def _is_alive(device: str) -> bool:
-    """Whether the process of a device still has what this one has made there."""
+    """Return whether the process of a device still has the variables of this process."""
     try:
         return bool(context.check_alive(device.partition("/device:")[0]))
     except tf.errors.OpError:
@@ -237,51 +253,55 @@ def _is_alive(device: str) -> bool:
 
 
 class Coordinator:
-    """Has the workers of a training update the weights of a learner, each in its own time."""
+    """Chief of asynchronous training, which dispatches batches to workers."""
 
-    def __init__(self, strategy: tf.distribute.ParameterServerStrategy, servers: int, learner: TrainableModel) -> None:
-        self._learner = learner
+    def __init__(self, strategy: tf.distribute.ParameterServerStrategy, servers: int, model: TrainableModel) -> None:
+        self._model = model
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        shapes = [variable.shape for variable in learner.weights]
+        shapes = [variable.shape for variable in model.weights]
         sizes = [shape.num_elements() for shape in shapes]
         devices = [f"/job:{PS}/replica:0/task:{number}/device:CPU:0" for number in range(servers)]
-        shared = self._shared = SharedWeights(devices, sum(sizes), learner.clone_optimizer)
-        threading.Thread(target=_end_without, args=(devices,), name="parameter servers", daemon=True).start()
+        shared = self._shared = SharedWeights(devices, sum(sizes), model.clone_optimizer)
+        threading.Thread(target=_exit_on_server_failure, args=(devices,), name="parameter servers", daemon=True).start()
 
         def gradient(flat: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
             weights = [tf.reshape(part, shape) for part, shape in zip(tf.split(flat, sizes), shapes, strict=True)]
-            return learner.gradient(weights, **batch)
+            return model.gradient(weights, **batch)
 
         def step(batch: dict[str, tf.Tensor]) -> tf.Tensor:
             flat, version = shared.read()
-            compiled = tf.function(gradient, autograph=False, jit_compile=learner.compiles(batch))
-            found = compiled(flat, batch)
-            own, reported = found[: sum(sizes)], found[sum(sizes) :]
-            behind = tf.cast(shared.update(own, version), found.dtype)
-            return tf.concat([reported, [tf.norm(own), behind]], axis=0)
+            compiled = tf.function(gradient, autograph=False, jit_compile=model.compiles(batch))
+            result = compiled(flat, batch)
+            gradients, reported = result[: sum(sizes)], result[sum(sizes) :]
+            behind = tf.cast(shared.update(gradients, version), result.dtype)
+            return tf.concat([reported, [tf.norm(gradients), behind]], axis=0)
 
         self._step = tf.function(step, autograph=False)
 
     def run(self, batches: Iterable[Batch], *, alone: int = 0) -> npt.NDArray[np.float64]:
-        """Have every batch trained on; the learner's variables are first handed out and then taken back.
+        """Train on every batch, starting from the model's variables, and update these at the end.
 
-        Returns float64 (batches, numbers + 2): what the learner reports of each, the Euclidean norm of its gradient,
-        and how many updates others applied between the reading of the weights and this one. The first `alone` batches
-        are each waited for.
+        Args:
+            batches: Arguments of the gradient for each batch.
+            alone: Number of first batches that are trained on one after the other.
+
+        Returns:
+            float64 (batches, numbers + 2): the reported numbers of each batch, the Euclidean norm of its gradient, and
+            the number of updates by others between reading the weights and its update.
 
         Raises:
-            tensorflow.errors.OpError: a parameter server is lost; workers that are lost are waited for.
+            tensorflow.errors.OpError: If a parameter server fails. The coordinator waits for failed workers.
         """
-        variables = self._learner.weights, self._learner.optimizer.variables
+        variables = self._model.weights, self._model.optimizer.variables
         self._shared.push(*([variable.numpy() for variable in each] for each in variables))
-        found = []
+        results = []
         for number, batch in enumerate(batches):
             values = {name: tf.constant(array) for name, array in batch.items()}
-            # Traced outside of the strategy, within which Keras' optimizers look for replicas that a worker has not.
+            # Traced outside of the strategy, in which Keras' optimizers would expect replicas that workers do not have.
             program = self._step.get_concrete_function(values)
-            found.append(self._coordinator.schedule(program, args=(values,)))
+            results.append(self._coordinator.schedule(program, args=(values,)))
             if number < alone:
                 self._coordinator.join()
         self._coordinator.join()
         self._shared.pull(*variables)
-        return np.array([each.fetch() for each in found])
+        return np.array([each.fetch() for each in results])

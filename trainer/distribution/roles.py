@@ -1,4 +1,4 @@
-"""Which process of a training this is, by TF_CONFIG of a TFJob or TF_CONFIG and CLUSTER_SPEC of Vertex."""
+"""Role of a training process, from TF_CONFIG of a TFJob, or TF_CONFIG or CLUSTER_SPEC of Vertex AI."""
 
 import dataclasses
 import ipaddress
@@ -14,7 +14,7 @@ from qcnn.requirements import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
 # A host, or an IPv6 address in brackets, and a port.
 _ADDRESS = re.compile(r"(?:[^\s:/]+|\[[^\s/]+\]):(\d{1,5})", re.ASCII)
 _LAST_PORT = 65535
-# Vertex' worker pools by position (its "Distributed training" page); CLUSTER_SPEC speaks of pools only.
+# Worker pools of Vertex AI by index (its page "Distributed training"). CLUSTER_SPEC has only names of pools.
 _POOLS = {f"workerpool{position}": role for position, role in enumerate(ROLES)}
 
 
@@ -28,33 +28,33 @@ class ClusterConfig:
 
     @property
     def training_addresses(self) -> dict[str, tuple[str, ...]]:
-        """The addresses that TensorFlow trains across: an evaluator is never part of them."""
+        """Addresses of the training processes by role, without the evaluator."""
         return {role: hosts for role, hosts in self.addresses.items() if role != EVALUATOR}
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many processes each role has."""
+        """Number of training processes by role."""
         return {role: len(hosts) for role, hosts in self.training_addresses.items()}
 
     @property
-    def is_here(self) -> bool:
-        """Whether all processes are on this machine: their addresses lead nowhere else."""
+    def is_local(self) -> bool:
+        """Whether all processes are on the local machine, by loopback addresses."""
         return all(_is_loopback(address) for hosts in self.addresses.values() for address in hosts)
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes: the chief, or worker 0 where there is none."""
+        """Whether this process writes outputs: the chief, or worker 0 if there is no chief."""
         return self.role == CHIEF or (self.role == WORKER and self.index == 0 and CHIEF not in self.addresses)
 
 
 def parse_cluster(environment: Mapping[str, str]) -> ClusterConfig | None:
-    """Read TF_CONFIG, or CLUSTER_SPEC where there is none; None for a process that trains alone.
+    """Parse TF_CONFIG or else CLUSTER_SPEC, or return None for a single process.
 
-    Shapes: training-operator v1.9 `genTFConfigJSONStr` (an evaluator is listed in `cluster`; nothing is
-    set for a single replica), Vertex AI "Distributed training", or written by hand.
+    The formats are those of training-operator v1.9 `genTFConfigJSONStr` (`cluster` includes an evaluator, and a single
+    replica has no variable), of Vertex AI "Distributed training", and hand-written ones.
 
     Raises:
-        ConfigError: one line with what is wrong.
+        ConfigError: If a value is invalid.
     """
     for variable in ("TF_CONFIG", "CLUSTER_SPEC"):
         if text := environment.get(variable, "").strip():
@@ -63,38 +63,36 @@ def parse_cluster(environment: Mapping[str, str]) -> ClusterConfig | None:
 
 
 def check_roles(config: ExperimentConfig, cluster: ClusterConfig | None) -> None:
-    """Refuse a cluster whose processes are not those of the experiment.
+    """Raise ConfigError if the processes of a cluster are not those of the experiment.
 
-    On Vertex AI one of the training processes is always called the chief.
-
-    Raises:
-        ConfigError: one line with the first role that differs.
+    On Vertex AI one of the training processes always has the role chief.
     """
     expected = {role: count for role, count in config.replicas.items() if role != EVALUATOR}
     if cluster is None:
         if sum(expected.values()) != 1:
             raise ConfigError(
-                "workers: neither TF_CONFIG nor CLUSTER_SPEC is set, which makes 1 training process. "
-                f"Given: {_in_words(expected)}"
+                "workers: must be 1 training process without TF_CONFIG and CLUSTER_SPEC. "
+                f"Given: {_format_counts(expected)}"
             )
         return
-    found = cluster.counts
+    counts = cluster.counts
     if STRATEGIES[config.strategy].chief is not Chief.COORDINATES:
-        expected, found = _leading(expected), _leading(found)
-    if found != expected:
+        expected, counts = _with_chief_as_worker(expected), _with_chief_as_worker(counts)
+    if counts != expected:
         raise ConfigError(
-            f"workers: TF_CONFIG or CLUSTER_SPEC lists {_in_words(cluster.counts)}, strategy {config.strategy} with "
-            f"these words trains on {_in_words(config.replicas)}. Given: workers {config.workers}"
+            f"workers: TF_CONFIG or CLUSTER_SPEC lists {_format_counts(cluster.counts)}, but strategy "
+            f"{config.strategy} with these fields requires {_format_counts(config.replicas)}. "
+            f"Given: workers {config.workers}"
         )
 
 
-def _leading(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return how many processes each role has, the chief counted among the workers."""
+def _with_chief_as_worker(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of processes by role, with the chief counted as a worker."""
     others = {role: count for role, count in counts.items() if role not in (CHIEF, WORKER)}
     return {WORKER: counts.get(CHIEF, 0) + counts.get(WORKER, 0), **others}
 
 
-def _in_words(counts: Mapping[str, int]) -> str:
+def _format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {role}" for role, count in counts.items())
 
 
@@ -110,7 +108,7 @@ def _parse(variable: str, text: str) -> ClusterConfig | None:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{variable}: is not JSON ({error}). Given: {format_value(text)}") from None
+        raise ConfigError(f"{variable}: must be JSON ({error}). Given: {format_value(text)}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{variable}: must be an object with cluster and task. Given: {format_value(text)}")
     if not content.get("cluster") and not content.get("task"):
@@ -118,13 +116,13 @@ def _parse(variable: str, text: str) -> ClusterConfig | None:
     addresses = _addresses(variable, content.get("cluster"))
     task = content.get("task")
     if not isinstance(task, dict) or "type" not in task or "index" not in task:
-        raise ConfigError(f"{variable}: task must hold type and index. Given: task={json.dumps(task)}")
+        raise ConfigError(f"{variable}: task must have type and index. Given: task={json.dumps(task)}")
     role, index = _role(variable, task["type"]), task["index"]
     if type(index) is not int or index < 0:
         raise ConfigError(f"{variable}: task.index must be an integer, at least 0. Given: {json.dumps(index)}")
     hosts = addresses.get(role)
     if hosts is None and role == EVALUATOR:
-        # Vertex and TensorFlow itself leave the evaluator out of the cluster.
+        # Vertex AI and TensorFlow do not list the evaluator in the cluster.
         return ClusterConfig(addresses, role, index)
     if hosts is None or index >= len(hosts):
         raise ConfigError(
@@ -141,30 +139,31 @@ def _addresses(variable: str, cluster: Any) -> dict[str, tuple[str, ...]]:
     for name, hosts in cluster.items():
         role = _role(variable, name)
         if not isinstance(hosts, list):
-            # The operator's enableDynamicWorker lists only this worker, as a mapping: no synchronous training.
+            # With enableDynamicWorker, the operator lists only this worker, as a mapping. Synchronous training cannot
+            # use that.
             raise ConfigError(f"{variable}: cluster.{name} must be a list of host:port. Given: {json.dumps(hosts)}")
         for host in hosts:
             _check_address(variable, name, host)
             if host in seen:
                 raise ConfigError(
-                    f"{variable}: cluster.{name} must have an address of its own for each process. Given: {host}"
+                    f"{variable}: cluster.{name} must have a different address for each process. Given: {host}"
                 )
             seen.add(host)
         if hosts:
             addresses[role] = tuple(hosts)
     if len(addresses.get(CHIEF, ())) > 1:
-        raise ConfigError(f"{variable}: there must be one chief. Given: {json.dumps(addresses[CHIEF])}")
+        raise ConfigError(f"{variable}: must have at most one chief. Given: {json.dumps(addresses[CHIEF])}")
     return addresses
 
 
 def _check_address(variable: str, name: str, address: Any) -> None:
-    """Raise ConfigError if something is not the address of a process."""
-    found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
-    if found is None:
+    """Raise ConfigError if a value is not host:port."""
+    match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+    if match is None:
         raise ConfigError(
             f"{variable}: cluster.{name} must be a list of host:port, without a scheme. Given: {json.dumps(address)}"
         )
-    if not 1 <= int(found[1]) <= _LAST_PORT:
+    if not 1 <= int(match[1]) <= _LAST_PORT:
         raise ConfigError(f"{variable}: cluster.{name} must have ports from 1 to {_LAST_PORT}. Given: {address}")
 
 
@@ -172,7 +171,7 @@ def _role(variable: str, name: Any) -> str:
     role = _POOLS.get(name, name) if isinstance(name, str) else name
     if role not in ROLES:
         raise ConfigError(
-            f"{variable}: roles are {', '.join(ROLES)} (on Vertex also workerpool0 to workerpool3). "
+            f"{variable}: roles are {', '.join(ROLES)} (on Vertex AI also workerpool0 to workerpool3). "
             f"Given: {json.dumps(name)}"
         )
     return str(role)

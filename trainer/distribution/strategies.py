@@ -1,4 +1,4 @@
-"""TensorFlow's strategy of a training, created on the devices of this process, which are set up before."""
+"""Configuration of the devices of a process, and creation of its TensorFlow distribution strategy."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -16,38 +16,35 @@ from qcnn.trainer.distribution.roles import ClusterConfig
 _MIB = 1024
 
 
-def check_gpus(requested: int, words: Mapping[str, str]) -> None:
-    """Check that this process sees a GPU if its job requested any, or if words of its experiment need one.
-
-    Raises:
-        ConfigError: it sees none.
-    """
+def check_gpus(requested: int, fields: Mapping[str, str]) -> None:
+    """Raise ConfigError if no GPU is visible, but the job requested GPUs or experiment fields require one."""
     if tf.config.list_physical_devices("GPU"):
         return
     if requested:
         image = os.environ.get(IMAGE_VARIABLE)
         raise ConfigError(
-            "pod.gpus: TensorFlow sees no GPU in this process, whose job requested some; the image must have "
-            "TensorFlow's CUDA libraries, which that of the Dockerfile has not, and the node a driver. "
+            "pod.gpus: TensorFlow sees no GPU in this process, although its job requested GPUs; the image must have "
+            "TensorFlow's CUDA libraries, which the image of the Dockerfile does not have, and the node a driver. "
             f"Given: gpus {requested}{f', image {image}' if image else ''}"
         )
-    for word, value in words.items():
-        raise ConfigError(f"{word}: this machine has no GPU. Given: {value}")
+    for field, value in fields.items():
+        raise ConfigError(f"{field}: this machine has no GPU. Given: {value}")
 
 
 def set_up(config: ExperimentConfig) -> None:
-    """Give this process the devices and threads that an experiment asks for; the first experiment's stay.
+    """Configure devices and threads of this process for an experiment.
 
-    Where there are no GPUs, `devices` are equal parts of the processor: TensorFlow's logical devices.
+    TensorFlow uses the first configuration for all experiments of a process. Without GPUs, `devices` are logical
+    devices of the processor.
 
     Raises:
-        ConfigError: there is no such device.
+        ConfigError: If the devices do not exist.
     """
     options = config.options
     check_gpus(0, config.gpu_fields)
     gpus = _visible_gpus(options.visible_gpus)
     if gpus and options.devices > len(gpus):
-        raise ConfigError(f"devices: this process sees {len(gpus)} GPUs. Given: {options.devices}")
+        raise ConfigError(f"devices: must be at most {len(gpus)}, the visible GPUs. Given: {options.devices}")
     try:
         tf.config.threading.set_inter_op_parallelism_threads(options.inter_threads)
         tf.config.threading.set_intra_op_parallelism_threads(options.intra_threads)
@@ -60,33 +57,34 @@ def set_up(config: ExperimentConfig) -> None:
             parts = [tf.config.LogicalDeviceConfiguration()] * options.devices
             tf.config.set_logical_device_configuration(processor, parts)
     except RuntimeError:
-        # TensorFlow has begun already: what it has then must be what is asked for.
-        found = len(device_names(config)) if requirements.STRATEGIES[config.strategy].devices else 1
-        if found < options.devices:
+        # TensorFlow is already initialized. Its devices must be sufficient.
+        count = len(device_names(config)) if requirements.STRATEGIES[config.strategy].devices else 1
+        if count < options.devices:
             raise ConfigError(
-                f"devices: this process has computed with {found} already. Given: {options.devices}"
+                f"devices: must be at most {count}, with which TensorFlow was initialized in this process. "
+                f"Given: {options.devices}"
             ) from None
     tf.debugging.set_log_device_placement(options.placement_log)
 
 
 def device_names(config: ExperimentConfig) -> list[str]:
-    """Return the names of the devices that one process trains on."""
+    """Return the names of the training devices of a process."""
     logical = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    most = config.options.devices or (len(logical) if logical[0].device_type == "GPU" else 1)
-    return [device.name for device in logical[:most]]
+    count = config.options.devices or (len(logical) if logical[0].device_type == "GPU" else 1)
+    return [device.name for device in logical[:count]]
 
 
 def _visible_gpus(numbers: str) -> list[tf.config.PhysicalDevice]:
-    """Return the GPUs that a process is to see."""
+    """Return the GPUs with the given indices, or all."""
     gpus = tf.config.list_physical_devices("GPU")
     if not numbers:
         return list(gpus)
-    asked = [int(number) for number in numbers.split(",")]
-    if max(asked) >= len(gpus) or len(set(asked)) < len(asked):
+    indices = [int(number) for number in numbers.split(",")]
+    if max(indices) >= len(gpus) or len(set(indices)) < len(indices):
         raise ConfigError(
             f"visible_gpus: must be different numbers below {len(gpus)}, the GPUs of this machine. Given: {numbers}"
         )
-    return [gpus[number] for number in asked]
+    return [gpus[index] for index in indices]
 
 
 def _limit(gpu: tf.config.PhysicalDevice, memory: str) -> None:
@@ -103,11 +101,11 @@ Implementation = tf.distribute.experimental.CollectiveCommunication
 def create_strategy(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
     """Create the strategy of an experiment for this process.
 
-    With several processes this starts TensorFlow's server and waits for the others, so nothing may
-    have touched a device before; see `joining`.
+    With several processes this starts TensorFlow's server and waits for the other processes (see `joining`). No device
+    may have been used before.
 
     Raises:
-        ConfigError: the machine has not what the strategy needs.
+        ConfigError: If the machine lacks devices for the strategy.
     """
     check_gpus(0, config.gpu_fields)
     return STRATEGIES[config.strategy](config, cluster)
@@ -115,13 +113,13 @@ def create_strategy(config: ExperimentConfig, cluster: ClusterConfig | None) -> 
 
 def _multi_worker(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
     options = config.options
-    how = tf.distribute.experimental.CommunicationOptions(
+    communication = tf.distribute.experimental.CommunicationOptions(
         implementation=Implementation(options.communication.upper()),
         timeout_seconds=options.communication_timeout or None,
     )
-    # TensorFlow's server prints a greeting whatever the level of its log.
+    # TensorFlow's server prints messages at every log level.
     with buffer_stderr(), joining(cluster, options.heartbeat_timeout_seconds):
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(_resolver(cluster), how)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(_resolver(cluster), communication)
     restrict_to_localhost(cluster)
     return strategy
 
@@ -131,9 +129,9 @@ def _mirrored(config: ExperimentConfig, _: ClusterConfig | None) -> tf.distribut
     on_gpus = "GPU" in devices[0]
     if reduction == "hierarchical_copy" and len(devices) % 2:
         raise ConfigError(
-            f"reduction: hierarchical_copy adds up over pairs of devices. Given: {len(devices)} devices here"
+            f"reduction: hierarchical_copy requires an even number of devices. Given: {len(devices)} devices"
         )
-    # TensorFlow's own choice on a processor, collectives, mixes up the turns of a loop.
+    # TensorFlow's default on a processor, collectives, confuses the iterations of a loop.
     chosen = {"auto": "nccl" if on_gpus else "one_device"}.get(reduction, reduction)
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=_REDUCTIONS[chosen]())
 
@@ -145,7 +143,7 @@ def _central_storage(config: ExperimentConfig, _: ClusterConfig | None) -> tf.di
 def parameter_servers(
     cluster: ClusterConfig | None, heartbeat_timeout_seconds: float
 ) -> tf.distribute.ParameterServerStrategy:
-    """Return the strategy of a chief that has workers and parameter servers, once they are there; see `joining`."""
+    """Create the strategy of a chief, and wait for workers and parameter servers (see `joining`)."""
     with buffer_stderr(), joining(cluster, heartbeat_timeout_seconds):
         strategy = tf.distribute.ParameterServerStrategy(_resolver(cluster))
     restrict_to_localhost(cluster)
@@ -155,10 +153,8 @@ def parameter_servers(
 def _tpu(config: ExperimentConfig, _: ClusterConfig | None) -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
-    except Exception as error:  # A resolver that finds none raises whatever it was doing.
-        raise ConfigError(
-            f"strategy: no TPU is found from here ({single_line(error)}). Given: {config.strategy}"
-        ) from None
+    except Exception as error:  # Without a TPU, the resolver raises errors of various types.
+        raise ConfigError(f"strategy: no TPU was found ({single_line(error)}). Given: {config.strategy}") from None
     return tf.distribute.TPUStrategy(resolver)
 
 
@@ -182,7 +178,7 @@ STRATEGIES: dict[str, Callable[[ExperimentConfig, ClusterConfig | None], tf.dist
 
 
 def _resolver(cluster: ClusterConfig | None) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """Describe the cluster ourselves: TensorFlow's own reading of TF_CONFIG counts an evaluator in."""
+    """Return a cluster resolver without the evaluator, unlike TensorFlow's resolver of TF_CONFIG."""
     if cluster is None:
         return tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec({}))
     addresses = {role: list(hosts) for role, hosts in cluster.training_addresses.items()}

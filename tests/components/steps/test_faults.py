@@ -124,5 +124,6 @@ def test_a_port_taken_between_choosing_and_binding_is_replaced(tmp_path: Path, u
         env={**os.environ, "PYTHONPATH": str(Path.cwd())},
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert re.search(r"cannot listen on this worker's address; is it taken\? Given: 127.0.0.1:\d+", finished.stdout)
+    message = r"cannot listen on this worker's address, which may be in use\. Given: 127.0.0.1:\d+"
+    assert re.search(message, finished.stdout)
     _assert_same(last_checkpoint(tmp_path), undisturbed)

@@ -96,10 +96,10 @@ def test_a_path_is_a_word_as_its_text_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("search", "said"),
     [
-        ({"grid": {"qubits": 4}}, "grid: must be a mapping of words to lists of values. Given: {'qubits': 4}"),
-        ({"grid": ["seed"]}, "grid: must be a mapping of words to lists of values. Given: ['seed']"),
-        ({"ranges": 3, "random": 2}, "range: must be a mapping of words to [low, high] or "),
-        ({"grid": {"model": "deep"}}, "grid: must be a mapping of words to lists of values. Given: {'model': 'deep'}"),
+        ({"grid": {"qubits": 4}}, "grid: must be a mapping of fields to lists of values. Given: {'qubits': 4}"),
+        ({"grid": ["seed"]}, "grid: must be a mapping of fields to lists of values. Given: ['seed']"),
+        ({"ranges": 3, "random": 2}, "range: must be a mapping of fields to [low, high] or "),
+        ({"grid": {"model": "deep"}}, "grid: must be a mapping of fields to lists of values. Given: {'model': 'deep'}"),
         ({"ranges": {"learning_rate": 1}, "random": 2}, "learning_rate: a range must be [low, high]"),
         ({"grid": {"qubits": np.array([4, 3])}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
     ],

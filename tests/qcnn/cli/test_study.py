@@ -163,14 +163,14 @@ def test_terminated_study_leaves_no_process_and_resumes(tmp_path: Path, number: 
             ("--resume", "nowhere", "--grid", "seed=1", "--qubits", "4"),
             "study: must not have fields or a search space with --resume. Given: --resume --grid --qubits",
         ),
-        ((), "study: needs values or ranges of at least one word. Given: none"),
+        ((), "study: must have values or ranges for at least one field. Given: none"),
         (("--grid", "qubits"), "grid: must be FIELD=VALUE,.... Given: qubits"),
         (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
         (
             ("--grid", "qubits=8,9", "--model", "tests.qcnn.circuits.test_circuits:exits"),
             "model: cannot be imported or fails (SystemExit: 3). Given: tests.qcnn.circuits.test_circuits:exits",
         ),
-        (("--grid", "qbits=8"), "study: only the experiment's words can be searched. Given: qbits"),
+        (("--grid", "qbits=8"), "study: must search fields of the experiment. Given: qbits"),
         (
             ("--range", "qubits=4", "--random", "2"),
             "qubits: a range must be [low, high], or [low, high, log], of numbers up to 1e+300 in size. Given: [4.0]",

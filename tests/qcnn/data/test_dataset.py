@@ -15,9 +15,9 @@ from qcnn.experiment_io import from_mapping
 CONFIG = from_mapping({"qubits": 5, "rounds": 40, "seed": 3})
 
 
-def test_one_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
+def test_generate_same_seed_gives_equal_bytes(tmp_path: Path) -> None:
     dataset = data.generate(from_mapping({"rounds": 20}))
-    # Of the first machine this ran on: a change here orphans every published dataset.
+    # Digest of the first released format. A change makes published datasets unreproducible.
     assert dataset.digest == "c93bada14b801d73537fa68c0f066db189161ba17dc851577cbc41cef86ab134"
     for name in ("first", "second"):
         data.save(data.generate(CONFIG), tmp_path / name)
@@ -25,18 +25,18 @@ def test_one_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
         assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
 
 
-def test_another_seed_gives_other_samples() -> None:
+def test_generate_other_seed_gives_other_samples() -> None:
     digests = {data.generate(from_mapping({"seed": seed})).digest for seed in range(5)}
     assert len(digests) == 5
 
 
-def test_every_qubit_is_excited_once_a_round_over_all_splits() -> None:
+def test_generate_excites_every_qubit_once_per_round() -> None:
     dataset = data.generate(CONFIG)
     qubits = np.concatenate([samples.qubit for _, samples in dataset.splits()])
     assert np.bincount(qubits).tolist() == [40] * 5
 
 
-def test_angles_are_uniform_and_labels_follow_the_published_rule() -> None:
+def test_excitations_have_uniform_angles_and_tutorial_labels() -> None:
     samples = data.sample_excitations(10, 10_000, seed=1)
     assert samples.angle.dtype == np.float32
     assert samples.angle.min() >= np.float32(-np.pi)
@@ -47,7 +47,7 @@ def test_angles_are_uniform_and_labels_follow_the_published_rule() -> None:
 
 
 @pytest.mark.parametrize("qubits", [4, 8, 32_768])
-def test_fresh_samples_are_of_the_same_distribution_and_nobodys(qubits: int) -> None:
+def test_fresh_samples_have_same_distribution_but_differ(qubits: int) -> None:
     fresh = data.sample_fresh(qubits, seed=3)
     assert len(fresh) == 10_000
     assert (fresh.qubit.min() >= 0, fresh.qubit.max() < qubits) == (True, True)
@@ -57,12 +57,12 @@ def test_fresh_samples_are_of_the_same_distribution_and_nobodys(qubits: int) -> 
     np.testing.assert_allclose(counts, 1250, rtol=0.15)
     assert np.array_equal(fresh.label, data.label_of(fresh.angle))
     assert np.array_equal(fresh.angle, data.sample_fresh(qubits, seed=3).angle)
-    # float32 has so few angles that some come again by chance.
+    # float32 has few values in this range, so a few angles coincide by chance.
     assert np.isin(fresh.angle, data.sample_excitations(8, 1250, seed=3).angle).mean() < 0.01
     assert not np.array_equal(fresh.angle, data.sample_fresh(qubits, seed=4).angle)
 
 
-def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
+def test_load_returns_saved_dataset(tmp_path: Path) -> None:
     dataset = data.generate(CONFIG)
     data.save(dataset, tmp_path / "dataset")
     loaded = data.load(tmp_path / "dataset")
@@ -71,14 +71,14 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
 
-def test_never_overwrites(tmp_path: Path) -> None:
+def test_save_existing_folder_raises(tmp_path: Path) -> None:
     dataset = data.generate(CONFIG)
     data.save(dataset, tmp_path / "dataset")
     with pytest.raises(ArtifactError, match=r"must be new or empty. Given: "):
         data.save(dataset, tmp_path / "dataset")
 
 
-def test_order_of_samples_is_a_new_permutation_every_epoch() -> None:
+def test_epoch_order_is_new_permutation_per_epoch() -> None:
     orders = [data.epoch_order(7, epoch, 97) for epoch in (1, 2, 1)]
     assert all(sorted(order) == list(range(97)) for order in orders)
     assert np.array_equal(orders[0], orders[2])
@@ -94,7 +94,7 @@ def _truncate(folder: Path) -> None:
 
 
 def _describe(**values: Any) -> Callable[[Path], None]:
-    """Another description, whose own digest is right."""
+    """Return a function that changes values of dataset.json and updates its digest."""
 
     def change(folder: Path) -> None:
         path = folder / "dataset.json"
@@ -128,14 +128,14 @@ def _column(name: str, value: Any) -> Callable[[Path], None]:
 
 
 def _encrypted(folder: Path) -> None:
-    """Set the bit that says so in a member's entry of the directory."""
+    """Set the encryption bit of a member in the directory of the zip file."""
     path = folder / "dataset.npz"
     content = bytearray(path.read_bytes())
     content[content.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(bytes(content))
 
 
-def test_a_dataset_of_the_first_version_has_no_digest_and_is_read(tmp_path: Path) -> None:
+def test_load_first_version_without_digest_succeeds(tmp_path: Path) -> None:
     dataset = data.generate(CONFIG)
     data.save(dataset, tmp_path / "dataset")
     path = tmp_path / "dataset" / "dataset.json"
@@ -156,23 +156,23 @@ def test_a_dataset_of_the_first_version_has_no_digest_and_is_read(tmp_path: Path
         (lambda folder: (folder / "dataset.json").write_text("[]"), "dataset: dataset.json is damaged"),
         (_describe(schema_version=3), r"dataset: schema_version must be one of \(1, 2\). Given: 3"),
         (_describe(schema_version=True), r"dataset: schema_version must be one of \(1, 2\). Given: True"),
-        # What is relied on, and no sample shows.
+        # Values that the arrays do not determine.
         (_change('"seed": 3', '"seed": 4'), r"dataset: dataset.json is damaged \(sha256 is not that of the content"),
         (_change('"rounds": 40', '"rounds": 41'), r"dataset: dataset.json is damaged \(sha256 is not that"),
         (_change('"qubits": 5', '"qubits": 6'), r"dataset: dataset.json is damaged \(sha256 is not that"),
         (_change('"train": 140', '"train": 141'), r"dataset: dataset.json is damaged \(sha256 is not that"),
-        (_column("train_angle", 0.5), "dataset: dataset.npz is damaged: dataset.json names other samples"),
+        (_column("train_angle", 0.5), "dataset: dataset.npz is damaged: its digest is not that of dataset.json"),
         (_encrypted, "dataset: dataset.npz is damaged .*encrypted"),
         (_describe(qubits=4), r"dataset: train_qubit must be in 0..3. Given: 4"),
         *((_scaled(**wrong), r"dataset: dataset.json is damaged \(its layout is wrong: ") for wrong in _SCALES),
-        (_describe(split={"train": 1}), "dataset: train must hold 1 samples"),
+        (_describe(split={"train": 1}), "dataset: train must have 1 samples"),
         (_column("train_label", 2), r"dataset: train_label must be -1 or \+1. Given: 2"),
         (_column("test_label", 0), r"dataset: test_label must be -1 or \+1. Given: 0"),
         (_column("validation_angle", np.nan), r"dataset: validation_angle must be in \[-pi, pi\). Given: nan"),
         (_column("train_qubit", 5), r"dataset: train_qubit must be in 0..4. Given: 5"),
     ],
 )
-def test_refuses_a_damaged_folder(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+def test_load_damaged_folder_raises(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
     folder = tmp_path / "dataset"
     data.save(data.generate(CONFIG), folder)
     damage(folder)
@@ -182,6 +182,6 @@ def test_refuses_a_damaged_folder(tmp_path: Path, damage: Callable[[Path], None]
     assert "\n" not in str(error.value)
 
 
-def test_refuses_another_number_of_qubits() -> None:
-    with pytest.raises(ArtifactError, match=r"must hold 8 qubits.* Given: 5 qubits"):
+def test_check_fits_other_qubits_raises() -> None:
+    with pytest.raises(ArtifactError, match=r"must have 8 qubits.* Given: 5 qubits"):
         data.check_fits(data.generate(CONFIG), from_mapping({"qubits": 8}))

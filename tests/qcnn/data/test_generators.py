@@ -1,4 +1,4 @@
-"""Ground states as samples: where they are taken, what is kept of them, and that networks learn from them."""
+"""Ground states as samples: fields, saved datasets, and training."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def _config(**words: object) -> ExperimentConfig:
     return from_mapping({**WORDS, **words})
 
 
-def test_samples_are_ground_states_with_the_label_of_their_phase() -> None:
+def test_ground_states_have_label_of_their_phase() -> None:
     dataset = data.generate(_config())
     assert [len(samples) for _, samples in dataset.splits()] == [28, 6, 6]
     for name, samples in dataset.splits():
@@ -36,7 +36,7 @@ def test_samples_are_ground_states_with_the_label_of_their_phase() -> None:
     assert np.allclose(np.diff(dataset.train.known["h1"]), 1.6 / 27)
 
 
-def test_the_test_split_fills_the_diagram_evenly_however_many_points_it_has() -> None:
+def test_test_fields_fill_diagram_evenly_for_any_count() -> None:
     for count in (16, 100, 1000):
         h1, h2 = fields("test", 5, count)
         counts, *_ = np.histogram2d(h1, h2, bins=2, range=[[0, 1.6], [-1.6, 1.6]])
@@ -44,13 +44,13 @@ def test_the_test_split_fills_the_diagram_evenly_however_many_points_it_has() ->
         assert len(set(zip(h1.tolist(), h2.tolist(), strict=True))) == count
 
 
-def test_a_seed_moves_points_of_validation_and_test_alone() -> None:
+def test_fields_seed_changes_validation_and_test_only() -> None:
     for split, is_moved in (("train", False), ("validation", True), ("test", True)):
         first, second = (np.array(fields(split, seed, 10)) for seed in (0, 1))
         assert (first.tolist() != second.tolist()) == is_moved
 
 
-def test_what_is_kept_is_what_was_made(tmp_path: Path) -> None:
+def test_load_returns_saved_ground_states(tmp_path: Path) -> None:
     dataset = data.generate(_config())
     data.save(dataset, tmp_path / "dataset")
     loaded = data.load(tmp_path / "dataset")
@@ -62,7 +62,7 @@ def test_what_is_kept_is_what_was_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("qubits", [4, 9, 15])
-def test_there_are_some_four_hundred_unless_it_is_said(qubits: int) -> None:
+def test_ground_states_default_count_is_about_400(qubits: int) -> None:
     config = from_mapping({"data": "cluster_ising", "qubits": qubits})
     assert 400 <= config.rounds * qubits < 400 + qubits
 
@@ -74,12 +74,12 @@ def test_there_are_some_four_hundred_unless_it_is_said(qubits: int) -> None:
         ({"qubits": 15, "rounds": 137}, "rounds: rounds x qubits must be at most 2048. Given: 137 with 15 qubits"),
     ],
 )
-def test_more_than_can_be_diagonalized_or_held_is_refused(words: dict[str, object], message: str) -> None:
+def test_ground_states_too_many_qubits_or_samples_raises(words: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         data.generate(_config(**words))
 
 
-def test_a_model_is_trained_exported_and_evaluated_with_its_phase_diagram(tmp_path: Path) -> None:
+def test_ground_states_report_has_phase_diagram(tmp_path: Path) -> None:
     config = _config(model="deep", epochs=2, options={"num_initializations": 1})
     dataset = data.generate(config)
     history = train(config, dataset, tmp_path / "training")
@@ -96,9 +96,9 @@ def test_a_model_is_trained_exported_and_evaluated_with_its_phase_diagram(tmp_pa
 
 
 @pytest.mark.long
-def test_the_example_learns_the_line_that_it_is_trained_on(tmp_path: Path) -> None:
+def test_cluster_ising_example_reaches_accuracy(tmp_path: Path) -> None:
     config = from_mapping(read_file(EXAMPLE))
     history = train(config, data.generate(config), tmp_path / "training")
-    # A sharp phase boundary is not to be had of nine qubits.
+    # Nine qubits are too few for a sharp phase boundary.
     assert (history[-1].train_accuracy or 0) >= 0.88
     assert (history[-1].val_accuracy or 0) >= 0.88

@@ -1,4 +1,4 @@
-"""Checkpoints: which are kept, which is read, and which are refused."""
+"""Checkpoints: retention, loading, and rejection of incompatible or damaged ones."""
 
 import dataclasses
 from pathlib import Path
@@ -12,7 +12,7 @@ from qcnn.model import checkpoints
 from tests.small_trainings import copy_checkpoint, train
 
 
-def test_the_newest_two_are_kept_and_the_newest_is_read(trained: Path, tmp_path: Path) -> None:
+def test_save_keeps_two_newest_and_load_latest_reads_newest(trained: Path, tmp_path: Path) -> None:
     assert checkpoints.load_latest(tmp_path) is None
     assert not checkpoints.any_in(tmp_path)
     newest = checkpoints.load_latest(trained / checkpoints.FOLDER)
@@ -31,7 +31,7 @@ def test_the_newest_two_are_kept_and_the_newest_is_read(trained: Path, tmp_path:
     assert found.history == newest.history
 
 
-def test_a_training_continues_another_one_unless_it_has_begun_itself(trained: Path, tmp_path: Path) -> None:
+def test_copy_latest_copies_unless_target_has_checkpoints(trained: Path, tmp_path: Path) -> None:
     checkpoints.copy_latest(trained, tmp_path / "new")
     assert [path.name for path in (tmp_path / "new" / checkpoints.FOLDER).iterdir()] == ["epoch-000003.npz"]
     copy_checkpoint(trained, 2, tmp_path / "begun")
@@ -50,20 +50,20 @@ def test_a_training_continues_another_one_unless_it_has_begun_itself(trained: Pa
         ({"epochs": 2}, "epochs: the folder's checkpoint is already at epoch 3. Given: 2"),
     ],
 )
-def test_refuses_to_continue_another_experiment(
+def test_resume_other_experiment_raises(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, changes: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ArtifactError, match=f"^{message}"):
         train(small_config.model_copy(update=changes), small_dataset, trained)
 
 
-def test_refuses_to_continue_on_other_samples(small_config: ExperimentConfig, trained: Path) -> None:
+def test_resume_other_dataset_raises(small_config: ExperimentConfig, trained: Path) -> None:
     other = data.generate(small_config.model_copy(update={"seed": 9}))
     with pytest.raises(ArtifactError, match=r"^dataset: .* trained on other samples"):
         train(small_config, other, trained)
 
 
-def test_refuses_a_damaged_checkpoint(
+def test_resume_damaged_checkpoint_raises(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     copy_checkpoint(trained, 2, tmp_path)

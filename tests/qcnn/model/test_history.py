@@ -21,12 +21,12 @@ from qcnn.model.history import (
 HISTORY = (EpochMetrics(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), EpochMetrics(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
 
 
-def test_what_is_read_is_what_was_written_to_the_last_bit(tmp_path: Path) -> None:
+def test_load_history_returns_saved_values_exactly(tmp_path: Path) -> None:
     save_history(HISTORY, tmp_path / "history.csv")
     assert load_history(tmp_path / "history.csv") == HISTORY
 
 
-def test_staleness_is_written_where_workers_were_not_in_step(tmp_path: Path) -> None:
+def test_save_history_asynchronous_has_staleness(tmp_path: Path) -> None:
     history = (HISTORY[0], dataclasses.replace(HISTORY[1], staleness=0.5, largest_staleness=3))
     save_history(HISTORY, tmp_path / "in_step.csv")
     save_history(history, tmp_path / "history.csv")
@@ -36,12 +36,12 @@ def test_staleness_is_written_where_workers_were_not_in_step(tmp_path: Path) -> 
     assert load_history(tmp_path / "history.csv") == history
 
 
-def test_epochs_of_older_checkpoints_have_no_staleness() -> None:
+def test_epochs_of_older_rows_have_no_staleness() -> None:
     assert epochs_of([dataclasses.astuple(epoch)[:6] for epoch in HISTORY]) == HISTORY
 
 
 @pytest.mark.parametrize("values", [0, 5, 7, 9])
-def test_rows_of_other_values_are_refused(values: int) -> None:
+def test_epochs_of_wrong_row_length_raises(values: int) -> None:
     with pytest.raises(ValueError, match="zip"):
         epochs_of([(*dataclasses.astuple(HISTORY[0]), 0.5)[:values]])
 
@@ -50,13 +50,13 @@ def test_rows_of_other_values_are_refused(values: int) -> None:
     ("content", "message"),
     [
         (None, "history.csv is missing"),
-        ("", "history.csv holds no epoch"),
+        ("", "history.csv has no epochs"),
         ("epoch,train_loss\n1,0.5\n", "history.csv is damaged"),
         ("epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,0.5,0.5", "history.csv is damaged"),
         ("epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,a,b,c,d,e\n", "history.csv is damaged"),
     ],
 )
-def test_refuses_a_file_that_is_not_whole(tmp_path: Path, content: str | None, message: str) -> None:
+def test_load_history_damaged_file_raises(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "history.csv").write_text(content)
     with pytest.raises(ArtifactError, match=rf"^training: {message}.* Given: "):
@@ -64,18 +64,18 @@ def test_refuses_a_file_that_is_not_whole(tmp_path: Path, content: str | None, m
 
 
 def _epochs(*losses: tuple[float, float]) -> list[EpochMetrics]:
-    """Return epochs of these training and validation losses."""
+    """Return epochs with the given training and validation losses."""
     return [
         EpochMetrics(number, train, 0.5, validation, 0.5, 1.0) for number, (train, validation) in enumerate(losses, 1)
     ]
 
 
 @pytest.mark.parametrize(
-    ("words", "losses", "over"),
+    ("options", "losses", "complete"),
     [
         ({"target_val_loss": "0.3"}, (0.5, 0.31), False),
         ({"target_val_loss": "0.3"}, (0.5, 0.3), True),
-        # The floor of `hybrid` is 0.1894.
+        # The MSE lower bound of `hybrid` is 0.1894.
         ({"target_val_loss": "floor+0.02"}, (0.5, 0.2095), False),
         ({"target_val_loss": "floor+0.02"}, (0.5, 0.2093), True),
         ({"target_val_loss": "floor+0.02"}, (0.2, 0.5), True),
@@ -87,35 +87,35 @@ def _epochs(*losses: tuple[float, float]) -> list[EpochMetrics]:
         ({"target_val_loss": "0.3", "patience": 2}, (), False),
     ],
 )
-def test_training_is_over_at_the_last_epoch_the_loss_asked_for_or_without_progress(
-    words: dict[str, Any], losses: tuple[float, ...], over: bool
+def test_is_complete_by_epochs_target_loss_or_patience(
+    options: dict[str, Any], losses: tuple[float, ...], complete: bool
 ) -> None:
-    config = from_mapping({"epochs": 10, "options": words})
-    assert is_complete(_epochs(*((0.5, loss) for loss in losses)), config) is over
+    config = from_mapping({"epochs": 10, "options": options})
+    assert is_complete(_epochs(*((0.5, loss) for loss in losses)), config) is complete
 
 
-def test_a_plateau_is_named_once_with_what_may_help() -> None:
+def test_plateau_warns_once_with_suggestions() -> None:
     config = from_mapping({"epochs": 20, "options": {"num_initializations": 2}})
     labels = np.array([1, -1] * 8, np.int8)
-    stuck, learns = _epochs(*[(1.1, 1.0), (0.95, 1.0)] * 2), _epochs((1.1, 1.0), (0.89, 1.0), (1.0, 1.0), (1.0, 1.0))
-    said = plateau(stuck, labels, config)
-    assert said
-    assert said.startswith("nothing is learnt yet: after 4 epochs the lowest training loss is 0.95, and the labels' ")
-    assert "learning_rate (here 0.05)" in said
-    assert "starts (here 2)" in said
-    assert plateau(stuck[:3], labels, config) is None
-    assert plateau([*stuck, *stuck[:1]], labels, config) is None
-    assert plateau(learns, labels, config) is None
+    flat, improved = _epochs(*[(1.1, 1.0), (0.95, 1.0)] * 2), _epochs((1.1, 1.0), (0.89, 1.0), (1.0, 1.0), (1.0, 1.0))
+    warning = plateau(flat, labels, config)
+    assert warning
+    assert warning.startswith("training has not improved: after 4 epochs the lowest training loss is 0.95, and the ")
+    assert "learning_rate (now 0.05)" in warning
+    assert "num_initializations (now 2)" in warning
+    assert plateau(flat[:3], labels, config) is None
+    assert plateau([*flat, *flat[:1]], labels, config) is None
+    assert plateau(improved, labels, config) is None
 
 
 @pytest.mark.parametrize(("starts", "tried", "undecided"), [(1, 0, False), (3, 0, True), (3, 2, True), (3, 3, False)])
-def test_several_starts_are_undecided_until_all_have_been_tried(starts: int, tried: int, undecided: bool) -> None:
+def test_is_undecided_until_all_initializations_are_tried(starts: int, tried: int, undecided: bool) -> None:
     assert is_undecided(from_mapping({"options": {"num_initializations": starts}}), tried) is undecided
 
 
 @pytest.mark.parametrize(
     ("starts", "done", "tried", "left"), [(1, 0, 0, 95), (1, 5, 0, 90), (3, 0, 0, 115), (3, 4, 1, 101), (3, 10, 3, 85)]
 )
-def test_epochs_of_starts_that_are_only_tried_count_too(starts: int, done: int, tried: int, left: int) -> None:
-    """A start is tried for 10 of 95 epochs."""
+def test_epochs_left_includes_tried_initializations(starts: int, done: int, tried: int, left: int) -> None:
+    """An initialization is tried for 10 of 95 epochs."""
     assert epochs_left(from_mapping({"epochs": 95, "options": {"num_initializations": starts}}), done, tried) == left

@@ -1,4 +1,4 @@
-"""Sampled readouts: without bias, reproducible, and the same on any number of replicas."""
+"""Sampled readouts: unbiased, reproducible, and independent of the number of replicas."""
 
 import csv
 import dataclasses
@@ -33,7 +33,7 @@ from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, 
 Floats = npt.NDArray[np.float64]
 
 QUBITS = 4
-# Every qubit, at five angles; fixed seeds throughout, so that bounds of 4 sigma hold always or never.
+# Every qubit at five angles. All seeds are fixed, so bounds of 4 sigma are deterministic.
 EXCITED = np.repeat(np.arange(QUBITS, dtype=np.int32), 5)
 ANGLES = np.random.default_rng(1).uniform(-np.pi, np.pi, len(EXCITED)).astype(np.float32)
 PARAMETERS = np.random.default_rng(2).uniform(0, 2, 21)
@@ -52,7 +52,7 @@ def _estimates(expectations: Floats, shots: int, seed: npt.NDArray[np.int64]) ->
 
 
 def _predictions(model: tf_keras.Model, samples: data.Samples, shots: int, seed: npt.NDArray[np.int64]) -> Floats:
-    """Predict a whole batch from sampled readouts, by hand."""
+    """Return predictions of a batch from sampled readouts, computed with NumPy."""
     readouts, unexcited = model.get_layer("quantum").readouts(samples.inputs)
     values: Floats = _estimates(readouts.numpy(), shots, seed) - unexcited.numpy()
     for layer in dense_layers(model):
@@ -71,35 +71,33 @@ def quantum() -> tf_keras.layers.Layer:
 
 @pytest.fixture(scope="module")
 def exact() -> Floats:
-    """Z on the readouts by cirq, (samples, readouts)."""
+    """Z on the readouts, computed by Cirq, (samples, readouts)."""
     samples = zip(EXCITED.tolist(), ANGLES.tolist(), strict=True)
     return np.array([reference.expectations("hybrid", QUBITS, PARAMETERS, q, angle) for q, angle in samples])
 
 
 @pytest.mark.parametrize("shots", [1, 10, 100, 10**4, 10**6])
-def test_mean_and_variance_of_every_readout_are_those_of_its_shots(
-    quantum: tf_keras.layers.Layer, exact: Floats, shots: int
-) -> None:
+def test_sample_has_binomial_mean_and_variance(quantum: tf_keras.layers.Layer, exact: Floats, shots: int) -> None:
     repeated = np.tile(quantum({"qubit": EXCITED, "angle": ANGLES}).numpy(), (100, 1))
     seeds = data.shot_seeds("train", 0, 1, 50)
     drawn = np.array([_estimates(repeated, shots, seed).reshape(100, *exact.shape) for seed in seeds])
     drawn = drawn.reshape(-1, *exact.shape)
     variance = (1 - exact**2) / shots
     assert (np.abs(drawn.mean(axis=0) - exact) < 4 * np.sqrt(variance / len(drawn))).all()
-    # The variance of a sample variance, from the binomial's fourth moment.
+    # Variance of the sample variance, from the fourth moment of the binomial distribution.
     kurtosis = (4 / (1 - exact**2) - 6) / shots
     spread = np.sqrt((2 + kurtosis) / len(drawn))
     assert (np.abs(((drawn - exact) ** 2).mean(axis=0) / variance - 1) < 4 * spread).all()
 
 
-def test_readouts_and_samples_are_drawn_independently() -> None:
+def test_sample_readouts_and_samples_are_independent() -> None:
     drawn = np.array([_estimates(np.zeros((3, 2)), 100, seed).ravel() for seed in data.shot_seeds("train", 0, 1, 2000)])
     correlation = np.corrcoef(drawn.T) - np.eye(6)
     assert np.abs(correlation).max() < 4 / np.sqrt(2000)
 
 
 @pytest.mark.parametrize("shots", [1, 3, 1000, 10**9])
-def test_certain_readouts_are_certain_also_where_float32_is_just_outside(shots: int) -> None:
+def test_sample_certain_readouts_beyond_1_are_exact(shots: int) -> None:
     certain = np.array([[1.0, -1.0], [1 + 1e-6, -1 - 1e-6]] * 100)
     np.testing.assert_allclose(_estimates(certain, shots, np.array([5, 6])), np.sign(certain), rtol=1e-15)
     near = np.array([[1 - 1e-7, -1 + 1e-7]] * 100)
@@ -108,13 +106,13 @@ def test_certain_readouts_are_certain_also_where_float32_is_just_outside(shots: 
     np.testing.assert_allclose(estimates, near, atol=1e-6)
 
 
-def test_an_estimate_is_a_share_of_the_shots(exact: Floats) -> None:
+def test_sample_estimate_is_fraction_of_shots(exact: Floats) -> None:
     ones = (_estimates(exact, 7, np.array([1, 2])) + 1) * 7 / 2
     np.testing.assert_allclose(ones, np.round(ones), atol=1e-12)
     assert len(np.unique(np.round(ones))) > 3
 
 
-def test_gradient_is_that_of_the_exact_readouts(quantum: tf_keras.layers.Layer) -> None:
+def test_sample_gradient_equals_exact_gradient(quantum: tf_keras.layers.Layer) -> None:
     upstream = tf.constant(np.random.default_rng(3).normal(size=(len(EXCITED), 2)))
     gradients = []
     for shots in (0, 10):
@@ -130,9 +128,9 @@ def test_gradient_is_that_of_the_exact_readouts(quantum: tf_keras.layers.Layer) 
 
 @pytest.mark.parametrize("replicas", [2, 3, 5])
 @pytest.mark.parametrize("count", [6, 31, 97])
-def test_a_sample_is_drawn_alike_on_any_number_of_replicas(count: int, replicas: int) -> None:
+def test_sample_does_not_depend_on_replicas(count: int, replicas: int) -> None:
     samples = data.sample_excitations(count, 1, seed=0)
-    # A function of the sample alone, which its qubit tells.
+    # Readouts depend only on the sample, which its qubit identifies.
     readouts = np.random.default_rng(4).uniform(-1, 1, (count, 3))
 
     def drawn(replicas: int) -> Floats:
@@ -149,18 +147,18 @@ def test_a_sample_is_drawn_alike_on_any_number_of_replicas(count: int, replicas:
     np.testing.assert_array_equal(drawn(replicas), drawn(1))
 
 
-def test_seeds_differ_between_splits_seeds_epochs_and_batches() -> None:
+def test_shot_seeds_differ_by_split_seed_epoch_and_batch() -> None:
     streams = itertools.product(("train", "validation", "test"), (0, 1), (0, 1, 2))
     seeds = np.concatenate([data.shot_seeds(split, seed, epoch, 10) for split, seed, epoch in streams])
     assert len({tuple(seed) for seed in seeds.tolist()}) == 180
     drawn = {tuple(_estimates(np.zeros((5, 1)), 10**6, seed).ravel()) for seed in seeds[::10]}
     assert len(drawn) == 18
-    # Of an epoch that is cut short, too: the first ones do not depend on how many follow.
+    # The first seeds do not depend on the number of batches.
     np.testing.assert_array_equal(data.shot_seeds("train", 7, 3, 4), data.shot_seeds("train", 7, 3, 9)[:4])
 
 
-def test_losses_are_those_of_sampled_readouts(small_dataset: data.Dataset, tmp_path: Path) -> None:
-    """One update by hand, from the seeds of the training's and the validation's own streams."""
+def test_train_with_shots_has_losses_of_sampled_readouts(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    """One update is computed with NumPy from the seeds of the training and validation streams."""
     config = _config(20, epochs=1, batch_size=len(small_dataset.train), optimizer="sgd", learning_rate=0.1)
     (epoch,) = train(config, small_dataset, tmp_path)
     model = build_model(config)
@@ -176,8 +174,8 @@ def test_losses_are_those_of_sampled_readouts(small_dataset: data.Dataset, tmp_p
         assign(model.trainable_variables, checkpoint.line.weights)
 
 
-def test_every_epoch_is_drawn_anew(small_dataset: data.Dataset, tmp_path: Path) -> None:
-    """With weights that stay, losses differ by nothing but the draws."""
+def test_train_with_shots_samples_every_epoch_differently(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    """With constant weights, losses differ only by the sampled shots."""
     count = len(small_dataset.train)
     config = _config(20, batch_size=count, optimizer="sgd", learning_rate=1e-300)
     history = train(config, small_dataset, tmp_path)
@@ -191,7 +189,7 @@ def test_every_epoch_is_drawn_anew(small_dataset: data.Dataset, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def sampled(small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a training of 20 shots; read only."""
+    """Read-only folder of a training run with 20 shots."""
     folder = tmp_path_factory.mktemp("sampled")
     train(_config(20), small_dataset, folder)
     return folder
@@ -203,40 +201,38 @@ def _outcomes(folder: Path) -> list[tuple[float, ...]]:
     return outcomes(checkpoint.history)
 
 
-def test_started_again_continues_the_same_sequence_to_the_bit(
-    small_dataset: data.Dataset, sampled: Path, tmp_path: Path
-) -> None:
+def test_train_with_shots_resumes_bit_identically(small_dataset: data.Dataset, sampled: Path, tmp_path: Path) -> None:
     copy_checkpoint(sampled, 2, tmp_path)
     train(_config(20), small_dataset, tmp_path)
     assert_same_training(sampled, tmp_path)
 
 
-def test_many_shots_train_as_expectation_values_do_and_few_do_not(
+def test_train_with_many_shots_approaches_exact_training(
     small_dataset: data.Dataset, trained: Path, sampled: Path, tmp_path: Path
 ) -> None:
     expected, few = ([loss for _, loss, *_ in _outcomes(folder)] for folder in (trained, sampled))
-    # A loss of 28 samples and 2 readouts, each good to 3e-5.
+    # The loss is of 28 samples and 2 readouts, each accurate to 3e-5.
     many = [epoch.train_loss for epoch in train(_config(10**9), small_dataset, tmp_path)]
     np.testing.assert_allclose(many, expected, rtol=1e-4)
     assert np.abs(np.array(few) / expected - 1).max() > 1e-2
 
 
-def test_mirrored_strategy_draws_the_same(small_dataset: data.Dataset, sampled: Path, tmp_path: Path) -> None:
+def test_train_with_shots_mirrored_equals_single(small_dataset: data.Dataset, sampled: Path, tmp_path: Path) -> None:
     mirrored = outcomes(train(_config(20, strategy="mirrored"), small_dataset, tmp_path))
     np.testing.assert_allclose(mirrored, _outcomes(sampled), rtol=1e-9)
 
 
-def test_exact_training_draws_nothing(
+def test_train_without_shots_does_not_sample(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Not a function: any use of it fails.
+    # Any call of None fails.
     monkeypatch.setattr("qcnn.model.steps.sampled_outputs", None)
-    # By a program that is traced here.
+    # `loop.train` traces a new program.
     assert loop.train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     assert len(shard(small_dataset.train, 8, 1).arrays) == 4
 
 
-def test_sampled_readouts_are_shared_by_sample(small_dataset: data.Dataset, tmp_path: Path) -> None:
+def test_train_with_shots_shards_by_sample(small_dataset: data.Dataset, tmp_path: Path) -> None:
     words = {**SMALL, "simulator": "statevector", "batch_size": 32}
     counted = {}
     for shots in (0, 50):
@@ -244,7 +240,7 @@ def test_sampled_readouts_are_shared_by_sample(small_dataset: data.Dataset, tmp_
         training = TrainingState(config, small_dataset, tmp_path, tf.distribute.get_strategy(), None)
         counted[shots] = config.model_copy(update={"workers": 2}).limits
         shards_by_qubit = {
-            replicas: training.shared(small_dataset.train, replicas).own is not None for replicas in (1, 2)
+            replicas: training.make_shards(small_dataset.train, replicas).own is not None for replicas in (1, 2)
         }
         assert shards_by_qubit == {1: False, 2: not shots}
     assert (counted[0].batch, counted[0].replicas) == (32, 2)
@@ -252,7 +248,7 @@ def test_sampled_readouts_are_shared_by_sample(small_dataset: data.Dataset, tmp_
 
 
 @pytest.mark.parametrize(("trained_with", "given"), [(20, 0), (20, 30), (0, 20)])
-def test_refuses_to_continue_with_other_shots(
+def test_resume_with_other_shots_raises(
     small_dataset: data.Dataset, trained: Path, tmp_path: Path, trained_with: int, given: int
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
@@ -265,16 +261,16 @@ def test_refuses_to_continue_with_other_shots(
 
 @pytest.fixture(scope="module")
 def measured(sampled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model folder of a training with shots."""
+    """Model folder of a training run with shots."""
     folder = tmp_path_factory.mktemp("measured") / "model"
     export.export(sampled, folder)
     return folder
 
 
-def test_evaluation_is_of_sampled_readouts_with_the_exact_error_beside_it(
+def test_evaluate_with_shots_has_sampled_and_exact_metrics(
     measured: Path, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two batches, the second of two samples.
+    # Two batches, the second with two samples.
     monkeypatch.setattr("qcnn.results.evaluate._BATCH", 4)
     evaluation = evaluate.evaluate(measured, small_dataset)
     model, description = export.load(measured)
@@ -297,7 +293,7 @@ def test_evaluation_is_of_sampled_readouts_with_the_exact_error_beside_it(
     assert saved == evaluation.predictions.tolist()
 
 
-def test_the_servable_model_stays_exact(measured: Path, small_dataset: data.Dataset) -> None:
+def test_saved_model_with_shots_is_exact(measured: Path, small_dataset: data.Dataset) -> None:
     model, _ = export.load(measured)
     split = small_dataset.test
     serve = tf.saved_model.load(str(measured / "saved_model")).signatures["serving_default"]
@@ -305,15 +301,15 @@ def test_the_servable_model_stays_exact(measured: Path, small_dataset: data.Data
     np.testing.assert_allclose(served, evaluate.predict(model, split), atol=1e-5)
 
 
-def test_exact_evaluation_has_no_second_error(model_folder: Path, small_dataset: data.Dataset) -> None:
+def test_evaluate_without_shots_has_no_exact_metrics(model_folder: Path, small_dataset: data.Dataset) -> None:
     assert not [name for name in evaluate.evaluate(model_folder, small_dataset).metrics if "exact" in name]
 
 
 @pytest.fixture(scope="module")
 def shifted() -> tf_keras.Model:
-    """A network of few gates whose gradient is made of shifted circuits."""
+    """Network of few gates with a parameter-shift gradient."""
     ring, (s, t) = circuits.ring(4), sympy.symbols("s t")
-    # Out of the cluster state, all of whose Z are 0.
+    # These gates leave the cluster state, in which all Z are 0.
     gates = [cirq.CZ(ring[1], ring[0]), cirq.CZ(ring[3], ring[0]), cirq.Y(ring[0]) ** s, cirq.Y(ring[2]) ** t]
     gates += [cirq.XX(ring[0], ring[2]) ** (2 * t - s), cirq.ISWAP(ring[0], ring[1]) ** s]
     ansatz = circuits.Ansatz(cirq.Circuit(gates), (s, t), (ring[0], ring[1]))
@@ -340,22 +336,22 @@ def _gradients(model: tf_keras.Model, shards: Shards, replicas: int) -> Floats:
     )
 
 
-def test_shifted_circuits_are_sampled_and_the_mean_gradient_is_the_exact_one(shifted: tf_keras.Model) -> None:
+def test_parameter_shift_sampled_gradient_is_unbiased(shifted: tf_keras.Model) -> None:
     batch = data.sample_excitations(4, 2, seed=3)
     (exact,) = _gradients(shifted, shard(batch, 8, 1), 1)
     draws = 200
-    # The same batch as often as there are draws, each with a seed of its own.
+    # The same batch is repeated for each draw, with a different seed.
     shards = shard(batch.take(np.tile(np.arange(8), draws)), 8, 1)
     found = _gradients(shifted, shards.sampled(50, data.shot_seeds("train", 1, 1, draws)), 1)
     error = found.std(axis=0) / np.sqrt(draws)
     assert (np.abs(found.mean(axis=0) - exact) < 3 * error).all()
-    # The error is small beside what is measured, or the test would say nothing.
+    # The error must be small relative to the gradient for the test to be significant.
     assert (error < 0.3 * np.abs(exact)).all()
     assert (found.std(axis=0) > 0.05 * np.abs(exact)).all()
 
 
 @pytest.mark.parametrize("replicas", [2, 3])
-def test_shifted_circuits_are_drawn_alike_on_any_number_of_replicas(shifted: tf_keras.Model, replicas: int) -> None:
+def test_parameter_shift_does_not_depend_on_replicas(shifted: tf_keras.Model, replicas: int) -> None:
     batch, seeds = data.sample_excitations(4, 5, seed=3), data.shot_seeds("train", 1, 1, 3)
     alone, shared = (_gradients(shifted, shard(batch, 8, count).sampled(20, seeds), count) for count in (1, replicas))
     np.testing.assert_allclose(shared, alone, rtol=1e-9)
@@ -364,7 +360,7 @@ def test_shifted_circuits_are_drawn_alike_on_any_number_of_replicas(shifted: tf_
     assert np.abs(others - alone).min() > 1e-6
 
 
-def test_a_training_by_parameter_shift_is_the_exact_one_without_shots(
+def test_parameter_shift_without_shots_equals_adjoint(
     small_dataset: data.Dataset, trained: Path, tmp_path: Path
 ) -> None:
     config = from_mapping({**SMALL, "options": {**SMALL["options"], "gradient": "parameter_shift"}})
@@ -373,13 +369,13 @@ def test_a_training_by_parameter_shift_is_the_exact_one_without_shots(
 
 
 @pytest.mark.long
-def test_a_training_by_sampled_shifts_can_be_repeated(small_dataset: data.Dataset, tmp_path: Path) -> None:
+def test_parameter_shift_with_shots_is_reproducible(small_dataset: data.Dataset, tmp_path: Path) -> None:
     words = {"gradient": "parameter_shift", "shots": 20}
     config = from_mapping({**SMALL, "epochs": 1, "options": {**SMALL["options"], **words}})
     one, other = (outcomes(train(config, small_dataset, tmp_path / name)) for name in ("one", "other"))
     assert one == other
     adjoint = outcomes(train(_config(20, epochs=1), small_dataset, tmp_path / "adjoint"))
-    # The first loss is of the same draws, the validation's after updates of others.
+    # The first training loss has the same samples, but the validation loss follows different updates.
     assert one[0][1:] != adjoint[0][1:]
 
 

@@ -1,4 +1,4 @@
-"""The learning rate of every update, and that an optimizer follows it."""
+"""Learning rate schedules, and optimizers that use them."""
 
 import math
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ def _config(**options: Any) -> ExperimentConfig:
 @pytest.mark.parametrize(
     ("options", "rates"),
     [
-        # 1,000 updates, of which 100 rise; then half a period of the cosine over 900.
+        # 1,000 updates: warmup over 100, then half a period of the cosine over 900.
         (
             {"learning_rate_schedule": "cosine", "warmup_fraction": 0.1},
             {0: 0.0008, 49: 0.04, 99: 0.08, 100: 0.08, 400: 0.06, 550: 0.04, 1000: 0.0, 2000: 0.0},
@@ -41,12 +41,12 @@ def _config(**options: Any) -> ExperimentConfig:
         ({"learning_rate_schedule": "constant", "warmup_fraction": 0.0}, {0: 0.08, 1: 0.08, 999: 0.08}),
     ],
 )
-def test_the_rate_at_chosen_updates(options: dict[str, Any], rates: dict[int, float]) -> None:
+def test_warmup_schedule_returns_expected_rates(options: dict[str, Any], rates: dict[int, float]) -> None:
     schedule = WarmupSchedule(_config(**options), 1000)
     assert {step: float(schedule(tf.constant(step))) for step in rates} == pytest.approx(rates, abs=1e-8)
 
 
-def test_a_compiled_program_serves_other_numbers() -> None:
+def test_warmup_schedule_set_reuses_compiled_program() -> None:
     schedule = WarmupSchedule(_config(learning_rate_schedule="constant", warmup_fraction=0.0), 10)
     compiled = tf.function(schedule, jit_compile=True)
     assert compiled(tf.constant(3)).numpy() == pytest.approx(0.08)
@@ -57,14 +57,14 @@ def test_a_compiled_program_serves_other_numbers() -> None:
     assert compiled.experimental_get_tracing_count() == 1
 
 
-def test_nadam_is_keras_own_where_it_is_compiled_and_where_it_goes_on_from_saved_variables() -> None:
+def test_nadam_compiled_and_resumed_equals_keras() -> None:
     config = from_mapping({"optimizer": "nadam", "learning_rate": 0.1, "options": CONSTANT})
-    # Not compiled, Keras' own counts as it should.
+    # Without compilation, Keras' Nadam updates the momentum product correctly.
     expected, _ = _after(tf_keras.optimizers.Nadam(0.1, jit_compile=False), 6, compiled=False)
-    first, kept = _after(build_optimizer(config, updates=6), 3, compiled=True)
-    found, _ = _after(build_optimizer(config, updates=6), 3, compiled=True, variables=first, kept=kept)
-    for each, others in zip(found, expected, strict=True):
-        np.testing.assert_allclose(each, others, rtol=1e-12)
+    first, state = _after(build_optimizer(config, updates=6), 3, compiled=True)
+    resumed, _ = _after(build_optimizer(config, updates=6), 3, compiled=True, variables=first, state=state)
+    for values, expected_values in zip(resumed, expected, strict=True):
+        np.testing.assert_allclose(values, expected_values, rtol=1e-12)
 
 
 def _after(
@@ -73,13 +73,13 @@ def _after(
     *,
     compiled: bool,
     variables: Values = VALUES,
-    kept: Values | None = None,
+    state: Values | None = None,
 ) -> tuple[Values, Values]:
-    """Return variables and those of the optimizer after so many updates, with gradients that depend on them."""
+    """Return variables and optimizer state after `updates` updates, with gradients sin(variable)."""
     trained = [tf.Variable(value, dtype=tf.float64) for value in variables]
     optimizer.build(trained)
-    if kept:
-        assign(optimizer.variables, kept)
+    if state:
+        assign(optimizer.variables, state)
 
     def update() -> None:
         for _ in tf.range(updates) if compiled else range(updates):
@@ -89,7 +89,7 @@ def _after(
     return values_of(trained), values_of(optimizer.variables)
 
 
-def test_an_optimizer_takes_the_rate_of_each_update() -> None:
+def test_optimizer_uses_scheduled_rate() -> None:
     config = from_mapping({"optimizer": "sgd", "learning_rate": 0.1, "options": {"warmup_fraction": 0.0}})
     optimizer, variable = build_optimizer(config, updates=4), tf.Variable(0.0, dtype=tf.float64)
     optimizer.build([variable])

@@ -1,4 +1,4 @@
-"""Replicas of one process: they sum to what one alone computes."""
+"""Training with several replicas in one process, which equals training with one."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# Devices can be made of a processor only before TensorFlow has used it.
+# Logical CPU devices can be configured only before TensorFlow initializes, hence the subprocess.
 _PROGRAM = """
 import dataclasses, json, sys
 import numpy as np
@@ -51,13 +51,13 @@ print(json.dumps([float(np.abs(one - other).max()) for one, other in zip(alone, 
     ("words", "replicas"),
     [
         ({"qubits": 5, "rounds": 9}, 3),
-        # More replicas than qubits, of which one has no sample.
+        # More replicas than qubits, so some replicas have no samples.
         ({"qubits": 4, "rounds": 9, "model": "deep"}, 6),
     ],
 )
-def test_replicas_that_share_the_qubits_train_as_one(words: dict[str, object], replicas: int) -> None:
+def test_train_sharded_by_qubit_equals_one_replica(words: dict[str, object], replicas: int) -> None:
     command = [sys.executable, "-c", _PROGRAM, json.dumps(words), str(replicas)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    losses, weights = json.loads(ended.stdout.splitlines()[-1])
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    losses, weights = json.loads(result.stdout.splitlines()[-1])
     assert losses < 1e-8
     assert weights < 1e-8

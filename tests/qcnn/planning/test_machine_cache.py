@@ -1,4 +1,4 @@
-"""What was measured of a machine is found again, and only there."""
+"""Cache of machine profiles."""
 
 import datetime
 import os
@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "qcnn"
 
 
-def test_what_was_kept_is_found_with_its_day() -> None:
+def test_load_returns_kept_profile_with_date() -> None:
     assert load() is None
     kept = keep(MACHINE)
     assert load() == kept
@@ -34,7 +34,7 @@ def test_what_was_kept_is_found_with_its_day() -> None:
     assert kept.day == datetime.date.today().isoformat()
 
 
-def test_a_file_that_is_deleted_is_measured_again(cache: Path) -> None:
+def test_load_deleted_file_returns_none(cache: Path) -> None:
     (path,) = [keep(MACHINE).path]
     assert path
     assert path.parent == cache
@@ -53,12 +53,12 @@ def test_a_file_that_is_deleted_is_measured_again(cache: Path) -> None:
     ],
     ids=["empty", "cut", "changed", "zeros", "another"],
 )
-def test_a_damaged_file_is_measured_again(cache: Path, damage: Callable[[str], str]) -> None:
+def test_load_damaged_file_returns_none(cache: Path, damage: Callable[[str], str]) -> None:
     path = keep(MACHINE).path
     assert path
     path.write_text(damage(path.read_text()))
     assert load() is None
-    # And replaced.
+    # `keep` replaces the damaged file.
     keep(MACHINE)
     assert load()
 
@@ -67,14 +67,14 @@ def test_a_damaged_file_is_measured_again(cache: Path, damage: Callable[[str], s
     ("what", "value"),
     [("processor", lambda: "another"), ("_MEASUREMENT", 0)],
 )
-def test_another_machine_is_measured_for_itself(what: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = keep(MACHINE)
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(machine_cache, what, value)
+def test_load_other_machine_returns_none(what: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = keep(MACHINE)
+    with monkeypatch.context() as other:
+        other.setattr(machine_cache, what, value)
         assert load() is None
-        assert keep(MACHINE).path != here.path
-    # Machines that share a home do not take each other's place.
-    assert load() == here
+        assert keep(MACHINE).path != local.path
+    # Machines that share a home folder have separate files.
+    assert load() == local
 
 
 def _slower(times: float) -> MachineProfile:
@@ -86,33 +86,33 @@ def _slower(times: float) -> MachineProfile:
 
 
 @pytest.mark.parametrize(
-    ("slower", "before", "probes", "found", "spread", "busy"),
+    ("slower", "before", "benchmarks", "best", "spread", "busy"),
     [
-        # Two moments that are alike are enough, and the faster one counts.
+        # Two results that agree are enough, and the faster one is used.
         ([1.1, 1.0], [], 2, 1.0, 0.1, False),
-        # Busy at first: measured until two moments are alike.
+        # Busy at first: measured until two results agree.
         ([3.0, 1.0, 1.1], [], 3, 1.0, 0.1, False),
-        # Never alike.
+        # No results agree.
         ([3.0, 1.0, 1.5], [], 3, 1.0, 0.5, True),
-        # As fast as it was once.
+        # The cached profile agrees with the second result.
         ([2.0, 1.1], [1.0], 2, 1.0, 0.1, False),
         ([2.0, 2.0, 2.0], [1.0], 3, 1.0, 1.0, True),
     ],
 )
-def test_a_busy_machine_is_measured_again_and_the_fastest_is_kept(
-    slower: list[float], before: list[float], probes: int, found: float, spread: float, busy: bool
+def test_keep_fastest_repeats_until_results_agree(
+    slower: list[float], before: list[float], benchmarks: int, best: float, spread: float, busy: bool
 ) -> None:
-    moments = iter(slower)
-    kept = keep_fastest(lambda: _slower(next(moments)), [_slower(times) for times in before])
-    assert len(list(moments)) == len(slower) - probes
-    assert kept.machine.speed.flops == pytest.approx(_slower(found).speed.flops)
-    assert kept.machine.sample_seconds == pytest.approx(_slower(found).sample_seconds)
+    results = iter(slower)
+    kept = keep_fastest(lambda: _slower(next(results)), [_slower(times) for times in before])
+    assert len(list(results)) == len(slower) - benchmarks
+    assert kept.machine.speed.flops == pytest.approx(_slower(best).speed.flops)
+    assert kept.machine.sample_seconds == pytest.approx(_slower(best).sample_seconds)
     assert kept.spread == pytest.approx(spread)
     assert load() == kept
     assert kept.was_busy == busy
 
 
-def test_what_was_measured_on_a_busy_day_is_due_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_due_after_busy_day(monkeypatch: pytest.MonkeyPatch) -> None:
     busy, idle = keep(MACHINE, 0.5), keep(MACHINE, 0.1)
     assert not busy.is_due
     monkeypatch.setattr(machine_cache, "_today", lambda: "2031-05-06")
@@ -120,7 +120,7 @@ def test_what_was_measured_on_a_busy_day_is_due_on_another(monkeypatch: pytest.M
     assert not idle.is_due
 
 
-def test_other_cores_are_another_machine() -> None:
+def test_load_other_core_count_returns_none() -> None:
     cores = os.sched_getaffinity(0)
     if len(cores) == 1:
         pytest.skip("needs two cores")
@@ -133,7 +133,7 @@ def test_other_cores_are_another_machine() -> None:
     assert load()
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_unwritable_folder_has_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert load() is None
@@ -143,7 +143,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("value", [None, "", "not/absolute"])
-def test_without_a_folder_of_its_own_it_is_the_homes(
+def test_keep_without_cache_home_uses_home_folder(
     value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

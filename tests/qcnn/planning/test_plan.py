@@ -1,4 +1,4 @@
-"""What an experiment costs is counted without TensorFlow."""
+"""Cost prediction of experiments, without TensorFlow."""
 
 import subprocess
 import sys
@@ -17,17 +17,17 @@ from qcnn.simulators.structure.gates import read_model, read_network
 ALONE = {"qubits": 12, "rounds": 10, "batch_size": 16, "workers": 1, "strategy": "none"}
 
 
-def test_the_chosen_simulator_has_the_seconds_of_its_row_and_of_its_workers() -> None:
+def test_predict_chosen_seconds_match_simulator_and_workers() -> None:
     config = from_mapping(ALONE)
     counts = count(config)
     predicted = predict(config, counts, NOMINAL_MACHINE)
     assert predicted.by_simulator.keys() == {"lightcone", "statevector", "tfq", "density"}
     assert predicted.chosen == predicted.by_simulator["lightcone"] == predicted.by_workers[1]
-    # No more workers than samples of a batch.
+    # At most as many workers as samples in a batch.
     assert list(predicted.by_workers) == list(counts.by_workers) == [1, 2, 4, 8, 16]
 
 
-def test_counting_and_choosing_load_no_tensorflow() -> None:
+def test_count_does_not_import_tensorflow() -> None:
     program = """
 import sys
 from qcnn.experiment_io import from_mapping
@@ -47,26 +47,26 @@ print(*sys.modules)
 LIMITS = SimulatorLimits(memory=2**31, batch=32)
 
 
-def test_counts_what_stands_there_and_what_simulators_fuse() -> None:
+def test_summarize_circuit_counts_gates_and_blocks() -> None:
     a, b, c, d = ring(4)
-    # On the first two qubits three gates follow each other, which are one block.
+    # The three successive gates on the first two qubits are one block.
     circuit = cirq.Circuit(cirq.H(a), cirq.CNOT(a, b), cirq.X(b) ** 0.3, cirq.Y(c), cirq.CNOT(b, c))
     found = summarize_circuit(read_network(Ansatz(circuit, (), (c, d)), ring(4)), LIMITS)
     assert found.gates == {"CX": 2, "H": 1, "XPow": 1, "Y": 1}
     assert (found.depth, found.fused_depth, found.blocks) == (4, 2, 2)
     assert (found.qubits, found.parameters, found.readouts) == (4, (), (2, 3))
-    # What the first readout depends on, and the second alone, each with the neighbours that CZ joins to it.
+    # Number of qubits in the light cone of each readout, with the neighbors that CZ gates of the preparation connect.
     assert found.cones == ((4,), (3,))
 
 
-def test_names_the_simulator_that_plan_names() -> None:
+def test_summarize_circuit_chooses_simulator() -> None:
     found = summarize_circuit(read_model("hybrid", 64)[1], LIMITS)
     assert found.chosen
     assert found.chosen.simulator == "lightcone"
     assert [estimate.simulator for estimate in found.estimates] == list(SIMULATORS)
 
 
-def test_says_why_none_takes_it() -> None:
+def test_summarize_circuit_too_large_has_reason() -> None:
     found = summarize_circuit(read_model("deep", 512)[1], LIMITS)
     assert (found.chosen, found.cones) == (None, None)
     assert found.refusal.startswith("qubits: no simulator can run this circuit in 2 GiB (simulator_memory_gib); ")
@@ -83,5 +83,5 @@ def test_says_why_none_takes_it() -> None:
         (cirq.MatrixGate(cirq.unitary(cirq.T))(ring(1)[0]).with_tags("a"), "Matrix"),
     ],
 )
-def test_kinds_are_named_whatever_their_numbers(operation: cirq.Operation, kind: str) -> None:
+def test_kind_of_omits_parameters(operation: cirq.Operation, kind: str) -> None:
     assert kind_of(operation) == kind

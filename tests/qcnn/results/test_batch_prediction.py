@@ -1,4 +1,4 @@
-"""Files of any size are predicted piece by piece: whole or not at all, and with the error that the model has."""
+"""Predictions of files in chunks, with atomic output and metrics."""
 
 import errno
 import re
@@ -31,7 +31,7 @@ FEATURES = FeatureLayout(Preparation("rx", 3), ("a", "b"), (0.0, 1.0), (1.0, 2.0
 
 
 class Sum:
-    """Stands in for a predictor: the sum of all that it takes, of at most so many samples at a time."""
+    """Fake predictor that returns the sum of all inputs and records the sizes of chunks."""
 
     def __init__(self, layout: FeatureLayout, config: ExperimentConfig) -> None:
         self.layout, self.config, self.counts = layout, config, list[int]()
@@ -64,14 +64,14 @@ def excitations(path: Path, **more: npt.ArrayLike) -> str:
 
 
 def predicted(
-    predictor: Any, files: PredictionFiles, seen: Any = lambda more: None
+    predictor: Any, files: PredictionFiles, report_rows: Any = lambda more: None
 ) -> batch_prediction.PredictionSummary:
     with open_table(files.data) as table:
-        return predict_table(predictor, table, files, seen)
+        return predict_table(predictor, table, files, report_rows)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_predictions_are_those_of_the_model(
+def test_predict_table_writes_model_predictions(
     tmp_path: Path, ending: str, predictor: Predictor, model_folder: Path
 ) -> None:
     model, _ = export.load(model_folder)
@@ -88,14 +88,14 @@ def test_predictions_are_those_of_the_model(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_no_more_than_a_piece_is_held_at_a_time(
+def test_predict_table_works_in_chunks(
     tmp_path: Path, ending: str, small_config: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "_MOST_ROWS", 8)
-    double, seen = Sum(EXCITATIONS, small_config), list[int]()
+    fake, reported = Sum(EXCITATIONS, small_config), list[int]()
     files = PredictionFiles(excitations(tmp_path / f"data{ending}", label=SAMPLES.label), f"{tmp_path}/out{ending}")
-    assert predicted(double, files, seen.append).rows == 50
-    assert double.counts == seen == [*[8] * 6, 2]
+    assert predicted(fake, files, reported.append).rows == 50
+    assert fake.counts == reported == [*[8] * 6, 2]
     angles = np.array(read(tmp_path / f"out{ending}")["angle"], np.float32)
     np.testing.assert_array_equal(angles, SAMPLES.angle)
 
@@ -106,13 +106,13 @@ def test_no_more_than_a_piece_is_held_at_a_time(
         ({"qubit": [0, 1, 4]}, "line 4, column qubit: must be a whole number, 0 to 3. Given: 4"),
         ({"qubit": [0, 1, 0.5]}, "line 4, column qubit: must be a whole number, 0 to 3. Given: 0.5"),
         ({"angle": [0, 1, 3.2]}, "line 4, column angle: must be at least -pi and less than pi. Given: 3.2"),
-        # Float32, of which angles are made, does not hold it.
+        # The value is beyond the range of float32, the dtype of angles.
         ({"angle": [0, 1, -1e39]}, "line 4, column angle: must be at least -pi and less than pi. Given: -1e+39"),
         ({"angle": [0, 1, np.nan]}, "line 4, column angle: must be a finite number. Given: nan"),
-        ({"label": [1, -1, 0]}, "line 4, column label: must be -1 or +1, as the model learnt them. Given: 0"),
+        ({"label": [1, -1, 0]}, "line 4, column label: must be -1 or +1, as in training. Given: 0"),
     ],
 )
-def test_a_row_that_is_wrong_is_named_and_nothing_is_written(
+def test_predict_table_invalid_row_raises_and_writes_nothing(
     tmp_path: Path,
     small_config: ExperimentConfig,
     columns: dict[str, Any],
@@ -124,16 +124,16 @@ def test_a_row_that_is_wrong_is_named_and_nothing_is_written(
     files = PredictionFiles(
         written(tmp_path / "data.csv", **{**good, **columns}), f"{tmp_path}/out.csv", f"{tmp_path}/page.html"
     )
-    double = Sum(EXCITATIONS, small_config)
-    with pytest.raises(QcnnError) as refused:
-        predicted(double, files)
-    assert str(refused.value) == f"data: {message}"
-    # What is finite is known of many rows at once; by the rest some had been predicted.
-    assert "finite" in message or double.counts[0] == 2
+    fake = Sum(EXCITATIONS, small_config)
+    with pytest.raises(QcnnError) as error:
+        predicted(fake, files)
+    assert str(error.value) == f"data: {message}"
+    # Non-finite values are found before the first prediction, and other errors after the first chunk.
+    assert "finite" in message or fake.counts[0] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
 
 
-def test_a_label_of_which_no_error_can_be_computed_is_refused(tmp_path: Path, small_config: ExperimentConfig) -> None:
+def test_predict_table_too_large_label_raises(tmp_path: Path, small_config: ExperimentConfig) -> None:
     files = PredictionFiles(written(tmp_path / "data.csv", a=[1, 2], b=[1, 2], label=[1, 1e200]), f"{tmp_path}/out.csv")
     message = r"^data: line 3, column label: must be from -1e\+30 to 1e\+30\. Given: 1e\+200$"
     with pytest.raises(QcnnError, match=message):
@@ -141,7 +141,7 @@ def test_a_label_of_which_no_error_can_be_computed_is_refused(tmp_path: Path, sm
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
 
 
-def test_neither_file_is_new_where_the_predictions_cannot_be_ended(
+def test_predict_table_write_error_keeps_old_files(
     tmp_path: Path, small_config: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -152,7 +152,7 @@ def test_neither_file_is_new_where_the_predictions_cannot_be_ended(
     )
     for name in (files.output, files.report):
         Path(name).write_text("old")
-    # An archive is written at the end.
+    # The npz archive is written at the end.
     monkeypatch.setattr(npz, "_copy", full)
     with pytest.raises(QcnnError, match=r"^output: cannot be written \(No space left on device\)\. Given: .*out\.npz$"):
         predicted(Sum(EXCITATIONS, small_config), files)
@@ -160,7 +160,7 @@ def test_neither_file_is_new_where_the_predictions_cannot_be_ended(
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_what_is_read_is_not_written_over_by_another_of_its_names(
+def test_predict_files_output_equal_to_data_raises(
     tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -173,16 +173,16 @@ def test_what_is_read_is_not_written_over_by_another_of_its_names(
     assert Path("data.csv").read_bytes() == before
 
 
-def test_a_prediction_that_is_not_finite_is_named_by_its_row(tmp_path: Path, small_config: ExperimentConfig) -> None:
+def test_predict_table_non_finite_prediction_raises_with_row(tmp_path: Path, small_config: ExperimentConfig) -> None:
     layout = FeatureLayout(Preparation("rx", 3), ("a",), (0.0,), (1e-300,))
-    double = Sum(layout, small_config)
-    double.predict = lambda inputs: np.array([0.5, np.inf])  # type: ignore[method-assign]
+    fake = Sum(layout, small_config)
+    fake.predict = lambda inputs: np.array([0.5, np.inf])  # type: ignore[method-assign]
     files = PredictionFiles(written(tmp_path / "data.npz", a=[1, 2]), f"{tmp_path}/out.csv")
-    with pytest.raises(QcnnError, match=r"^model: its prediction must be finite, and is not for row 2\. Given: inf$"):
-        predicted(double, files)
+    with pytest.raises(QcnnError, match=r"^model: the prediction for row 2 must be finite\. Given: inf$"):
+        predicted(fake, files)
 
 
-def test_features_are_scaled_as_the_training_split_was(tmp_path: Path, small_config: ExperimentConfig) -> None:
+def test_predict_table_scales_features_as_in_training(tmp_path: Path, small_config: ExperimentConfig) -> None:
     columns = {"b": [1.5, 2], "a": [0.25, 0.5], "label": [1.0, 3.0]}
     files = PredictionFiles(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", f"{tmp_path}/page.html")
     found = predicted(Sum(FEATURES, small_config), files)
@@ -198,20 +198,18 @@ def test_features_are_scaled_as_the_training_split_was(tmp_path: Path, small_con
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_true_and_false_are_predicted_alike_in_every_format(
+def test_predict_table_reads_booleans_in_every_format(
     tmp_path: Path, ending: str, small_config: ExperimentConfig
 ) -> None:
     layout = FeatureLayout(Preparation("rx", 3), ("a", "b"), (0.0, 0.0), (1.0, -2.0), labels="zero_one")
     write(tmp_path / f"data{ending}", pd.DataFrame({"a": [0.5, 0.5], "b": [True, False], "label": [False, True]}))
     files = PredictionFiles(f"{tmp_path}/data{ending}", f"{tmp_path}/out.csv")
-    # 0.5 - 2 and 0.5 beside labels -1 and +1.
+    # The predictions are 0.5 - 2 and 0.5 for labels -1 and +1.
     assert predicted(Sum(layout, small_config), files).metrics == {"mse": (0.5**2 + 0.5**2) / 2, "accuracy": 1}
     assert read(tmp_path / "out.csv") == {"a": [0.5, 0.5], "b": [1, 0], "label": [0, 1], "prediction": [-1.5, 0.5]}
 
 
-def test_a_feature_whose_angle_is_no_number_is_refused_by_its_row(
-    tmp_path: Path, small_config: ExperimentConfig
-) -> None:
+def test_predict_table_too_large_feature_raises_with_row(tmp_path: Path, small_config: ExperimentConfig) -> None:
     files = PredictionFiles(written(tmp_path / "data.csv", a=[1, 1], b=[1, 1e308]), f"{tmp_path}/out.csv")
     message = r"^data: line 3, column b: must be from -4999 to 5001, or its angle is not exact\. Given: 1e\+308$"
     with pytest.raises(QcnnError, match=message):
@@ -219,33 +217,31 @@ def test_a_feature_whose_angle_is_no_number_is_refused_by_its_row(
 
 
 def test_labels_that_are_all_the_same_have_no_r2(tmp_path: Path, small_config: ExperimentConfig) -> None:
-    # The mean of three of these is another number.
+    # Due to rounding, the mean of three equal labels differs from the label.
     columns = {"a": [0.1] * 3, "b": [1.0] * 3, "label": [0.1] * 3}
     files = PredictionFiles(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv")
     assert predicted(Sum(FEATURES, small_config), files).metrics == {"mse": pytest.approx(0)}
 
 
-def test_states_have_length_1_and_are_not_written_again(tmp_path: Path, small_config: ExperimentConfig) -> None:
+def test_predict_table_states_are_normalized_and_not_written(tmp_path: Path, small_config: ExperimentConfig) -> None:
     layout = FeatureLayout(Preparation("state"), amplitudes=2)
-    double = Sum(layout, small_config)
+    fake = Sum(layout, small_config)
     files = PredictionFiles(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, -1]), f"{tmp_path}/out.csv")
-    predicted(double, files)
+    predicted(fake, files)
     assert read(tmp_path / "out.csv") == {"prediction": [pytest.approx(1.4), -1]}
     bad = PredictionFiles(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, 1.1]), f"{tmp_path}/new.csv")
     with pytest.raises(QcnnError, match=r"^data: row 2: the amplitudes of a state must have length 1\. Given: 1\.1$"):
-        predicted(double, bad)
+        predicted(fake, bad)
 
 
-def test_classes_called_0_and_1_are_compared_as_minus_and_plus_1(
-    tmp_path: Path, small_config: ExperimentConfig
-) -> None:
+def test_predict_table_compares_labels_0_and_1_as_signs(tmp_path: Path, small_config: ExperimentConfig) -> None:
     layout = FeatureLayout(Preparation("rx", 3), ("a",), (0.0,), (1.0,), labels="zero_one")
     files = PredictionFiles(written(tmp_path / "data.csv", a=[-0.5, 1], label=[0, 1]), f"{tmp_path}/out.csv")
     assert predicted(Sum(layout, small_config), files).metrics == {"mse": 0.125, "accuracy": 1}
     assert read(tmp_path / "out.csv")["label"] == [0, 1]
 
 
-def test_the_page_shows_the_error_over_all_rows(tmp_path: Path, predictor: Predictor) -> None:
+def test_predict_table_report_has_metrics_of_all_rows(tmp_path: Path, predictor: Predictor) -> None:
     data_file = excitations(tmp_path / "data.csv", label=SAMPLES.label)
     files = PredictionFiles(data_file, f"{tmp_path}/out.npz", f"{tmp_path}/page.html")
     metrics = predicted(predictor, files).metrics
@@ -255,7 +251,7 @@ def test_the_page_shows_the_error_over_all_rows(tmp_path: Path, predictor: Predi
     assert _drawings(page) == ["Prediction against angle", "Error by qubit"]
 
 
-def test_a_page_that_cannot_be_written_leaves_no_predictions(tmp_path: Path, small_config: ExperimentConfig) -> None:
+def test_predict_table_report_error_leaves_no_predictions(tmp_path: Path, small_config: ExperimentConfig) -> None:
     (tmp_path / "page.html").mkdir()
     data_file = excitations(tmp_path / "data.csv", label=SAMPLES.label)
     files = PredictionFiles(data_file, f"{tmp_path}/out.npz", f"{tmp_path}/page.html")
@@ -271,7 +267,7 @@ def test_a_page_that_cannot_be_written_leaves_no_predictions(tmp_path: Path, sma
         ({"qubit": [1], "angle": [1]}, "page.html", "report: the data must have labels, a column label. Given: qubit"),
     ],
 )
-def test_what_cannot_be_predicted_is_said_before_anything_is_loaded(
+def test_predict_files_checks_columns_before_tensorflow(
     tmp_path: Path,
     model_folder: Path,
     columns: dict[str, Any],
@@ -279,21 +275,21 @@ def test_what_cannot_be_predicted_is_said_before_anything_is_loaded(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_prediction, "load_tensorflow", lambda: pytest.fail("is loaded"))
-    with pytest.raises(QcnnError) as refused:
+    monkeypatch.setattr(batch_prediction, "load_tensorflow", lambda: pytest.fail("TensorFlow is loaded"))
+    with pytest.raises(QcnnError) as error:
         predict_files(
             model_folder, PredictionFiles(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", report)
         )
-    assert str(refused.value).startswith(message)
+    assert str(error.value).startswith(message)
 
 
-def test_a_model_in_a_folder_predicts_a_file(tmp_path: Path, model_folder: Path) -> None:
+def test_predict_files_with_model_folder_predicts_all_rows(tmp_path: Path, model_folder: Path) -> None:
     files = PredictionFiles(excitations(tmp_path / "data.csv"), f"{tmp_path}/out.parquet")
     assert predict_files(model_folder, files).rows == 50
     assert len(read(tmp_path / "out.parquet")["prediction"]) == 50
 
 
-def test_files_of_other_kinds_are_refused() -> None:
+def test_prediction_files_invalid_names_raise() -> None:
     for names, message in (
         (("a.txt", "b.csv"), r"^data: must end in \.csv, \.parquet, \.npz or \.jsonl\. Given: a\.txt$"),
         (("a.csv", "b"), r"^output: must end in \.csv, .*\. Given: b$"),
@@ -306,7 +302,7 @@ def test_files_of_other_kinds_are_refused() -> None:
             PredictionFiles(*names)
 
 
-def test_an_error_is_of_any_number_of_pieces_what_it_is_of_one(small_config: ExperimentConfig) -> None:
+def test_error_accumulator_does_not_depend_on_chunks(small_config: ExperimentConfig) -> None:
     random = np.random.default_rng(1)
     label, prediction = random.normal(5, 2, 10_000), random.normal(5, 2, 10_000)
     whole, pieces = (ErrorAccumulator(FEATURES, 4) for _ in range(2))
@@ -317,16 +313,16 @@ def test_an_error_is_of_any_number_of_pieces_what_it_is_of_one(small_config: Exp
     assert pieces.rows == 10_000
     assert pieces.metrics == pytest.approx(whole.metrics, rel=1e-12)
     assert whole.metrics["r2"] == pytest.approx(1 - np.mean((label - prediction) ** 2) / np.var(label))
-    # The same few rows are drawn, each with its label.
-    assert len(pieces.kept["label"]) == 2000
-    for name, values in pieces.kept.items():
-        np.testing.assert_array_equal(values, whole.kept[name])
+    # Both sample the same rows, with matching labels and predictions.
+    assert len(pieces.sample["label"]) == 2000
+    for name, values in pieces.sample.items():
+        np.testing.assert_array_equal(values, whole.sample[name])
     prediction_of = dict(zip(label.tolist(), prediction.tolist(), strict=True))
-    assert [prediction_of[value] for value in pieces.kept["label"].tolist()] == pieces.kept["prediction"].tolist()
+    assert [prediction_of[value] for value in pieces.sample["label"].tolist()] == pieces.sample["prediction"].tolist()
 
 
-def test_errors_by_qubit_are_of_all_rows() -> None:
-    tally = ErrorAccumulator(EXCITATIONS, 3)
+def test_error_accumulator_error_by_qubit_is_mean_of_rows() -> None:
+    errors = ErrorAccumulator(EXCITATIONS, 3)
     for qubit, prediction in ((0, 1.5), (2, 1.0), (0, 0.5)):
-        tally.add({"qubit": np.array([qubit]), "angle": np.zeros(1)}, np.ones(1), np.array([prediction]))
-    np.testing.assert_array_equal(tally.error_by_qubit, [0.25, np.nan, 0])
+        errors.add({"qubit": np.array([qubit]), "angle": np.zeros(1)}, np.ones(1), np.array([prediction]))
+    np.testing.assert_array_equal(errors.error_by_qubit, [0.25, np.nan, 0])

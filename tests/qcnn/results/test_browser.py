@@ -1,4 +1,4 @@
-"""Reports as a real browser shows them, in a sandboxed iframe as Kubeflow's does."""
+"""Reports in a real browser, in a sandboxed iframe as in the Kubeflow UI."""
 
 import html
 import json
@@ -18,7 +18,7 @@ from tests.trainer.reports import report
 pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on the PATH")
 
 DESKTOP, PHONE, HEIGHT = 1280, 390, 4000
-# Only a copy that the test opens holds it. It stands before the page's policy, which would not let it run.
+# The test inserts this script into a copy of the page, before the Content-Security-Policy, which would block it.
 PROBE = """<head><script>
 addEventListener("securitypolicyviolation", event => parent.postMessage({refused: event.blockedURI}, "*"));
 addEventListener("load", () => {
@@ -39,24 +39,24 @@ addEventListener("load", () => {
 </script>"""
 WRAPPER = """<!DOCTYPE html><body style="margin:0">
 <pre></pre><script>
-const said = [];
+const messages = [];
 addEventListener("message", event => {{
-  said.push(event.data);
-  document.querySelector("pre").textContent = JSON.stringify(said);
+  messages.push(event.data);
+  document.querySelector("pre").textContent = JSON.stringify(messages);
 }});
 </script>
 <iframe sandbox="{allowed}" src="report.html" style="border:0; width:{width}px; height:{height}px"></iframe>"""
 
 
 def _open(folder: Path, page: str, width: int, action: str, allowed: str = "") -> str:
-    """Let the browser do one thing with the page in an iframe of that width; return what it prints."""
+    """Run a browser action on the page in an iframe of the given width, and return its output."""
     (folder / "report.html").write_text(page)
     (folder / "wrapper.html").write_text(WRAPPER.format(allowed=allowed, width=width, height=HEIGHT))
     features = ("quic", "background-networking", "component-update", "sync", "gpu")
     command = ["chromium", "--headless", "--no-sandbox", "--no-first-run", "--hide-scrollbars"]
     command += [f"--disable-{name}" for name in features]
-    # The iframe in the wrapper's process: the browser's virtual clock, which stands still while a page loads, knows
-    # nothing of other processes' pages.
+    # The iframe must be in the process of the wrapper: the browser's virtual clock stops while a page loads, but does
+    # not wait for pages of other processes.
     command += ["--disable-features=IsolateSandboxedIframes", "--disable-site-isolation-trials"]
     command += ["--virtual-time-budget=10000", f"--window-size={width},{HEIGHT}", f"--user-data-dir={folder / 'user'}"]
     command += [action, (folder / "wrapper.html").as_uri()]
@@ -73,7 +73,7 @@ def _measure(folder: Path, page: str, width: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
 @pytest.mark.parametrize(("qubits", "epochs"), [(8, 1), (1024, 5000)])
-def test_everything_is_there_and_fits(tmp_path: Path, width: int, qubits: int, epochs: int) -> None:
+def test_report_in_browser_has_all_figures_and_fits(tmp_path: Path, width: int, qubits: int, epochs: int) -> None:
     digests = {"image": f"registry.example/team/qcnn@sha256:{64 * '0'}", "lock": 64 * "f"}
     measured = _measure(tmp_path, report(qubits, 3, epochs, {"provenance": digests}), width)
     assert measured["width"] == width
@@ -82,7 +82,7 @@ def test_everything_is_there_and_fits(tmp_path: Path, width: int, qubits: int, e
         "Loss",
         "Prediction against angle",
         "Error by qubit",
-        "Error beside its floor",
+        "Error and lower bound",
     ]
     for figure in measured["figures"]:
         assert figure["width"] > 300
@@ -92,7 +92,7 @@ def test_everything_is_there_and_fits(tmp_path: Path, width: int, qubits: int, e
 
 
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
-def test_is_drawn_where_nothing_is_allowed(tmp_path: Path, width: int) -> None:
+def test_report_in_browser_renders_in_full_sandbox(tmp_path: Path, width: int) -> None:
     picture = tmp_path / "picture.png"
     _open(tmp_path, report(1024, 3, 50), width, f"--screenshot={picture}")
     pixels = np.round(imread(picture)[:, :, :3] * 255).astype(np.uint8)

@@ -19,7 +19,7 @@ from qcnn.results.evaluate import (
 )
 
 
-def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data.Dataset) -> None:
+def test_evaluate_metrics_equal_keras(model_folder: Path, small_dataset: data.Dataset) -> None:
     metrics = evaluate(model_folder, small_dataset).metrics
     model, description = export.load(model_folder)
     split = small_dataset.test
@@ -32,9 +32,7 @@ def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data
     assert metrics["fresh_mse"] == pytest.approx(scores_of_classes(fresh, predict(model, fresh))["mse"], rel=1e-5)
 
 
-def test_predictions_stand_beside_their_samples(
-    model_folder: Path, small_dataset: data.Dataset, tmp_path: Path
-) -> None:
+def test_save_predictions_has_samples_in_order(model_folder: Path, small_dataset: data.Dataset, tmp_path: Path) -> None:
     evaluation = evaluate(model_folder, small_dataset)
     save_predictions(evaluation, tmp_path / "predictions")
     with (tmp_path / "predictions" / "predictions.csv").open() as file:
@@ -45,7 +43,7 @@ def test_predictions_stand_beside_their_samples(
     assert np.mean(np.square(errors)) == pytest.approx(evaluation.metrics["mse"], rel=1e-6)
 
 
-def test_accuracy_is_by_sign() -> None:
+def test_scores_of_classes_accuracy_is_by_sign() -> None:
     samples = data.excited(np.zeros(4, np.int32), np.zeros(4, np.float32), np.array([1, 1, -1, -1], np.int8))
     scores = scores_of_classes(samples, np.array([0.2, -0.1, -3.0, 0.1]))
     assert scores["accuracy"] == 0.5
@@ -53,24 +51,22 @@ def test_accuracy_is_by_sign() -> None:
 
 
 def test_labels_that_are_all_the_same_have_no_r2() -> None:
-    # The mean of three of these is another number.
+    # Due to rounding, the mean of three equal labels differs from the label.
     samples = data.excited(np.zeros(3, np.int32), np.zeros(3, np.float32), np.full(3, 0.1))
     assert scores_of_regression(samples, np.full(3, 0.3)) == {"mse": pytest.approx(0.04)}
 
 
-def test_signs_are_counted_by_label() -> None:
+def test_confusion_counts_signs_by_label() -> None:
     samples = data.excited(np.zeros(5, np.int32), np.zeros(5, np.float32), np.array([1, 1, 1, -1, -1], np.int8))
     predictions = np.array([0.5, 0.0, -0.1, -2.0, 3.0])
     assert confusion(samples, predictions) == [[1, 1], [1, 2]]
 
 
-def test_refuses_a_dataset_whose_test_split_may_have_been_trained_on(
-    model_folder: Path, small_config: ExperimentConfig
-) -> None:
-    with pytest.raises(ArtifactError, match=r"^dataset: must be the one that the model was trained on"):
+def test_evaluate_other_dataset_raises(model_folder: Path, small_config: ExperimentConfig) -> None:
+    with pytest.raises(ArtifactError, match=r"^dataset: must be the dataset of the training run \(digest "):
         evaluate(model_folder, data.generate(small_config.model_copy(update={"seed": 5})))
 
 
-def test_refuses_a_dataset_of_another_number_of_qubits(model_folder: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"^dataset: must hold 4 qubits.* Given: 5 qubits"):
+def test_evaluate_dataset_with_other_qubits_raises(model_folder: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"^dataset: must have 4 qubits.* Given: 5 qubits"):
         evaluate(model_folder, data.generate(from_mapping({"qubits": 5})))

@@ -1,4 +1,4 @@
-"""A model that was exported predicts as the network that was trained."""
+"""Export of models, and loading of exported models."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ from qcnn.results.export import load_predictor
 from tests.small_trainings import copy_checkpoint, documents
 
 
-def test_saved_model_predicts_the_same_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:
+def test_saved_model_predicts_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:
     fresh = data.sample_excitations(4, 50, seed=11)
     np.savez(tmp_path / "samples.npz", qubit=fresh.qubit, angle=fresh.angle)
     program = """
@@ -47,20 +47,20 @@ with np.load(samples) as arrays:
     np.testing.assert_allclose(np.load(tmp_path / "served.npy"), predict(model, fresh), atol=1e-5)
 
 
-def test_describes_what_is_needed_to_rebuild_the_model(model_folder: Path, small_config: ExperimentConfig) -> None:
+def test_export_describes_experiment(model_folder: Path, small_config: ExperimentConfig) -> None:
     description = json.loads((model_folder / "model.json").read_text())
     assert ExperimentConfig.model_validate(description["experiment"]) == small_config
     assert description["training"]["epochs"] == 3
     assert sorted(path.name for path in model_folder.iterdir()) == ["model.json", "qcnn.weights.h5", "saved_model"]
 
 
-def test_nothing_is_exported_without_a_checkpoint(tmp_path: Path) -> None:
+def test_export_without_checkpoint_raises(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"^training: the folder has no checkpoint. Given: "):
         export.export(tmp_path / "empty", tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unfinished_training_is_not_exported(trained: Path, tmp_path: Path) -> None:
+def test_export_incomplete_training_raises(trained: Path, tmp_path: Path) -> None:
     copy_checkpoint(trained, 2, tmp_path / "training")
     with pytest.raises(ArtifactError, match=r"^training: must be complete, 3 epochs. Given: 2 epochs"):
         export.export(tmp_path / "training", tmp_path / "model")
@@ -68,11 +68,11 @@ def test_an_unfinished_training_is_not_exported(trained: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("limit", [0, 1000, 20_000, 100_000])
-def test_a_limit_on_the_size_of_files_is_named_before_a_library_meets_it(
+def test_export_file_size_limit_raises_one_line(
     trained: Path, tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HDF5's crashes the process, or prints pages, where it cannot write."""
-    # What is logged is a file here, too.
+    """HDF5 would crash the process or print long errors if it cannot write."""
+    # The log may be a file, to which the limit applies, too.
     monkeypatch.setattr(logging.getLogger("qcnn"), "handlers", [])
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
@@ -84,12 +84,12 @@ def test_a_limit_on_the_size_of_files_is_named_before_a_library_meets_it(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_ran_stands_beside_the_word(model_folder: Path) -> None:
+def test_export_provenance_has_requested_and_used_simulator(model_folder: Path) -> None:
     source = json.loads((model_folder / "model.json").read_text())["provenance"]
     assert (source["simulator"], source["simulator_used"]) == ("auto", "statevector")
 
 
-def test_the_weights_have_the_documented_names_and_shapes(model_folder: Path) -> None:
+def test_export_weights_match_documentation(model_folder: Path) -> None:
     rows = re.findall(r"^\| `(layers/\S+)` \| \((.*?)\) \|", documents(), re.MULTILINE)
     sizes = {"parameters": 21, "readouts": 2, "hidden_units": 8, "1": 1}
     documented = {name: tuple(sizes[size] for size in re.findall(r"\w+", shape)) for name, shape in rows}
@@ -106,7 +106,7 @@ def test_the_weights_have_the_documented_names_and_shapes(model_folder: Path) ->
 
 
 def _edit(**values: object) -> Callable[[Path], None]:
-    """Another description, whose own digest is right."""
+    """Return a function that changes values of model.json and updates its digest."""
 
     def change(folder: Path) -> None:
         path = folder / "model.json"
@@ -135,10 +135,10 @@ def _truncate(folder: Path) -> None:
         (_edit(schema_version=7), r"model: schema_version must be one of \(1, 2\). Given: 7"),
         (_change_seed, r"model: model.json is damaged \(sha256 is not that of the content"),
         (_edit(experiment={"qubits": 3}), "model: model.json is damaged .*qubits"),
-        (_truncate, "model: qcnn.weights.h5 is damaged or another model's"),
+        (_truncate, "model: qcnn.weights.h5 is damaged or of another model"),
     ],
 )
-def test_refuses_a_damaged_model(
+def test_load_damaged_model_raises(
     model_folder: Path, tmp_path: Path, damage: Callable[[Path], object], message: str
 ) -> None:
     folder = tmp_path / "model"
@@ -150,7 +150,7 @@ def test_refuses_a_damaged_model(
     assert "\n" not in str(error.value)
 
 
-def test_refuses_the_weights_of_another_model(
+def test_load_weights_of_other_model_raises(
     model_folder: Path, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     deep = small_config.model_copy(update={"model": "deep"})
@@ -161,12 +161,12 @@ def test_refuses_the_weights_of_another_model(
     checkpoints.save(other, tmp_path / "deep" / checkpoints.FOLDER)
     export.export(tmp_path / "deep", tmp_path / "model")
     shutil.copy(model_folder / "qcnn.weights.h5", tmp_path / "model")
-    with pytest.raises(ArtifactError, match=r"^model: qcnn.weights.h5 is damaged or another model's"):
+    with pytest.raises(ArtifactError, match=r"^model: qcnn.weights.h5 is damaged or of another model"):
         export.load(tmp_path / "model")
 
 
-def test_the_metrics_of_workers_that_were_not_in_step_have_their_staleness(trained: Path, tmp_path: Path) -> None:
-    """Of all epochs; those of a training in step have none."""
+def test_export_asynchronous_training_has_staleness(trained: Path, tmp_path: Path) -> None:
+    """Staleness is over all epochs. Synchronous training has none."""
     saved = checkpoints.load_latest(trained / "checkpoints")
     assert saved
     assert "staleness" not in export.export(trained, tmp_path / "in step")["training"]
@@ -180,7 +180,7 @@ def test_the_metrics_of_workers_that_were_not_in_step_have_their_staleness(train
     assert (training["staleness"], training["largest_staleness"]) == (0.5, 3)
 
 
-def test_predicts_as_the_network_does(model_folder: Path) -> None:
+def test_load_predictor_predicts_as_network(model_folder: Path) -> None:
     predictor, (model, _) = load_predictor(model_folder), export.load(model_folder)
     samples = data.sample_fresh(predictor.config.qubits, seed=3).take(np.arange(150))
     np.testing.assert_allclose(predictor.predict(samples.inputs), predict(model, samples), atol=1e-6)

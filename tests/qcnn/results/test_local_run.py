@@ -1,4 +1,4 @@
-"""What is written down of a run, and what is read of one that was killed."""
+"""Records of local runs, including killed ones."""
 
 import datetime
 import errno
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 WORDS = {"qubits": 8, "options": {"max_restarts": 3}}
 
 
-def test_a_run_that_succeeds_leaves_its_words_times_and_steps(tmp_path: Path) -> None:
+def test_run_recorder_records_fields_times_and_steps(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "first"
     before = datetime.datetime.now(datetime.timezone.utc)
     with RunRecorder(WORDS) as recorder:
@@ -26,11 +26,11 @@ def test_a_run_that_succeeds_leaves_its_words_times_and_steps(tmp_path: Path) ->
         assert read_record(run).steps == (RecordedStep("generate-data", "running"),)
         recorder.end_step(True)
         recorder.begin_step("train", run)
-        going_on = read_record(run)
+        running = read_record(run)
         recorder.end_step(True)
     after = datetime.datetime.now(datetime.timezone.utc)
-    assert (going_on.state, going_on.ended, going_on.seconds) == ("running", None, None)
-    assert [(step.name, step.state) for step in going_on.steps] == [
+    assert (running.state, running.ended, running.seconds) == ("running", None, None)
+    assert [(step.name, step.state) for step in running.steps] == [
         ("generate-data", "succeeded"),
         ("train", "running"),
     ]
@@ -41,14 +41,12 @@ def test_a_run_that_succeeds_leaves_its_words_times_and_steps(tmp_path: Path) ->
     assert [(step.name, step.state) for step in ended.steps] == [("generate-data", "succeeded"), ("train", "succeeded")]
     assert all(step.seconds is not None and step.seconds >= 0 for step in ended.steps)
     assert [path.name for path in run.iterdir()] == [FILE]
-    # For programs of others.
+    # The JSON form is an interface for other programs.
     assert json.loads((run / FILE).read_text())["steps"][0]["name"] == "generate-data"
 
 
 @pytest.mark.parametrize(("error", "state"), [(RuntimeError, "failed"), (KeyboardInterrupt, "interrupted")])
-def test_what_ends_a_run_is_its_state_and_that_of_its_step(
-    tmp_path: Path, error: type[BaseException], state: str
-) -> None:
+def test_run_recorder_error_sets_state_of_run_and_step(tmp_path: Path, error: type[BaseException], state: str) -> None:
     recorder = RunRecorder(WORDS)
 
     def end() -> None:
@@ -64,7 +62,7 @@ def test_what_ends_a_run_is_its_state_and_that_of_its_step(
     assert record.steps[0].seconds is not None
 
 
-def test_the_step_that_fails_is_named(tmp_path: Path) -> None:
+def test_run_recorder_has_name_of_failed_step(tmp_path: Path) -> None:
     with RunRecorder(WORDS) as recorder:
         assert recorder.failed_step is None
         for name, succeeded in (("generate-data", True), ("train", False)):
@@ -73,13 +71,13 @@ def test_the_step_that_fails_is_named(tmp_path: Path) -> None:
         assert recorder.failed_step == "train"
 
 
-def test_a_run_that_ends_before_its_first_step_leaves_nothing(tmp_path: Path) -> None:
+def test_run_recorder_without_steps_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), RunRecorder(WORDS):
         raise RuntimeError
     assert not list(tmp_path.iterdir())
 
 
-def test_a_killed_run_is_interrupted(tmp_path: Path) -> None:
+def test_read_record_killed_run_is_interrupted(tmp_path: Path) -> None:
     program = f"""
 from pathlib import Path
 from qcnn.results.local_run import RunRecorder
@@ -94,7 +92,7 @@ with RunRecorder({WORDS!r}) as recorder:
         assert running.stdout
         assert running.stdout.readline() == "begun\n"
         assert read_record(tmp_path).state == "running"
-        # A copy is of a run, but none.
+        # A copy of a running run is not locked.
         shutil.copytree(tmp_path, tmp_path / "copy")
         assert read_record(tmp_path / "copy").state == "interrupted"
         running.send_signal(signal.SIGKILL)
@@ -103,20 +101,18 @@ with RunRecorder({WORDS!r}) as recorder:
     assert (killed.state, killed.seconds) == ("interrupted", None)
 
 
-def test_a_file_system_without_locks_leaves_a_run_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: int) -> None:
+def test_read_record_without_locks_is_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_no_locks(*_: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", raise_no_locks)
     with RunRecorder(WORDS) as recorder:
         recorder.begin_step("train", tmp_path)
         assert read_record(tmp_path).state == "running"
     assert read_record(tmp_path).state == "succeeded"
 
 
-def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_record_run_ending_during_read_is_succeeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running = RunRecord("running", datetime.datetime.now(datetime.timezone.utc), None, (), {})
     answers = iter([running, RunRecord("succeeded", running.started, running.started, (), {})])
     monkeypatch.setattr("qcnn.results.local_run._read", lambda run: next(answers))

@@ -1,4 +1,4 @@
-"""Predictions from trajectories: their stated errors are true, and nothing but the seed decides what is drawn."""
+"""Predictions from noise trajectories: correct standard errors, and sampling that depends only on the seed."""
 
 import csv
 import dataclasses
@@ -23,13 +23,13 @@ NOISE = "depolarizing.one=0.01,depolarizing.two=0.03,amplitude_damping=0.02,read
 
 @pytest.fixture
 def few() -> ExperimentConfig:
-    """An experiment of few qubits and trajectories, whose own training knows of no noise."""
+    """Experiment with few qubits and trajectories, which is trained without noise."""
     words = {"qubits": 4, "rounds": 20, "batch_size": 8, "strategy": "none", "workers": 1}
     return from_mapping({**words, "options": {"trajectories": 60}})
 
 
 def _predicted(config: ExperimentConfig, samples: data.Samples) -> tuple[TrajectoryEstimate, np.ndarray]:  # type: ignore[type-arg]
-    """Return the estimated predictions of an untrained network, and those of its density matrices."""
+    """Return the predictions of an untrained network, estimated from trajectories and exact by density matrices."""
     model = build_model(config)
     ansatz, ring = circuits.build("hybrid", 4), circuits.ring(4)
     exact = assemble(config, ansatz, simulators.create("density", ansatz, ring, config.limits, noise=parse(NOISE)))
@@ -37,11 +37,11 @@ def _predicted(config: ExperimentConfig, samples: data.Samples) -> tuple[Traject
     return predict_from_trajectories(model, config, samples, parse(NOISE)), evaluate.predict(exact, samples)
 
 
-def test_predictions_are_those_of_density_matrices_within_their_errors(few: ExperimentConfig) -> None:
+def test_trajectory_estimate_agrees_with_density_matrices(few: ExperimentConfig) -> None:
     samples = data.sample_excitations(4, 5, seed=3)
     found, exact = _predicted(few, samples)
     away = (found.predictions - exact) / found.errors
-    # Twenty numbers of about a normal distribution, with a part that all share.
+    # Twenty approximately normal deviations with a common part.
     assert np.abs(away).max() < 3.5
     assert 0.5 < np.sqrt(np.mean(away**2)) < 1.6
     mse, exact_mse = (np.mean((values - samples.label) ** 2) for values in (found.predictions, exact))
@@ -49,34 +49,34 @@ def test_predictions_are_those_of_density_matrices_within_their_errors(few: Expe
     assert found.mse_error < 0.2 * exact_mse
 
 
-def test_errors_shrink_with_the_root_of_the_trajectories(few: ExperimentConfig) -> None:
+def test_trajectory_errors_scale_with_inverse_root_of_count(few: ExperimentConfig) -> None:
     samples = data.sample_excitations(4, 5, seed=3)
     more = few.model_copy(update={"options": few.options.model_copy(update={"trajectories": 240})})
     one, other = (_predicted(config, samples)[0].errors.mean() for config in (few, more))
     assert one / other == pytest.approx(2, rel=0.1)
 
 
-def test_what_is_drawn_at_a_time_changes_nothing(few: ExperimentConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trajectory_estimate_does_not_depend_on_chunks(few: ExperimentConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = data.sample_excitations(4, 2, seed=3)
-    together, _ = _predicted(few, samples)
+    one_chunk, _ = _predicted(few, samples)
     monkeypatch.setattr(noise_estimate, "_AMPLITUDES", 2**4 * 7)
-    apart, _ = _predicted(few, samples)
-    for mine, its in zip(dataclasses.astuple(together), dataclasses.astuple(apart), strict=True):
-        np.testing.assert_allclose(mine, its, rtol=1e-9)
-    # The first samples do not depend on how many follow, but for what is subtracted from all.
+    chunks, _ = _predicted(few, samples)
+    for values, expected in zip(dataclasses.astuple(chunks), dataclasses.astuple(one_chunk), strict=True):
+        np.testing.assert_allclose(values, expected, rtol=1e-9)
+    # Another seed gives other trajectories.
     other, _ = _predicted(few.model_copy(update={"seed": 1}), samples)
-    assert np.abs(other.predictions - together.predictions).min() > 1e-6
+    assert np.abs(other.predictions - one_chunk.predictions).min() > 1e-6
 
 
 @pytest.mark.long
-def test_an_evaluation_above_ten_qubits_states_its_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_evaluate_noise_above_10_qubits_has_noise_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     words = {"qubits": 11, "rounds": 2, "epochs": 1, "batch_size": 8, "strategy": "none", "workers": 1}
     options = {"noise": "depolarizing.two=0.01,readout=0.02", "trajectories": 5, "profile_batches": ""}
     config = from_mapping({**words, "options": options})
     dataset = data.generate(config)
     with caplog.at_level("INFO", logger="qcnn"):
         train(config, dataset, tmp_path / "training")
-    assert "noise: training runs without, which is exact up to 10 qubits alone" in caplog.messages
+    assert "noise: training runs without noise, which requires at most 10 qubits" in caplog.messages
     export.export(tmp_path / "training", tmp_path / "model")
     found = evaluate.evaluate(tmp_path / "model", dataset)
     metrics = found.metrics

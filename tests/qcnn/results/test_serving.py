@@ -1,4 +1,4 @@
-"""The network without a simulator predicts what the network does."""
+"""Servable models predict the same as the trained network."""
 
 import math
 from pathlib import Path
@@ -32,7 +32,7 @@ def network(**words: Any) -> ExperimentConfig:
     ],
     ids=["linear", "tanh", "one readout", "windows", "tfq"],
 )
-def test_predicts_as_the_network_does_for_any_sample(config: ExperimentConfig) -> None:
+def test_servable_model_predicts_as_network(config: ExperimentConfig) -> None:
     model = build_model(config)
     samples = data.sample_fresh(config.qubits, seed=3).take(np.arange(200))
     served = ServableModel(model)
@@ -46,17 +46,15 @@ def test_predicts_as_the_network_does_for_any_sample(config: ExperimentConfig) -
         (-1.0, 2.0, "float32"),
         (0.0, 1e-3, "float32"),
         (40.0, 2.0, "float32"),
-        # Seconds since 1970, of a minute; a constant with noise; what float32 cannot hold at all.
+        # Unix time within a minute, a constant with noise, and values beyond the range of float32.
         (1.7e9, 60.0, "float64"),
         (-7.0, 1e-8, "float64"),
         (1e60, 1e59, "float64"),
         (0.0, 1e-60, "float64"),
     ],
 )
-def test_rows_are_served_as_they_are_whatever_their_offset(
-    offset: float, width: float, kind: str, tmp_path: Path
-) -> None:
-    """Beside another feature, which float32 holds."""
+def test_servable_circuit_predicts_for_any_offset(offset: float, width: float, kind: str, tmp_path: Path) -> None:
+    """The second feature fits in float32."""
     layout = data.FeatureLayout(Preparation("ry", 4), ("a", "b"), (offset, -1.0), (math.pi / width, math.pi / 2))
     config = network(qubits=4, data="rows.csv", encoding="ry", rounds=0, options={"max_samples": 40})
     model = build_model(config)
@@ -70,14 +68,14 @@ def test_rows_are_served_as_they_are_whatever_their_offset(
     shares = np.linspace(0, 1, 50)
     rows = np.stack([offset + shares * width, np.cos(9 * shares)], axis=1)
     found = served(features=tf.constant(rows, spec.dtype))["prediction"].numpy()
-    # Turned by what a formula says, of shares that no offset has rounded.
+    # Expected angles by a formula, without rounding by the offset.
     angles = np.stack([math.pi * shares, math.pi / 2 * (rows[:, 1] + 1), 0 * shares, 0 * shares], axis=1)
     expected = exact_predictor(model)({"features": angles.astype(np.float32)})
     assert np.ptp(expected) > 0.1
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-def test_the_error_on_fresh_samples_is_of_the_weights_that_are_given() -> None:
+def test_fresh_mse_uses_given_weights() -> None:
     config = network(qubits=4, hidden_activation="tanh")
     model, other = build_model(config), build_model(config.model_copy(update={"seed": 9}))
     fresh = data.sample_fresh(config.qubits, config.seed)

@@ -1,4 +1,4 @@
-"""A file of weights holds numbers, no more of them than the model has, and no way to other files."""
+"""Validation of weight files, which must contain only numbers of a limited size and no links."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from qcnn.errors import ArtifactError
 from qcnn.results import export
 from qcnn.results.weights import check_weights, load_trained
 
-_MOST = 2**16
+_MAX_BYTES = 2**16
 
 
 def _soft(file: h5py.File, folder: Path) -> None:
@@ -35,7 +35,7 @@ def _virtual(file: h5py.File, folder: Path) -> None:
 
 
 def _bomb(file: h5py.File, folder: Path) -> None:
-    # Of what was never written nothing is kept.
+    # Chunks that are never written take no space in the file.
     file.create_dataset("vars/0", (10**12,), np.float64, chunks=(1000,), compression="gzip")
 
 
@@ -46,41 +46,43 @@ def _text(file: h5py.File, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (_soft, "vars/0 is a link to elsewhere"),
-        (_other_file, "vars/0 is a link to elsewhere"),
+        (_soft, "vars/0 is a soft or external link"),
+        (_other_file, "vars/0 is a soft or external link"),
         (_outside, "the content of vars/0 is in another file"),
         (_virtual, "the content of vars/0 is in another file"),
-        (_bomb, f"its weights have 8000000000000 bytes, more than {_MOST}"),
-        (_text, "vars/0 holds no numbers"),
+        (_bomb, f"its weights have 8000000000000 bytes, more than {_MAX_BYTES}"),
+        (_text, "vars/0 does not contain numbers"),
     ],
 )
-def test_what_is_no_weight_is_refused(tmp_path: Path, write: Callable[[h5py.File, Path], None], message: str) -> None:
+def test_check_weights_invalid_file_raises(
+    tmp_path: Path, write: Callable[[h5py.File, Path], None], message: str
+) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     with h5py.File(tmp_path / "weights.h5", "w") as file:
         write(file, tmp_path)
     with pytest.raises(ValueError, match=f"^{message}$"):
-        check_weights(tmp_path / "weights.h5", _MOST)
+        check_weights(tmp_path / "weights.h5", _MAX_BYTES)
 
 
-def test_weights_are_taken(tmp_path: Path) -> None:
+def test_check_weights_valid_file_passes(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "weights.h5", "w") as file:
-        file["vars/0"] = np.zeros(_MOST // 8)
-    check_weights(tmp_path / "weights.h5", _MOST)
+        file["vars/0"] = np.zeros(_MAX_BYTES // 8)
+    check_weights(tmp_path / "weights.h5", _MAX_BYTES)
 
 
-def test_they_are_those_that_the_model_predicts_with(model_folder: Path) -> None:
+def test_load_trained_returns_model_parameters(model_folder: Path) -> None:
     trained, (model, _) = load_trained(model_folder), export.load(model_folder)
     np.testing.assert_array_equal(trained.values, model.get_layer("quantum").parameters.numpy())
     assert trained.network.ansatz == model.get_layer("quantum").ansatz
 
 
-def test_a_folder_that_is_damaged_or_none_is_refused(model_folder: Path, tmp_path: Path) -> None:
+def test_load_trained_damaged_folder_raises(model_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"^model: .*model.json"):
         load_trained(tmp_path)
     copied = tmp_path / "model"
     shutil.copytree(model_folder, copied)
     weights = copied / "qcnn.weights.h5"
     weights.write_bytes(weights.read_bytes()[:-1])
-    with pytest.raises(ArtifactError, match=r"model.json names other weights"):
+    with pytest.raises(ArtifactError, match=r"sha256 is not that of model.json"):
         load_trained(copied)
     assert json.loads((copied / "model.json").read_text())

@@ -1,4 +1,4 @@
-"""The table of a study."""
+"""Results table of a study."""
 
 import csv
 import io
@@ -13,13 +13,13 @@ from qcnn.studies.trials import FailedTrial, Trial, best
 from tests.qcnn.studies.test_trials import a_trial
 
 
-def test_a_circuit_is_shown_by_its_files_name() -> None:
+def test_table_embedded_circuit_has_file_name() -> None:
     header, rows = table([a_trial(0.25, model=embed("a.qasm", "[]")), a_trial(0.125)])
     assert [row[header.index("model")] for row in rows] == ["a.qasm@4f53cda1", "hybrid"]
 
 
-def test_the_table_shows_what_differs_and_says_which_is_best() -> None:
-    # A trial of an older release did not say what it makes of fresh samples.
+def test_table_has_differing_fields_and_best_trial() -> None:
+    # Trials of older releases have no fresh_mse.
     trials = [a_trial(0.25, seed=1), a_trial(0.125, seed=0, options={"shots": 10})]
     header, rows = table(trials)
     read = list(csv.DictReader(io.StringIO(table_csv(header, rows))))
@@ -53,7 +53,7 @@ def test_the_table_shows_what_differs_and_says_which_is_best() -> None:
     assert "<td>best</td>" in page
 
 
-def test_a_trial_that_failed_is_a_row_with_its_reason_and_never_the_best() -> None:
+def test_table_failed_trial_has_reason_and_is_not_best() -> None:
     failed = FailedTrial(from_mapping({"seed": 1}), "worker 0 ended with exit code 2: error: loss, Given: nan")
     trials: list[Trial | FailedTrial] = [failed, a_trial(0.5, seed=2), a_trial(0.25, seed=3)]
     assert best(trials) == 2
@@ -67,7 +67,7 @@ def test_a_trial_that_failed_is_a_row_with_its_reason_and_never_the_best() -> No
     assert failed.reason in table_page(header, rows)
 
 
-def test_where_all_trials_failed_so_has_the_study() -> None:
+def test_best_all_trials_failed_raises() -> None:
     trials = [FailedTrial(from_mapping({"seed": seed}), f"reason {seed}") for seed in (1, 2)]
     with pytest.raises(TrainingError, match=r"^study: all 2 trials failed; the first: reason 1$"):
         best(trials)

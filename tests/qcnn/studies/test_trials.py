@@ -1,4 +1,4 @@
-"""What a study searches: drawn alike from one seed, and refused in one line."""
+"""Search spaces of studies: reproducible trials, and errors for invalid searches."""
 
 import math
 from pathlib import Path
@@ -29,7 +29,7 @@ def _plan(base: dict[str, Any], **search: Any) -> list[ExperimentConfig]:
     return plan(base, search_from_mapping(search))
 
 
-def test_random_trials_follow_from_the_seed_and_more_begin_with_the_same() -> None:
+def test_plan_random_is_reproducible_and_extensible() -> None:
     search = {
         "grid": {"model": ["hybrid", "deep"]},
         "range": {"learning_rate": [0.001, 0.1, "log"], "rounds": [20, 30]},
@@ -39,13 +39,13 @@ def test_random_trials_follow_from_the_seed_and_more_begin_with_the_same() -> No
     assert few != _plan({"seed": 4}, random=5, **search)
     rates = [trial.learning_rate for trial in many]
     assert all(0.001 <= rate <= 0.1 for rate in rates)
-    # Evenly by their logarithm: half of them below the geometric mean.
+    # Log-uniform: half of them are below the geometric mean.
     assert 70 <= sum(rate < 0.01 for rate in rates) <= 130
     assert {trial.rounds for trial in many} == set(range(20, 31))
     assert {trial.model for trial in many} == {"hybrid", "deep"}
 
 
-def test_integers_on_a_log_scale_stay_within_their_bounds() -> None:
+def test_plan_log_integers_stay_within_bounds() -> None:
     trials = _plan({}, range={"batch_size": [2, 64, "log"]}, random=300)
     assert {min(trial.batch_size for trial in trials), max(trial.batch_size for trial in trials)} == {2, 64}
 
@@ -53,13 +53,13 @@ def test_integers_on_a_log_scale_stay_within_their_bounds() -> None:
 @pytest.mark.parametrize(
     ("search", "line"),
     [
-        ({}, "study: needs values or ranges"),
-        ({"grid": {"learning": [1]}}, "study: only the experiment's words can be searched. Given: learning"),
+        ({}, "study: must have values or ranges"),
+        ({"grid": {"learning": [1]}}, "study: must search fields of the experiment. Given: learning"),
         ({"grid": {"qubits": []}}, "qubits: must have at least one value"),
-        ({"grid": {"qubits": 8}}, "grid: must be a mapping of words to lists"),
+        ({"grid": {"qubits": 8}}, "grid: must be a mapping of fields to lists"),
         ({"grid": {"qubits": [8, 3]}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
-        ({"grid": {"options": [{}]}}, "study: only the experiment's words can be searched. Given: options"),
-        ({"range": {"qubits": [4, 8]}}, "random: must say how many trials"),
+        ({"grid": {"options": [{}]}}, "study: must search fields of the experiment. Given: options"),
+        ({"range": {"qubits": [4, 8]}}, "random: must be the number of trials to sample from the ranges. Given: "),
         ({"range": {"qubits": [8, 4]}, "random": 1}, "qubits: a range must be of numbers, the lower first"),
         ({"range": {"learning_rate": [0, 1, "log"]}, "random": 1}, "learning_rate: a range must be of numbers"),
         ({"range": {"learning_rate": [0.1, 1, "square"]}, "random": 1}, "learning_rate: a range must be of numbers"),
@@ -82,7 +82,7 @@ def test_integers_on_a_log_scale_stay_within_their_bounds() -> None:
             {"grid": {"qubits": [8]}, "random": 10**5000},
             "study: must have at least 1 and at most 1000 trials. Given: an",
         ),
-        ({"grid": ["x"] * 10**6}, "grid: must be a mapping of words to lists of values. Given: ['x', 'x', "),
+        ({"grid": ["x"] * 10**6}, "grid: must be a mapping of fields to lists of values. Given: ['x', 'x', "),
         ({"range": [4], "random": 1}, "range: must be a mapping"),
         ({"grid": {"qubits": [8]}, "range": {"qubits": [4, 8]}, "random": 1}, "qubits: must have either"),
         ({"grid": {"qubits": [8]}, "random": -1}, "study: must have at least 1"),
@@ -90,12 +90,12 @@ def test_integers_on_a_log_scale_stay_within_their_bounds() -> None:
         ({"grid": {"seed": list(range(1001))}}, "study: must have at least 1 and at most 1000 trials. Given: 1001"),
     ],
 )
-def test_what_is_no_study_is_one_line(search: dict[str, Any], line: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_plan_invalid_search_raises_one_line(search: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as error:
         _plan({}, **search)
-    assert str(refused.value).startswith(line)
-    assert "\n" not in str(refused.value)
-    assert len(str(refused.value)) < 500
+    assert str(error.value).startswith(line)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
 
 
 def a_trial(val_loss: float, **words: Any) -> Trial:
@@ -104,7 +104,7 @@ def a_trial(val_loss: float, **words: Any) -> Trial:
     )
 
 
-def test_a_grid_is_every_combination_each_with_a_seed_of_its_own() -> None:
+def test_plan_grid_has_all_combinations_with_different_seeds() -> None:
     trials = _plan({"seed": 7, "epochs": 3}, grid={"model": ["hybrid", "deep"], "shots": [0, 10, 100]})
     assert [(trial.model, trial.options.shots) for trial in trials] == [
         (model, shots) for model in ("hybrid", "deep") for shots in (0, 10, 100)
@@ -113,27 +113,27 @@ def test_a_grid_is_every_combination_each_with_a_seed_of_its_own() -> None:
     assert {trial.epochs for trial in trials} == {3}
 
 
-def test_a_seed_that_is_searched_is_taken_as_it_is() -> None:
+def test_plan_searched_seed_is_unchanged() -> None:
     trials = _plan({}, grid={"seed": [5], "learning_rate": [0.1, 0.2]})
     assert [trial.seed for trial in trials] == [5, 5]
 
 
-def test_the_last_seed_is_followed_by_the_first() -> None:
+def test_plan_seed_wraps_around() -> None:
     assert [trial.seed for trial in _plan({"seed": 2**32 - 1}, grid={"qubits": [8, 10]})] == [2**32 - 1, 0]
 
 
-def test_a_pipelines_struct_has_doubles_for_integers() -> None:
+def test_plan_accepts_integral_floats() -> None:
     search = {"grid": {"qubits": [8.0]}, "range": {"epochs": [2.0, 4.0]}, "random": 3.0}
     for trial in _plan({"workers": 1.0}, **search):
         assert (trial.qubits, trial.workers) == (8, 1)
         assert trial.epochs in (2, 3, 4)
 
 
-def test_the_best_has_the_lowest_validation_loss_the_first_of_equals() -> None:
+def test_best_is_first_with_lowest_validation_loss() -> None:
     assert best([a_trial(0.3), a_trial(0.2), a_trial(0.2)]) == 1
 
 
-def test_a_failure_is_kept_where_the_training_would_be(tmp_path: Path) -> None:
+def test_failure_kept_saves_error_in_training_folder(tmp_path: Path) -> None:
     experiment = from_mapping({"seed": 7})
     with failure_kept(experiment, tmp_path / "training"):
         raise TrainingError("loss: is not finite. Given: nan")
@@ -145,7 +145,7 @@ def test_a_failure_is_kept_where_the_training_would_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"experiment": {"qubits": 3}, "reason": ""}', "\x00"])
-def test_a_damaged_failure_is_one_line(tmp_path: Path, content: str) -> None:
+def test_load_failure_damaged_file_raises(tmp_path: Path, content: str) -> None:
     save_failure(FailedTrial(from_mapping({}), "reason"), tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_text(content)
@@ -156,17 +156,17 @@ def test_a_damaged_failure_is_one_line(tmp_path: Path, content: str) -> None:
 _RATES = {"learning_rate": [0.001, 0.1, "log"]}
 
 
-def test_the_data_of_one_trial_are_those_of_all() -> None:
+def test_shared_experiment_has_fields_of_all_trials() -> None:
     search = search_from_mapping({"range": _RATES, "grid": {"model": ["hybrid", "deep"]}, "random": 5.0})
     shared = shared_experiment({"qubits": 4, "rounds": 20, "seed": 7}, search)
     assert (shared.qubits, shared.rounds, shared.seed, shared.model) == (4, 20, 7, "hybrid")
 
 
 @pytest.mark.parametrize(
-    ("base", "search", "said"),
+    ("base", "search", "message"),
     [
-        ({}, {"range": _RATES}, r"random: must say how many trials the tuner may choose\. Given: none"),
-        ({}, {"grid": {"hidden_units": [4, 8]}}, r"random: must say how many trials the tuner may choose\."),
+        ({}, {"range": _RATES}, r"random: must be the number of trials of the tuner\. Given: none"),
+        ({}, {"grid": {"hidden_units": [4, 8]}}, r"random: must be the number of trials of the tuner\."),
         ({}, {"range": {"qubits": [4, 8]}, "random": 3}, r"qubits: must be the same in all trials of a tuner, .*"),
         ({}, {"grid": {"seed": [1, 2]}, "random": 3}, r"seed: must be the same in all trials .* Given: \[1, 2\]"),
         ({}, {"grid": {"workers": [2, 4]}, "random": 3}, r"workers: must be the same in all trials .* Given: \[2, 4\]"),
@@ -175,11 +175,11 @@ def test_the_data_of_one_trial_are_those_of_all() -> None:
         ({}, {"range": {"hidden_units": [0, 8]}, "random": 3}, r"hidden_units: must be an integer, at least 1.*"),
     ],
 )
-def test_what_a_tuner_cannot_search_is_one_line(base: dict[str, Any], search: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^{said}"):
+def test_shared_experiment_invalid_search_raises(base: dict[str, Any], search: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{message}"):
         shared_experiment(base, search_from_mapping(search))
 
 
-def test_a_range_of_whole_numbers_ends_with_some() -> None:
+def test_whole_bounds_rounds_integers_inwards() -> None:
     assert whole_bounds("hidden_units", Range(1.5, 8.9)) == (2, 8)
     assert whole_bounds("learning_rate", Range(0.15, 0.89)) == (0.15, 0.89)

@@ -1,4 +1,4 @@
-"""What listens in this process is closed to other machines, and stays open to this one."""
+"""Local-only ports, proxies, and errors about other processes of a training job."""
 
 import contextlib
 import logging
@@ -13,9 +13,9 @@ from qcnn.errors import RetryableError
 from qcnn.trainer.distribution.joining import (
     connect_directly,
     exit_barrier,
-    keep_port_to_machine,
+    restrict_port_to_localhost,
     restrict_to_localhost,
-    taken_address,
+    translate_address_error,
     translate_peer_errors,
 )
 from qcnn.trainer.distribution.roles import ClusterConfig
@@ -29,11 +29,11 @@ HOSTS = "train-worker-0.team.svc,127.0.0.1,::1"
     [
         ({}, HOSTS),
         ({"no_proxy": "a.org,127.0.0.1"}, "a.org,127.0.0.1,train-worker-0.team.svc,::1"),
-        # gRPC does not read no_proxy where the other is set.
+        # gRPC ignores no_proxy if no_grpc_proxy is set.
         ({"no_proxy": "a.org", "no_grpc_proxy": "b.org"}, f"b.org,{HOSTS}"),
     ],
 )
-def test_the_hosts_of_a_cluster_are_exempt_from_proxies(environment: dict[str, str], exempt: str) -> None:
+def test_connect_directly_exempts_hosts_from_proxies(environment: dict[str, str], exempt: str) -> None:
     before = dict(environment)
     connect_directly(CLUSTER, environment)
     assert environment == {**before, "no_grpc_proxy": exempt}
@@ -43,14 +43,14 @@ def test_the_hosts_of_a_cluster_are_exempt_from_proxies(environment: dict[str, s
 
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
-    """A server on all interfaces, as TensorFlow's are."""
+    """Server on all interfaces, like TensorFlow's servers."""
     with socket.create_server(("", 0)) as server:
         yield server
 
 
 @pytest.fixture
 def outside() -> str:
-    """An address by which other machines would reach this one."""
+    """Non-loopback address of this machine."""
     addresses = [
         each.address for all_of in psutil.net_if_addrs().values() for each in all_of if each.family == socket.AF_INET
     ]
@@ -67,21 +67,21 @@ def _answers(host: str, port: int) -> bool:
     return False
 
 
-def test_a_port_is_closed_to_others_and_another_is_left_alone(server: socket.socket, outside: str) -> None:
+def test_restrict_port_changes_only_that_port(server: socket.socket, outside: str) -> None:
     with socket.create_server(("", 0)) as other:
-        assert keep_port_to_machine(server.getsockname()[1])
+        assert restrict_port_to_localhost(server.getsockname()[1])
         for listening, open_to_others in ((server, False), (other, True)):
             port = listening.getsockname()[1]
             assert _answers("127.0.0.1", port)
             assert _answers(outside, port) == open_to_others
-    # Nothing but a copy of the descriptor was closed.
+    # Only duplicates of the descriptor were closed.
     assert server.fileno() != -1
 
 
 @pytest.mark.parametrize(
     ("other", "is_closed"), [("127.0.0.1:1", True), ("localhost:1", True), ("[::1]:1", True), ("worker-1.svc:1", False)]
 )
-def test_a_server_is_closed_only_where_all_of_its_cluster_is_here(
+def test_restrict_to_localhost_only_for_local_cluster(
     server: socket.socket, outside: str, other: str, is_closed: bool
 ) -> None:
     port = server.getsockname()[1]
@@ -89,19 +89,19 @@ def test_a_server_is_closed_only_where_all_of_its_cluster_is_here(
     assert _answers(outside, port) != is_closed
 
 
-def test_an_evaluator_that_stands_in_no_cluster_has_no_server() -> None:
+def test_restrict_to_localhost_without_server_does_nothing() -> None:
     restrict_to_localhost(ClusterConfig({"worker": ("127.0.0.1:1",)}, "evaluator", 0))
     restrict_to_localhost(None)
 
 
-def test_what_cannot_be_closed_is_said(
+def test_restrict_port_failure_is_logged(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("qcnn.operating_system._LOOPBACK", b"nothing\0")
     port = server.getsockname()[1]
     with caplog.at_level(logging.WARNING, "qcnn"):
-        assert not keep_port_to_machine(port)
-    assert caplog.messages == [f"port {port} stays open to other machines ([Errno 19] No such device)"]
+        assert not restrict_port_to_localhost(port)
+    assert caplog.messages == [f"port {port} remains open to other machines ([Errno 19] No such device)"]
 
 
 WORKERS = ClusterConfig({"worker": ("127.0.0.1:2222", "127.0.0.1:2223", "127.0.0.1:2224")}, "worker", 1)
@@ -117,18 +117,18 @@ WITH_CHIEF = ClusterConfig({"chief": ("127.0.0.1:2222",), "worker": ("127.0.0.1:
             "/job:worker/replica:0/task:2",
             "lost worker 2: failed to connect to all addresses",
         ),
-        # Its own name tells nothing; without another the process that leads is lost.
+        # An error without the name of another process is attributed to the chief or worker 0.
         (WORKERS, "/job:worker/replica:0/task:1: heartbeat", "lost worker 0: /job:worker/replica:0/task:1: heartbeat"),
         (WITH_CHIEF, "no answer\nand more", "lost chief 0: no answer"),
     ],
 )
-def test_a_lost_process_is_named(cluster: ClusterConfig, message: str, line: str) -> None:
+def test_translate_peer_errors_has_name_of_process(cluster: ClusterConfig, message: str, line: str) -> None:
     with pytest.raises(RetryableError) as error, translate_peer_errors(cluster):
         raise tf.errors.UnavailableError(None, None, message)
     assert str(error.value) == line
 
 
-def test_who_ends_before_all_have_met_is_lost_and_who_ends_after_that_is_not() -> None:
+def test_exit_barrier_reports_only_peers_before_barrier() -> None:
     def meet() -> None:
         if not ended.pop(0):
             raise tf.errors.UnavailableError(None, None, "/job:worker/replica:0/task:2: Socket closed")
@@ -141,13 +141,14 @@ def test_who_ends_before_all_have_met_is_lost_and_who_ends_after_that_is_not() -
     assert not ended
 
 
-def test_a_process_that_trains_alone_has_lost_nobody() -> None:
+def test_translate_peer_errors_without_cluster_reraises() -> None:
     with pytest.raises(tf.errors.UnavailableError), translate_peer_errors(None):
         raise tf.errors.UnavailableError(None, None, "of its own")
 
 
-def test_an_address_that_is_taken_is_named() -> None:
-    with pytest.raises(RetryableError, match=r"is it taken\? Given: 127\.0\.0\.1:2223$"), taken_address(WORKERS):
+def test_translate_address_error_has_address() -> None:
+    message = r"which may be in use\. Given: 127\.0\.0\.1:2223$"
+    with pytest.raises(RetryableError, match=message), translate_address_error(WORKERS):
         raise tf.errors.UnknownError(None, None, "Could not start gRPC server")
-    with pytest.raises(RuntimeError, match=r"^something else$"), taken_address(WORKERS):
+    with pytest.raises(RuntimeError, match=r"^something else$"), translate_address_error(WORKERS):
         raise RuntimeError("something else")

@@ -1,4 +1,4 @@
-"""Weights in shards, each with an optimizer of its own, whose updates are whole, and the smaller the later they are."""
+"""Sharded weights on parameter servers: atomic updates, damping by staleness, and servers."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from qcnn.errors import RetryableError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.optimizer import _OPTIMIZERS, build_optimizer, values_of
-from qcnn.trainer.distribution.parameter_servers import _CAUTION, SharedWeights, serve
+from qcnn.trainer.distribution.parameter_servers import _DAMPING, SharedWeights, serve
 from qcnn.trainer.distribution.roles import ClusterConfig
 
 HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -28,7 +28,7 @@ def _gradients(values: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 class Weights:
-    """A model's variables and their optimizer, and the same on parameter servers."""
+    """Variables and optimizer of a model, with a copy on parameter servers."""
 
     def __init__(self, optimizer: str, servers: int) -> None:
         config = _config(optimizer)
@@ -50,7 +50,7 @@ class Weights:
         self.shared.pull(self.variables, self.optimizer.variables)
 
     def update_shared(self, behind: int = 0) -> int:
-        """Update as a worker does that read the weights so many updates ago; return what it is told of that."""
+        """Update like a worker that read the weights `behind` updates ago, and return the reported staleness."""
         return int(self._update(tf.constant(behind, tf.int64)))
 
     def _updated(self, behind: tf.Tensor) -> tf.Tensor:
@@ -60,20 +60,20 @@ class Weights:
 
 @pytest.mark.parametrize("servers", [1, 2, 5, 7])
 @pytest.mark.parametrize("optimizer", _OPTIMIZERS)
-def test_one_worker_after_the_other_trains_as_the_optimizer_alone(optimizer: str, servers: int) -> None:
+def test_shared_weights_sequential_updates_equal_optimizer(optimizer: str, servers: int) -> None:
     shared, alone = Weights(optimizer, servers), Weights(optimizer, 1)
     for number in range(UPDATES):
-        # Where an epoch ends between two updates nothing is lost.
+        # Push and pull between updates, as at the end of an epoch, must not change results.
         shared.push()
         assert shared.update_shared() == 0
         shared.pull()
         gradients = _gradients([variable.read_value() for variable in alone.variables])
         alone.optimizer.apply_gradients(zip(gradients, alone.variables, strict=True))
-        for mine, its in zip(shared.values, alone.values, strict=True):
-            np.testing.assert_allclose(mine, its, rtol=1e-12, err_msg=f"update {number}")
+        for values, expected in zip(shared.values, alone.values, strict=True):
+            np.testing.assert_allclose(values, expected, rtol=1e-12, err_msg=f"update {number}")
 
 
-def test_the_later_updates_come_the_less_they_move_the_weights() -> None:
+def test_shared_weights_damp_stale_updates() -> None:
     moves = []
     for behind in (0, 1, 3):
         weights = Weights("sgd", 2)
@@ -81,11 +81,11 @@ def test_the_later_updates_come_the_less_they_move_the_weights() -> None:
         assert weights.update_shared(behind) == behind
         weights.pull()
         moves.append(weights.variables[0].numpy() - VALUES[0])
-    np.testing.assert_allclose(moves[1], moves[0] / (1 + _CAUTION))
-    np.testing.assert_allclose(moves[2], moves[0] / (1 + 3 * _CAUTION))
+    np.testing.assert_allclose(moves[1], moves[0] / (1 + _DAMPING))
+    np.testing.assert_allclose(moves[2], moves[0] / (1 + 3 * _DAMPING))
 
 
-def test_updates_of_many_threads_are_all_applied_whole() -> None:
+def test_shared_weights_concurrent_updates_are_atomic() -> None:
     weights = Weights("sgd", 2)
     weights.push()
 
@@ -100,35 +100,35 @@ def test_updates_of_many_threads_are_all_applied_whole() -> None:
     behind = updates().numpy()
     weights.pull()
     assert int(weights.optimizer.iterations) == 200
-    # The rate falls to zero after the updates of the schedule: what came first has moved them.
+    # The learning rate is zero after the updates of the schedule, so only the first updates change the weights.
     assert np.all(weights.variables[0].numpy() < VALUES[0])
     assert behind.min() >= 0
 
 
-def test_one_that_serves_ends_with_the_chief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Well if the training is over, else so that it is started again."""
+def test_serve_ends_with_chief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server succeeds if training is complete, and otherwise fails with a retryable error."""
     cluster = ClusterConfig({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
-    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
-    # Not there yet, there, busy for a moment, there, gone.
-    seen = [False, False, True, True, False, True, *[False] * 3]
+    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._CHECK_SECONDS", 0.0)
+    # The chief starts late, is busy once, and ends.
+    checks = [False, False, True, True, False, True, *[False] * 3]
     answers: list[bool] = []
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.answers", lambda *_: answers.pop(0))
-    answers += seen
+    answers += checks
     serve(cluster, lambda: not answers, 60.0)
-    answers += seen
+    answers += checks
     with pytest.raises(RetryableError, match=r"^lost chief 0$"):
         serve(cluster, lambda: False, 60.0)
     assert not answers
-    # It came too late.
+    # Training is complete before the server starts.
     answers += [False]
     serve(cluster, lambda: True, 60.0)
 
 
-def test_one_that_serves_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_without_chief_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ClusterConfig({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
-    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._CHECK_SECONDS", 0.0)
     message = r"^lost chief 0 \(no answer at 127\.0\.0\.1:1\), after 0\.1 s of waiting$"
     with pytest.raises(RetryableError, match=message):
         serve(cluster, lambda: False, 0.1)

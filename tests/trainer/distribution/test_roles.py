@@ -7,7 +7,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cluster
 
-# As training-operator v1.9 writes it: genTFConfigJSONStr.
+# Format of training-operator v1.9 (genTFConfigJSONStr).
 CHIEF = ["train-chief-0.team.svc:2222"]
 TFJOB_WORKERS = ["train-worker-0.team.svc:2222", "train-worker-1.team.svc:2222"]
 
@@ -23,7 +23,7 @@ def _parsed(environment: dict[str, str]) -> ClusterConfig:
     return cluster
 
 
-def test_tfjob_of_workers_only() -> None:
+def test_parse_cluster_tfjob_with_workers() -> None:
     cluster = {"worker": TFJOB_WORKERS}
     first, second = (_parsed(_tf_config(cluster, "worker", index)) for index in (0, 1))
     assert (first.role, first.index, first.is_chief) == ("worker", 0, True)
@@ -31,7 +31,7 @@ def test_tfjob_of_workers_only() -> None:
     assert first.training_addresses == {"worker": tuple(TFJOB_WORKERS)}
 
 
-def test_tfjob_with_every_role() -> None:
+def test_parse_cluster_tfjob_with_every_role() -> None:
     cluster = {
         "chief": ["train-chief-0.team.svc:2222"],
         "evaluator": ["train-evaluator-0.team.svc:2222"],
@@ -47,11 +47,11 @@ def test_tfjob_with_every_role() -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}, {"CLUSTER_SPEC": " "}])
-def test_bare_shell_and_single_replica_have_no_cluster(environment: dict[str, str]) -> None:
+def test_parse_cluster_single_process_is_none(environment: dict[str, str]) -> None:
     assert parse_cluster(environment) is None
 
 
-def test_vertex_tf_config() -> None:
+def test_parse_cluster_vertex_tf_config() -> None:
     cluster = {
         "chief": ["cmle-training-workerpool0-ab-0:2222"],
         "worker": ["cmle-training-workerpool1-ab-0:2222", "cmle-training-workerpool1-ab-1:2222"],
@@ -63,7 +63,7 @@ def test_vertex_tf_config() -> None:
     assert worker.counts == {"chief": 1, "worker": 2}
 
 
-def test_vertex_cluster_spec_names_worker_pools() -> None:
+def test_parse_cluster_vertex_cluster_spec() -> None:
     spec = {
         "cluster": {
             "workerpool0": ["cmle-training-workerpool0-ab-0:2222"],
@@ -81,12 +81,12 @@ def test_vertex_cluster_spec_names_worker_pools() -> None:
     assert set(cluster.addresses) == {"chief", "worker", "ps", "evaluator"}
 
 
-def test_tf_config_wins_over_cluster_spec() -> None:
+def test_parse_cluster_prefers_tf_config() -> None:
     environment = _tf_config({"worker": ["a:1"]}, "worker", 0)
     assert _parsed({**environment, "CLUSTER_SPEC": "not read"}).role == "worker"
 
 
-def test_written_by_hand_without_environment_and_with_an_evaluator_outside() -> None:
+def test_parse_cluster_evaluator_outside_cluster() -> None:
     text = json.dumps({"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}})
     assert _parsed({"TF_CONFIG": text}).role == "evaluator"
 
@@ -94,10 +94,10 @@ def test_written_by_hand_without_environment_and_with_an_evaluator_outside() -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "TF_CONFIG: is not JSON"),
+        ("{", "TF_CONFIG: must be JSON"),
         ("[1]", "TF_CONFIG: must be an object"),
-        ('{"cluster": {"worker": ["a:1"]}}', "TF_CONFIG: task must hold type and index"),
-        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker"}}', "TF_CONFIG: task must hold type and index"),
+        ('{"cluster": {"worker": ["a:1"]}}', "TF_CONFIG: task must have type and index"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker"}}', "TF_CONFIG: task must have type and index"),
         ('{"task": {"type": "worker", "index": 0}}', "TF_CONFIG: cluster must map roles to addresses"),
         ('{"cluster": {"boss": ["a:1"]}, "task": {"type": "boss", "index": 0}}', "TF_CONFIG: roles are chief, worker"),
         ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}', "TF_CONFIG: task.index must be"),
@@ -107,11 +107,11 @@ def test_written_by_hand_without_environment_and_with_an_evaluator_outside() -> 
         ('{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}', "TF_CONFIG: cluster.worker must be"),
         (
             '{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}',
-            "TF_CONFIG: cluster.worker must have an address of its own for each process. Given: a:1$",
+            "TF_CONFIG: cluster.worker must have a different address for each process. Given: a:1$",
         ),
         (
             '{"cluster": {"chief": ["a:1"], "ps": ["b:1", "a:1"]}, "task": {"type": "ps", "index": 0}}',
-            "TF_CONFIG: cluster.ps must have an address of its own for each process. Given: a:1$",
+            "TF_CONFIG: cluster.ps must have a different address for each process. Given: a:1$",
         ),
         (
             '{"cluster": {"worker": ["a:1", "b:0"]}, "task": {"type": "worker", "index": 0}}',
@@ -129,7 +129,7 @@ def test_written_by_hand_without_environment_and_with_an_evaluator_outside() -> 
         ('{"cluster": {"worker": {"0": "a:1"}}, "task": {"type": "worker", "index": 0}}', "TF_CONFIG: cluster.worker"),
     ],
 )
-def test_refuses_what_no_cluster_can_be_made_of(text: str, message: str) -> None:
+def test_parse_cluster_invalid_raises_one_line(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}") as error:
         parse_cluster({"TF_CONFIG": text})
     assert "\n" not in str(error.value)
@@ -141,35 +141,33 @@ def test_refuses_what_no_cluster_can_be_made_of(text: str, message: str) -> None
     [
         ({"workers": 2}, {"worker": TFJOB_WORKERS}),
         ({"workers": 3, "options": {"chief": 1}}, {"chief": CHIEF, "worker": TFJOB_WORKERS}),
-        # Vertex AI calls one of the workers the chief, whatever the experiment says.
+        # On Vertex AI one of the workers always has the role chief.
         ({"workers": 3}, {"chief": CHIEF, "worker": TFJOB_WORKERS}),
         ({"workers": 2, "options": {"evaluator": 1}}, {"worker": TFJOB_WORKERS, "evaluator": ["e:1"]}),
-        # It leaves the evaluator out.
+        # Vertex AI does not list the evaluator.
         ({"workers": 2, "options": {"evaluator": 1}}, {"worker": TFJOB_WORKERS}),
         ({"strategy": "parameter_server"}, {"chief": CHIEF, "worker": TFJOB_WORKERS, "ps": ["p:1"]}),
     ],
 )
-def test_the_cluster_has_the_processes_of_the_experiment(words: dict[str, Any], cluster: dict[str, list[str]]) -> None:
+def test_check_roles_matching_cluster_passes(words: dict[str, Any], cluster: dict[str, list[str]]) -> None:
     check_roles(from_mapping(words), _parsed(_tf_config(cluster, "worker", 0)))
 
 
 @pytest.mark.parametrize(
     ("words", "cluster", "message"),
     [
-        ({"workers": 3}, {"worker": TFJOB_WORKERS}, "lists 2 worker, .* trains on 3 worker. Given: workers 3"),
-        ({"workers": 2}, {"chief": CHIEF, "worker": TFJOB_WORKERS}, "lists 1 chief, 2 worker, .* trains on 2 worker"),
-        ({"workers": 2}, {"worker": TFJOB_WORKERS, "ps": ["p:1"]}, "lists 2 worker, 1 ps, .* trains on 2 worker"),
-        ({"strategy": "parameter_server"}, {"worker": TFJOB_WORKERS}, "trains on 1 chief, 2 worker, 1 ps"),
+        ({"workers": 3}, {"worker": TFJOB_WORKERS}, "lists 2 worker, .* requires 3 worker. Given: workers 3"),
+        ({"workers": 2}, {"chief": CHIEF, "worker": TFJOB_WORKERS}, "lists 1 chief, 2 worker, .* requires 2 worker"),
+        ({"workers": 2}, {"worker": TFJOB_WORKERS, "ps": ["p:1"]}, "lists 2 worker, 1 ps, .* requires 2 worker"),
+        ({"strategy": "parameter_server"}, {"worker": TFJOB_WORKERS}, "requires 1 chief, 2 worker, 1 ps"),
     ],
 )
-def test_a_cluster_of_other_processes_is_refused(
-    words: dict[str, Any], cluster: dict[str, list[str]], message: str
-) -> None:
+def test_check_roles_other_cluster_raises(words: dict[str, Any], cluster: dict[str, list[str]], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^workers: TF_CONFIG or CLUSTER_SPEC .*{message}"):
         check_roles(from_mapping(words), _parsed(_tf_config(cluster, "worker", 0)))
 
 
-def test_a_process_that_trains_alone_needs_no_cluster() -> None:
+def test_check_roles_without_cluster_requires_one_process() -> None:
     check_roles(from_mapping({"workers": 1}), None)
-    with pytest.raises(ConfigError, match=r"^workers: neither .* is set.*Given: 3 worker"):
+    with pytest.raises(ConfigError, match=r"^workers: must be 1 training process without .*Given: 3 worker"):
         check_roles(from_mapping({"workers": 3}), None)

@@ -1,4 +1,4 @@
-"""The devices of a process, each asked for before TensorFlow computes anything."""
+"""Devices and strategies of a process."""
 
 import subprocess
 import sys
@@ -22,24 +22,24 @@ from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.strategies import device_names, set_up
 config = from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 3, "intra_threads": 2}})
 set_up(config)
-print("found", len(device_names(config)), tf.config.threading.get_intra_op_parallelism_threads())
+print("devices", len(device_names(config)), tf.config.threading.get_intra_op_parallelism_threads())
 set_up(from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 2, "intra_threads": 2}}))
 try:
     set_up(from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 4, "intra_threads": 2}}))
 except Exception as error:
-    print("refused", error)
+    print("error", error)
 """
 
 no_gpu = pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
 
 
 @no_gpu
-def test_a_processor_is_parted_once() -> None:
+def test_set_up_splits_processor_once() -> None:
     done = subprocess.run([sys.executable, "-c", _PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "found 3 2",
-        "refused devices: this process has computed with 3 already. Given: 4",
+        "devices 3 2",
+        "error devices: must be at most 3, with which TensorFlow was initialized in this process. Given: 4",
     ]
 
 
@@ -52,21 +52,21 @@ def test_a_processor_is_parted_once() -> None:
         ({"gpu_memory": "1.5"}, "gpu_memory: this machine has no GPU. Given: 1.5"),
     ],
 )
-def test_gpus_that_are_not_there_are_refused(options: dict[str, Any], message: str) -> None:
+def test_set_up_missing_gpus_raises(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         set_up(from_mapping({"options": options}))
     assert str(error.value) == message
 
 
 @no_gpu
-def test_without_words_a_process_has_one_processor() -> None:
+def test_set_up_default_has_one_device() -> None:
     config = from_mapping({"strategy": "mirrored", "workers": 1})
     set_up(config)
     assert device_names(config) == ["/device:CPU:0"]
 
 
 @no_gpu
-def test_requested_gpus_without_a_gpu_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_gpus_requested_without_gpu_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QCNN_IMAGE", "registry/qcnn:1")
     with pytest.raises(ConfigError, match=r"^pod\.gpus: .* Given: gpus 2, image registry/qcnn:1$"):
         check_gpus(2, {"gpu_memory": "growth"})
@@ -77,7 +77,7 @@ def _config(strategy: str, **options: Any) -> ExperimentConfig:
     return from_mapping({"strategy": strategy, "workers": 1, "options": options})
 
 
-def test_every_strategy_that_an_experiment_can_ask_for_is_created() -> None:
+def test_strategies_are_those_of_requirements() -> None:
     assert set(STRATEGIES) == set(requirements.STRATEGIES)
 
 
@@ -89,7 +89,7 @@ def test_every_strategy_that_an_experiment_can_ask_for_is_created() -> None:
         ("none", tf.distribute.Strategy),
     ],
 )
-def test_a_process_of_its_own_has_one_replica(name: str, kind: type[tf.distribute.Strategy]) -> None:
+def test_create_strategy_of_single_process_has_one_replica(name: str, kind: type[tf.distribute.Strategy]) -> None:
     strategy = create_strategy(_config(name), None)
     assert isinstance(strategy, kind)
     assert strategy.num_replicas_in_sync == 1
@@ -103,25 +103,25 @@ def test_a_process_of_its_own_has_one_replica(name: str, kind: type[tf.distribut
         (_config("multi_worker", communication="nccl"), "communication: this machine has no GPU. Given: nccl"),
         (
             _config("mirrored", reduction="hierarchical_copy"),
-            "reduction: hierarchical_copy adds up over pairs of devices. Given: 1 devices here",
+            "reduction: hierarchical_copy requires an even number of devices. Given: 1 devices",
         ),
-        (_config("tpu"), "strategy: no TPU is found from here .*Given: tpu"),
+        (_config("tpu"), "strategy: no TPU was found .*Given: tpu"),
     ],
 )
-def test_what_the_machine_lacks_is_said_in_one_line(config: ExperimentConfig, message: str) -> None:
+def test_create_strategy_missing_devices_raises_one_line(config: ExperimentConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}") as error:
         create_strategy(config, None)
     assert "\n" not in str(error.value)
 
 
-def test_an_entry_is_all_that_a_strategy_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[ClusterConfig | None] = []
+def test_create_strategy_uses_registered_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters: list[ClusterConfig | None] = []
 
-    def mine(_: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
-        asked.append(cluster)
+    def custom_strategy(_: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
+        clusters.append(cluster)
         return tf.distribute.get_strategy()
 
-    monkeypatch.setitem(STRATEGIES, "none", mine)
+    monkeypatch.setitem(STRATEGIES, "none", custom_strategy)
     cluster = ClusterConfig({"worker": ("127.0.0.1:2222",)}, "worker", 0)
     assert create_strategy(_config("none"), cluster) is tf.distribute.get_strategy()
-    assert asked == [cluster]
+    assert clusters == [cluster]
