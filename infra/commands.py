@@ -17,29 +17,29 @@ Argv = tuple[str, ...]
 
 @dataclasses.dataclass(frozen=True)
 class InfraResource:
-    """A thing in the cloud, by the commands that concern it.
+    """Cloud resource, defined by the commands that manage it.
 
-    It is there if `describe` succeeds and every word of `words` stands in what it prints, and incomplete if some do. It
-    is made by the commands of `create`, in their order; without any, it must exist. It ends by those of `delete`;
-    without any, it goes along with the one that it is `inside`, or stays for the reason in `kept`.
+    It exists if `describe` succeeds and its output contains every string of `expected`, and is incomplete if the output
+    contains some of them. The commands of `create` make it, in their order; without any, it must exist. Those of
+    `delete` delete it; without any, it is deleted together with its `parent`, or stays for the reason in `retained`.
     """
 
     name: str
     description: str
     describe: Argv
-    words: tuple[str, ...]
+    expected: tuple[str, ...]
     create: tuple[Argv, ...] = ()
     delete: tuple[Argv, ...] = ()
-    # What deleting it loses that running `create` again does not bring back.
+    # Data that its deletion loses and `create` does not restore.
     data_loss: str = ""
-    # Name of the resource without which it cannot be.
+    # Name of the resource that contains it.
     parent: str = ""
-    # Service of Google that must be enabled before it can be asked about.
+    # Google API that must be enabled before `describe`.
     api: str = ""
     retained: str = ""
-    # It holds what runs have written.
+    # Whether it contains data of runs.
     is_data: bool = False
-    # What is run once it is there, before anything inside it is asked about.
+    # Command to run after its creation, before any command on its contents.
     connect: Argv = ()
 
 
