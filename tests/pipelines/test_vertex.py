@@ -89,9 +89,9 @@ def test_training_is_cached_where_the_image_is_pinned_and_hears_of_no_run(tmp_pa
     ("settings", "said"),
     [
         ({"secrets": {"A": "b/c"}}, r"^pod\.secrets: has no meaning on Vertex AI; "),
-        ({"gpus": 1}, r"^pod\.accelerator: must be named on Vertex AI "),
+        ({"gpus": 1}, r"^pod\.accelerator: must be set on Vertex AI "),
         ({"vertex": {"color": "red"}}, r"^pod\.vertex\.color: unknown key; "),
-        ({"vertex": {"machine_type": "x1"}}, r"^pod\.vertex\.machine_type: must be of those "),
+        ({"vertex": {"machine_type": "x1"}}, r"^pod\.vertex\.machine_type: must be a Vertex AI training machine type "),
     ],
 )
 def test_what_vertex_could_not_train_with_is_refused_when_it_is_compiled(

@@ -272,7 +272,10 @@ def test_plan_with_custom_prices(plan: Callable[..., str], tmp_path: Path) -> No
             "plan: --machine-type must be given with --target .* Given: --target local",
         ),
         (("--target", "tfjob", "--machine-type", "z9"), "machine_type: must be in the prices.* Given: z9"),
-        (("--target", "vertex", "--machine-type", "z9"), "pod.vertex.machine_type: must be of those .* Given: z9"),
+        (
+            ("--target", "vertex", "--machine-type", "z9"),
+            "pod.vertex.machine_type: must be a Vertex AI training machine type .* Given: z9",
+        ),
         (("--target", "tfjob", "--cpu", "900"), "pod: no machine type .* Given: cpu 900, memory 2Gi"),
         (("--target", "tfjob", "--prices", "nothing.yaml"), "prices: .* Given: nothing.yaml"),
     ],

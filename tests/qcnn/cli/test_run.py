@@ -248,7 +248,7 @@ def test_repeat_without_metadata_is_an_error(typed: Typed, tmp_path: Path, monke
     (tmp_path / "damaged" / "evaluate").mkdir(parents=True)
     (tmp_path / "damaged" / "evaluate" / "executor_output.json").write_text("{")
     monkeypatch.chdir(tmp_path)
-    line = "error: run: has no finished step evaluate with artifact metrics. Given: damaged\n"
+    line = "error: run: must have a finished step evaluate with artifact metrics. Given: damaged\n"
     assert typed("run", "--repeat", "damaged") == (2, "", line)
     assert not (tmp_path / "runs").exists()
 

@@ -119,8 +119,8 @@ def test_terminated_tensorboard_leaves_no_process_and_file(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: runs"),
-        (["--runs", "missing"], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: missing"),
+        ([], "error: runs: the folder has no run with logs; `qcnn run` creates one. Given: runs"),
+        (["--runs", "missing"], "error: runs: the folder has no run with logs; `qcnn run` creates one. Given: missing"),
         (
             ["mine"],
             "error: run: must be a folder with logs, the name of a folder in runs, a bucket URI or the ID of a remote "
@@ -164,7 +164,7 @@ def test_different_runs_with_equal_name_are_an_error(tmp_path: Path) -> None:
         (tmp_path / parent / "same/train/logs").mkdir(parents=True)
     given = [resolve_logs(str(tmp_path / parent / "same"), tmp_path) for parent in ("a", "b", "a")]
     found = [logs for logs in given if logs]
-    with pytest.raises(ArtifactError, match=r"^run: two different runs have the same name\. Given: same$"):
+    with pytest.raises(ArtifactError, match=r"^run: names must be unique among different runs\. Given: same$"):
         deduplicate(found)
     assert [logs.name for logs in deduplicate([found[0], found[2]])] == ["same"]
     assert [logs.name for logs in local_run_logs(tmp_path / "a")] == ["same"]

@@ -48,7 +48,7 @@ def test_create_with_package_derives_seed_from_run_id(backend: FakeBackend, type
     compile_study(KUBEFLOW, package)
     code, out, err = typed("schedule", "create", "--host", backend.host, "--interval", "10m", "--package", str(package))
     assert (code, out) == (2, "")
-    assert err == f"error: package: must be the main pipeline, as compile.py writes it. Given: {package}\n"
+    assert err == f"error: package: must be the main pipeline, as compiled by compile.py. Given: {package}\n"
 
 
 def test_create_with_data_file_sends_no_digest(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:

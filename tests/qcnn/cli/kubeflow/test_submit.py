@@ -214,11 +214,11 @@ HTML = "<!doctype html><title>Log in</title>"
         ("", (401, ""), "credentials: rejected"),
         ("runs", (403, '{"code": 7, "message": "User x\\nis not authorized"}'), "User x is not authorized"),
         ("", (404, HTML), "must be the URL of the KFP API server"),
-        ("", (200, HTML), "if it is a login"),
+        ("", (200, HTML), "for a login page"),
         ("", (200, "ok"), "must be the URL of the KFP API server"),
         ("experiments", (400, '{"code": 3, "message": "no namespace"}'), "no namespace"),
         ("runs", (500, '{"code": 13, "message": "no database"}'), "no database"),
-        ("", (503, HTML), "the backend fails"),
+        ("", (503, HTML), "the backend failed"),
     ],
 )
 def test_submit_with_error_response_is_one_line(
@@ -285,7 +285,7 @@ def test_submit_of_outdated_package_is_an_error(backend: FakeBackend, typed: Typ
     for command in (("submit", "--target", "kubeflow"), ("schedule", "create", "--interval", "10m")):
         code, out, err = typed(*command, "--host", backend.host, "--package", str(package))
         assert (code, out) == (2, "")
-        assert err.startswith("error: package: the pipeline takes no data_sha256. Given: ['batch_size', ")
+        assert err.startswith("error: package: the pipeline has no parameter data_sha256. Given: ['batch_size', ")
     assert not backend.objects["runs"]
     assert not backend.objects["recurringruns"]
 
@@ -306,5 +306,5 @@ def test_submit_of_package_for_vertex_is_an_error(
     flags = ("--target", "kubeflow", "--host", backend.host, "--package", str(tmp_path / "vertex.yaml"))
     code, out, err = typed(*command, *flags)
     assert (code, out) == (2, "")
-    assert err.startswith("error: package: must be compiled for kubeflow; compile.py calls such files NAME-kubeflow")
+    assert err.startswith("error: package: must be compiled for kubeflow, like compile.py's files NAME-kubeflow")
     assert not backend.objects["runs"]

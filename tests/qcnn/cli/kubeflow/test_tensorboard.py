@@ -100,7 +100,7 @@ def test_deploy_with_equal_log_names_is_an_error(typed: Typed) -> None:
     addresses = ("gs://bucket/a/x/logs", "gs://bucket/b/x/logs")
     code, _, err = typed("tensorboard", "--deploy", "--image", "qcnn", *addresses)
     assert code == 2
-    assert err == "error: run: two different runs have the same name. Given: x\n"
+    assert err == "error: run: names must be unique among different runs. Given: x\n"
 
 
 def test_deploy_with_local_logs_is_an_error(typed: Typed, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_terminate_reports_state_after_timeout(backend: FakeBackend, typed: Type
     backend.on_get = lambda run: None  # type: ignore[method-assign]
     code, out, err = typed("terminate", "first", "--timeout", "0.05", "--host", backend.host)
     assert code == 1
-    assert "was not seen" in out
+    assert "were not checked" in out
     message = "it has not ended within 0.05 s; the backend shows it as canceling"
     assert err == f"error: run: {message}. Given: {run['run_id']}\n"
 
@@ -65,7 +65,7 @@ def test_terminate_of_run_without_workflow_reports_it(backend: FakeBackend, type
     backend.answers[f"runs/{run['run_id']}:terminate"] = (500, json.dumps({"code": 13, "message": message}))
     code, out, err = typed("terminate", run["run_id"], "--host", backend.host)
     assert code == 1
-    assert "was not seen" in out
+    assert "were not checked" in out
     assert re.fullmatch(rf"error: run: terminating it failed \(.*{message}.*shows it as running\. Given: .*\n", err)
     assert err.count("Given: ") == 1
 

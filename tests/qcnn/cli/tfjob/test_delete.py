@@ -12,6 +12,6 @@ def test_delete_by_name_of_run_names_flag(api_server: ApiServer, typed: Typed) -
     api_server.put("tfjobs", tfjob(job, JobIdentity("monday", "train"), JobTimeouts()))
     none = "error: job: qcnn created none of this name in namespace a"
     code, _, err = typed("delete", "monday", "-n", "a", "--yes")
-    assert (code, err) == (2, f"{none}; all that belongs to the run of this name: --run monday. Given: monday\n")
+    assert (code, err) == (2, f"{none}; to select the jobs of this run, use --run monday. Given: monday\n")
     code, _, err = typed("delete", "tuesday", "-n", "a", "--yes")
     assert (code, err) == (2, f"{none}. Given: tuesday\n")

@@ -81,7 +81,10 @@ def error_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         ((*SUBMIT, "--name", "a\nb"), "error: run: must be a name of 1 to 200 printable characters"),
         (PREDICT, "error: predict: must have either JOB or --model. Given: none"),
         ((*PREDICT, "a", "--model", "gs://b"), "error: predict: must have either JOB or --model. Given: both"),
-        ((*PREDICT, "a", "--cpu", "2"), "error: predict: the settings of the pod are those of the training. Given: a"),
+        (
+            (*PREDICT, "a", "--cpu", "2"),
+            "error: predict: must have no pod settings with JOB, whose settings are used. Given: a",
+        ),
         ((*PREDICT, "--model", "gs://b"), "error: pod.image: must be given. Given: none"),
         (
             (*PREDICT, "a", "--data", "gs://b/a.csv"),

@@ -162,7 +162,7 @@ def test_terminate_with_missing_method_reports_active_jobs(vertex: Vertex, on_ve
     assert first == f"run {identity}: cancellation requested"
     assert (second, last) == ("custom job training cancelled", f"run {identity} is terminated")
     reason = "its training jobs may still be active, as canceling them failed"
-    assert err == f"error: run: {reason} (Vertex AI refuses (Method not found.)). Given: {identity}\n"
+    assert err == f"error: run: {reason} (Vertex AI: request rejected (Method not found.)). Given: {identity}\n"
     assert vertex.state.copy(v1.CustomJob, training.name).state == v1.JobState.JOB_STATE_CANCELLED
     with vertex.state.changed:
         vertex.state.get(v1.PipelineJob, run.name).create_time = None
@@ -175,8 +175,11 @@ def test_terminate_with_missing_method_reports_active_jobs(vertex: Vertex, on_ve
 @pytest.mark.parametrize(
     ("status", "line"),
     [
-        (400, "error: Vertex AI refuses (Request contains an invalid argument.). Given: qcnn-tests in us-central1"),
-        (403, "error: permission: refused (Permission 'aiplatform.customJobs.create' denied on resource"),
+        (
+            400,
+            "error: Vertex AI: request rejected (Request contains an invalid argument.). Given: qcnn-tests in ",
+        ),
+        (403, "error: permission: denied (Permission 'aiplatform.customJobs.create' denied on resource"),
         (404, "error: Vertex AI: not found (Requested entity was not found.). Given: qcnn-tests in us-central1"),
     ],
 )

@@ -163,7 +163,7 @@ _PLACE = ("--project", "my-project", "--location", "us-central1")
     [
         (
             ("deploy", "nowhere"),
-            "error: model: must be a folder that qcnn has exported, ",
+            "error: model: must be a folder exported by qcnn, ",
         ),
         (("deploy",), "error: deploy: must have one of MODEL, --run, --rollback. Given: none"),
         (
@@ -180,7 +180,7 @@ _PLACE = ("--project", "my-project", "--location", "us-central1")
         ),
         (
             ("deploy", "a", "--model-name", "Mine"),
-            "error: model-name: must be 1 to 63 small letters, ",
+            "error: model-name: must be 1 to 63 lower-case letters, ",
         ),
         (("predict", "--data", "nowhere.csv"), "error: data: cannot be read "),
         (
@@ -200,7 +200,7 @@ def test_missing_or_forbidden_endpoint_is_an_error(vertex: Vertex, on_vertex: Ty
     (tmp_path / "four.csv").write_text(_FOUR)
     code, out, err = on_vertex("predict", *_TARGET, *_AT, "--data", "four.csv")
     assert (code, out) == (2, "")
-    assert err == "error: endpoint: there is none of this name in qcnn-tests in us-central1. Given: readouts\n"
+    assert err == "error: endpoint: does not exist in qcnn-tests in us-central1. Given: readouts\n"
     vertex.fail("EndpointService/GetEndpoint", 403)
     code, out, err = on_vertex("undeploy", "readouts", *_TARGET)
     assert (code, out) == (2, "")

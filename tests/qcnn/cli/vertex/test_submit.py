@@ -138,7 +138,7 @@ def test_submit_of_package_for_other_platform_is_an_error(typed: Typed, tmp_path
     compile_study(VERTEX, tmp_path / "study.yaml", "qcnn:1")
     code, out, err = typed(*_SUBMIT, "--package", "kubeflow.yaml", "--dry-run")
     assert (code, out) == (2, "")
-    assert err.startswith("error: package: must be compiled for vertex; ")
+    assert err.startswith("error: package: must be compiled for vertex, ")
     assert err.endswith("Given: kubeflow.yaml\n")
     code, out, err = typed(*_SUBMIT, "--package", "study.yaml", "--dry-run")
     assert (code, out) == (2, "")
@@ -155,10 +155,10 @@ def test_submit_of_package_for_other_platform_is_an_error(typed: Typed, tmp_path
         (("--pipeline-root", "s3://bucket/runs"), "pipeline root: must be gs://BUCKET/FOLDER. Given: s3://bucket/runs"),
         (
             ("--service-account", "default"),
-            "service account: must be an account's address, ",
+            "service account: must be an account, as NAME@PROJECT",
         ),
         (("--network", "default"), "network: must be projects/NUMBER/global/networks/NAME. Given: default"),
-        (("--experiment", "My papers"), "experiment: must be 1 to 63 small letters, digits and hyphens. "),
+        (("--experiment", "My papers"), "experiment: must be 1 to 63 lower-case letters, digits and hyphens. "),
         (("--run-name", ""), "run name: must have 1 to 128 characters. Given: "),
         (("--label", "team"), "label: must be KEY=VALUE"),
         (("--label", "1=a"), "label: must be KEY=VALUE"),
@@ -192,7 +192,7 @@ def test_submit_without_credentials_is_an_error(typed: Typed, monkeypatch: pytes
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://localhost:1")
     code, out, err = typed("status", "--target", "vertex", *_PLACE[:4])
     assert (code, out) == (2, "")
-    assert err.startswith("error: credentials: none of Google's are found; log in (gcloud auth")
+    assert err.startswith("error: credentials: no Google credentials found; log in (gcloud auth")
 
 
 @pytest.mark.parametrize("cron", ["60 * * * *", "0 0 9 * * *", "@daily", "TZ=Europe/Paris"])
