@@ -125,7 +125,7 @@ def test_a_file_whose_contents_no_cache_knows_is_refused_and_so_is_a_hash_of_no_
     with pytest.raises(SystemExit):
         generate_data(words, str(tmp_path / "dataset"), data_sha256="")
     missing = refused_line(capfd)
-    assert missing.startswith("error: data_sha256: must be the file's SHA-256, as printed by sha256sum, ")
+    assert missing.startswith("error: data_sha256: must be the file's SHA-256 as printed by sha256sum, ")
     assert missing.endswith(f". Given: none with data {words['data']}")
     with pytest.raises(SystemExit):
         trial_data(from_mapping(words).to_json(), {"gs://bucket/other.csv": _SHA256}, str(tmp_path / "dataset"))

@@ -204,7 +204,7 @@ def test_missing_or_forbidden_endpoint_is_an_error(vertex: Vertex, on_vertex: Ty
     vertex.fail("EndpointService/GetEndpoint", 403)
     code, out, err = on_vertex("undeploy", "readouts", *_TARGET)
     assert (code, out) == (2, "")
-    assert err.startswith("error: permission: refused (")
+    assert err.startswith("error: permission: denied (")
 
 
 _IMPATIENT = """

@@ -142,7 +142,7 @@ def test_submit_of_package_for_other_platform_is_an_error(typed: Typed, tmp_path
     assert err.endswith("Given: kubeflow.yaml\n")
     code, out, err = typed(*_SUBMIT, "--package", "study.yaml", "--dry-run")
     assert (code, out) == (2, "")
-    assert err.startswith("error: package: the pipeline takes no batch_size, data, encoding, epochs, ")
+    assert err.startswith("error: package: the pipeline has no parameter batch_size, data, encoding, epochs, ")
 
 
 @pytest.mark.parametrize(
