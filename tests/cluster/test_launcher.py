@@ -236,8 +236,8 @@ def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers, qcnn: Qcnn
     launchers.until(TFJOBS, lambda jobs: any(condition(found, "Failed") for found in jobs))
     logs = launchers.kept_logs()
     name = launchers.name(job(WAITER, restarts=3), policy)
-    said = f"error: the launcher has not renewed its lease for 10 s; the last checkpoint counts. Given: lease {name}"
-    assert any(lines[-1] == said for lines in logs), logs
+    message = "error: the launcher has not renewed its Lease for 10 s; resubmit to resume from the last checkpoint"
+    assert any(lines[-1] == f"{message}. Given: lease {name}" for lines in logs), logs
     workers = json.loads(qcnn("status", name, "--format", "json"))["parts"]
     reasons = [each["reason"] for each in workers if each["exit_code"] == ABANDONED]
     assert reasons

@@ -15,9 +15,7 @@ from tests.cluster.programs import Qcnn
 
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
 OWN_FAULT, RETRYABLE = 2, 138
-MISSING = (
-    "permission: the pods' service account may not read the Lease by which they see that their launcher is there; "
-)
+MISSING = "permission: the pods' service account must be allowed to read the Lease of their launcher; "
 
 # Method, path and body.
 Request = tuple[str, str, dict[str, Any] | None]
