@@ -174,8 +174,8 @@ def _watch(
                 sys.stderr.write(f"{logs.format_message(warning, logging.WARNING)}\n")
                 warned = True
     details = f" ({state.reason})" if state.reason else ""
-    reason = f"the launcher has not renewed its Lease for {seconds:g} s{details}; resubmit to resume from the last checkpoint"
-    on_end(_Termination(f"{reason}. Given: lease {lease}", ABANDONED))
+    reason = f"the launcher has not renewed its Lease for {seconds:g} s{details}"
+    on_end(_Termination(f"{reason}; resubmit to resume from the last checkpoint. Given: lease {lease}", ABANDONED))
     _stop(process)
 
 

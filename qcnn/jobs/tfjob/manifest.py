@@ -99,7 +99,7 @@ def tfjob(job: Job, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[s
     return manifest
 
 
-def restarted(manifest: Manifest, restarts: int) -> Manifest:
+def with_restarts(manifest: Manifest, restarts: int) -> Manifest:
     """Return the manifest of a TFJob that replaces another one, after so many restarts; it is the same training."""
     metadata = manifest["metadata"]
     annotations = {**metadata["annotations"], RESTARTS_ANNOTATION: str(restarts)}

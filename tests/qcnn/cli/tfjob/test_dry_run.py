@@ -212,7 +212,7 @@ def test_submit_with_missing_account_creates_nothing(
     api_server.remove("serviceaccounts", "qcnn-worker")
     code, out, err = typed(*arguments)
     assert (code, out) == (2, "")
-    assert err.startswith("error: pod.service_account: namespace a has no account qcnn-worker; `kubectl -n ")
+    assert err.startswith("error: pod.service_account: must exist in namespace a; create it with `kubectl -n a ")
     assert err.count("\n") == 1
     assert not api_server.all("tfjobs") + api_server.all("jobs")
 

@@ -8,7 +8,7 @@ import pytest
 from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes.pods import PodProcess, read_process
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, restarted, tfjob
+from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, tfjob, with_restarts
 from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
 from qcnn.startup import ABANDONED
 from tests.qcnn.jobs.kubernetes.processes import process
@@ -146,5 +146,5 @@ def test_a_process_says_why_it_ended_where_its_exit_code_does_not(state: dict[st
 
 
 def test_restarts_of_the_jobs_that_it_replaces_are_counted() -> None:
-    replacing = restarted(_job(), 2)
+    replacing = with_restarts(_job(), 2)
     assert status_of(replacing, [], [], NOON).restarts == 2
