@@ -247,7 +247,7 @@ def _termination_check(stack: contextlib.ExitStack, api: NamespaceClient, own_po
 
 
 def _metrics_observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
-    """Serve launcher metrics if the processes of a job serve metrics, and return the observer that updates them."""
+    """Serve launcher metrics if the job's processes serve metrics, and return their observer."""
     port = status.metrics_port(manifest)
     if port is None:
         return ignore

@@ -158,7 +158,7 @@ def test_yaml_output_quotes_ambiguous_text(typed: Typed, pod: str) -> None:
             "pod.priority_class: must be the name of a priority class. Given: ",
         ),
         (("--dry-run", "--topology-spread", "a b"), "pod.topology_spread: must be the key of a label of nodes "),
-        (("--dry-run", "--output", "/data"), "output: must be in a bucket, or below the path of a volume "),
+        (("--dry-run", "--output", "/data"), "output: must be in a bucket, or in a volume "),
         (
             ("--dry-run", "--env", "AWS_SECRET_ACCESS_KEY=hidden"),
             "pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret, which --dry-run does not print; ",
