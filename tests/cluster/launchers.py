@@ -104,7 +104,7 @@ class Launchers:
                     raise
         return logs
 
-    def until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+    def wait_until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """Wait until the objects of a kind meet a condition, and return them."""
         selector = f"{RUN_LABEL}={run_label(self.identity.run)}"
         with contextlib.closing(self.api.watch(resource, labelSelector=selector)) as watch:

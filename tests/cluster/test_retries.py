@@ -1,4 +1,4 @@
-"""Launchers restarted by KFP, and launchers started again by a user."""
+"""Launchers restarted by KFP, and new launchers for a failed job."""
 
 import pytest
 
