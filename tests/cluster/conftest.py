@@ -1,4 +1,4 @@
-"""A namespace of its own on the cluster that KUBECONFIG names, and launchers with no more rights than deploy/ gives."""
+"""Fixtures: a new namespace on the cluster of KUBECONFIG, and launchers with the permissions of deploy/."""
 
 import contextlib
 import os
@@ -21,9 +21,9 @@ from tests.cluster.programs import Qcnn
 from tests.cluster.proxy import Proxy
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-# What the namespace of a cautious owner asks of its pods.
+# Pod security standard of the namespace.
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-# Nothing is waited for longer, on a machine that is busy with other work too.
+# Timeout of a test in seconds. The machine may be busy with other work.
 _SECONDS = 1200
 
 
@@ -35,10 +35,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _in_time() -> Iterator[None]:
-    """Fail where a condition that is waited for never comes."""
+    """Fail a test that exceeds the timeout."""
 
     def expire(number: int, frame: FrameType | None) -> None:
-        # Not a TimeoutError: as an OSError it would be taken for a fault of the network.
+        # Not a TimeoutError, because the code under test retries after any OSError.
         raise AssertionError(f"not done after {_SECONDS} s")
 
     previous = signal.signal(signal.SIGALRM, expire)
@@ -52,7 +52,11 @@ def _in_time() -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_namespace() -> Iterator[str]:
-    """Yield the name of a namespace that is set up as in docs/tfjob.md."""
+    """Create a namespace with the objects of deploy/, and delete it afterwards.
+
+    Yields:
+        The name of the namespace.
+    """
     if not os.environ.get("KUBECONFIG"):
         pytest.skip("KUBECONFIG is not set: no cluster")
     kubernetes.config.load_kube_config()
@@ -77,7 +81,7 @@ def namespace() -> Iterator[str]:
 
 
 def _token(namespace: str, account: str) -> str:
-    """Return what shows the API server that one is a service account."""
+    """Return a token of a service account."""
     request = {"spec": {"expirationSeconds": 7200}}
     core = kubernetes.client.CoreV1Api()
     return str(core.create_namespaced_service_account_token(account, namespace, request).status.token)
@@ -90,7 +94,7 @@ def token(namespace: str) -> str:
 
 @pytest.fixture(scope="session")
 def user_token(namespace: str) -> str:
-    """A service account that has the role of a person."""
+    """Token of a service account with role qcnn-user."""
     name = "qcnn-user"
     kubernetes.client.CoreV1Api().create_namespaced_service_account(namespace, {"metadata": {"name": name}})
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
@@ -102,20 +106,20 @@ def user_token(namespace: str) -> str:
 
 @pytest.fixture(scope="session")
 def accounts(namespace: str, token: str, user_token: str) -> dict[str, kubernetes.client.ApiClient]:
-    """Ways to the API server with the rights of each role of deploy/, and no others."""
+    """API clients by role, each with the permissions of that role in deploy/."""
     tokens = {"qcnn-launcher": token, "qcnn-worker": _token(namespace, "qcnn-worker"), "qcnn-user": user_token}
     clients = {}
-    for role, shown in tokens.items():
+    for role, token in tokens.items():
         configuration = kubernetes.client.Configuration.get_default_copy()
         configuration.cert_file = configuration.key_file = None
-        configuration.api_key = {"authorization": f"Bearer {shown}"}
+        configuration.api_key = {"authorization": f"Bearer {token}"}
         clients[role] = kubernetes.client.ApiClient(configuration)
     return clients
 
 
 @pytest.fixture
 def proxy(namespace: str) -> Iterator[Proxy]:
-    """A way to the API server that can be cut."""
+    """Proxy for the API server, which can interrupt connections."""
     server = urllib.parse.urlsplit(kubernetes.client.Configuration.get_default_copy().host)
     with contextlib.closing(Proxy((str(server.hostname), server.port or 443))) as proxy:
         yield proxy
@@ -149,23 +153,23 @@ def kubeconfig(token: str, proxy: Proxy, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest) -> Iterator[Launchers]:
-    """Starts launchers of one run; what is left of the run afterwards is deleted."""
+    """Launchers of one run, whose objects are deleted afterwards."""
     with contextlib.closing(Launchers(namespace, kubeconfig, request.node.name)) as launchers:
         yield launchers
 
 
 @pytest.fixture
-def apart(proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Launchers]:
-    """Starts launchers in a namespace that nothing else needs."""
+def isolated(proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Launchers]:
+    """Launchers in a separate namespace."""
     with new_namespace() as name:
-        kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-apart", _token(name, "qcnn-launcher"), proxy.port)
+        kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-isolated", _token(name, "qcnn-launcher"), proxy.port)
         with contextlib.closing(Launchers(name, kubeconfig, request.node.name)) as launchers:
             yield launchers
 
 
 @pytest.fixture
 def qcnn(user_token: str, namespace: str, proxy: Proxy, tmp_path: Path) -> Iterator[Qcnn]:
-    """Types commands with the rights of a person; the namespace is that of the kubeconfig's context."""
+    """Command line with role qcnn-user and the namespace in the context of the kubeconfig."""
     kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-user", user_token, proxy.port, namespace)
     with contextlib.closing(Qcnn(kubeconfig)) as qcnn:
         yield qcnn
@@ -173,8 +177,8 @@ def qcnn(user_token: str, namespace: str, proxy: Proxy, tmp_path: Path) -> Itera
 
 @pytest.fixture
 def bucket(namespace: str) -> Iterator[str]:
-    """The address of a folder in a new bucket, which is deleted with all that is in it."""
+    """URI of a folder in a new bucket, which is deleted afterwards."""
     if not (server := os.environ.get("STORAGE_EMULATOR_HOST")):
         pytest.skip("STORAGE_EMULATOR_HOST is not set: no Cloud Storage server")
     with new_bucket(server) as name:
-        yield f"gs://{name}/trainings"
+        yield f"gs://{name}/runs"

@@ -1,4 +1,4 @@
-"""Launchers as processes of their own, and what they leave on the cluster."""
+"""Launchers as separate processes, and their objects on the cluster."""
 
 import contextlib
 import json
@@ -23,26 +23,26 @@ import json, sys
 from qcnn.jobs.tfjob.launch import launch
 from qcnn.startup import one_line_errors
 
-given = json.loads(sys.argv[1])
+arguments = json.loads(sys.argv[1])
 with one_line_errors():
-    launch(given["manifest"], given["namespace"], pending_seconds=given["pending_seconds"])
+    launch(arguments["manifest"], arguments["namespace"], pending_seconds=arguments["pending_seconds"])
 """
 
 
 def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = None, **pod: Any) -> Job:
-    """Return a job of which every process runs a Python program."""
-    described = {"image": IMAGE, "service_account": "qcnn-worker", "cpu": "100m", "memory": "128Mi", **pod}
+    """Return a job whose processes run a Python program."""
+    settings = {"image": IMAGE, "service_account": "qcnn-worker", "cpu": "100m", "memory": "128Mi", **pod}
     return Job(
         argv=("python", "-c", program),
         replicas=replicas or {"worker": 2},
         restarts=restarts,
         heartbeat_timeout_seconds=60,
-        pod=PodSettings(**described),
+        pod=PodSettings(**settings),
     )
 
 
 class Launchers:
-    """Starts launchers of one run, with the rights of the launcher; looks at the cluster with all rights."""
+    """Launchers of one run with role qcnn-launcher, and an API client with the permissions of KUBECONFIG."""
 
     def __init__(self, namespace: str, kubeconfig: Path, run: str) -> None:
         self.namespace = namespace
@@ -55,19 +55,20 @@ class Launchers:
     def start(
         self, job: Job, policy: JobTimeouts | None = None, *, pending_seconds: float = 600, namespace: str = ""
     ) -> Program:
+        """Start a launcher for a job, by default in the namespace of this object."""
         manifest = self.manifest(job, policy)
         self._names.add(manifest["metadata"]["name"])
-        description = {
+        arguments = {
             "manifest": manifest,
             "namespace": namespace or self.namespace,
             "pending_seconds": pending_seconds,
         }
-        launcher = Program(self._kubeconfig, [sys.executable, "-c", _PROGRAM, json.dumps(description)])
+        launcher = Program(self._kubeconfig, [sys.executable, "-c", _PROGRAM, json.dumps(arguments)])
         self._started.append(launcher)
         return launcher
 
     def create(self, job: Job, policy: JobTimeouts | None = None) -> dict[str, Any]:
-        """Create the TFJob of a job that nobody launches, and return it."""
+        """Create the TFJob of a job without a launcher, and return it."""
         manifest = tfjob(job, self.identity, policy or JobTimeouts(lease_seconds=None))
         self._names.add(manifest["metadata"]["name"])
         created = self.api.create(TFJOBS, manifest)
@@ -83,7 +84,7 @@ class Launchers:
         return str(self.manifest(job, policy)["metadata"]["name"])
 
     def suspend(self, job: Job, suspended: bool) -> None:
-        """Hold a job back, or let it go on, as a queue does."""
+        """Suspend or resume a job, as a queue does."""
         patch = {"spec": {"runPolicy": {"suspend": suspended}}}
         where = ("kubeflow.org", "v1", self.namespace, "tfjobs", self.name(job))
         CustomObjectsApi().patch_namespaced_custom_object(*where, patch)
@@ -93,9 +94,9 @@ class Launchers:
         CoreV1Api().delete_namespaced_pod(f"{self.name(job)}-{process}", self.namespace)
 
     def kept_logs(self) -> list[list[str]]:
-        """Return all that the pods of an ended job have printed, but of those that are deleted for still running."""
+        """Return the log lines of the pods of an ended job, except of pods that the operator has deleted."""
         logs = []
-        for pod in self.until(PODS, lambda pods: any(pod["status"]["phase"] == "Failed" for pod in pods)):
+        for pod in self.wait_until(PODS, lambda pods: any(pod["status"]["phase"] == "Failed" for pod in pods)):
             try:
                 logs.append([text for _, text in self.api.log(pod["metadata"]["name"], CONTAINER, "", follow=False)])
             except RequestRejectedError as error:
@@ -103,17 +104,19 @@ class Launchers:
                     raise
         return logs
 
-    def until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-        """Wait until the run's objects of a kind fulfil a condition, and return them."""
+    def wait_until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """Wait until the objects of a kind meet a condition, and return them."""
         selector = f"{RUN_LABEL}={run_label(self.identity.run)}"
         with contextlib.closing(self.api.watch(resource, labelSelector=selector)) as watch:
             return next(list(objects.values()) for objects in watch if condition(list(objects.values())))
 
-    def until_nothing_is_left(self) -> None:
+    def wait_until_deleted(self) -> None:
+        """Wait until no object of the run exists."""
         for resource in (TFJOBS, PODS, SERVICES, LEASES):
-            self.until(resource, lambda objects: not objects)
+            self.wait_until(resource, lambda objects: not objects)
 
     def close(self) -> None:
+        """Kill the launchers and delete the TFJobs."""
         for launcher in self._started:
             launcher.close()
         for name in self._names:

@@ -1,4 +1,4 @@
-"""Programs of their own that speak to the cluster, and what they say."""
+"""Child processes that use the cluster, and their output."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Program:
-    """A program that runs; what it prints is read as far as is asked for."""
+    """Child process, whose output is read on demand."""
 
     def __init__(self, kubeconfig: Path, argv: Sequence[str]) -> None:
         self.output = ""
@@ -22,28 +22,33 @@ class Program:
             text=True,
         )
 
-    def says(self, pattern: str) -> str:
-        """Wait for a line and return it."""
+    def wait_for_line(self, pattern: str) -> str:
+        """Wait for a line that matches a pattern, and return it."""
         assert self.process.stdout
         for line in self.process.stdout:
             self.output += line
             if re.search(pattern, line):
                 return line
-        raise AssertionError(f"it never said {pattern!r}:\\n{self.output}")
+        raise AssertionError(f"no line matches {pattern!r}:\n{self.output}")
 
     def lines(self, process: str) -> list[str]:
-        """What a process of a job has printed, as far as the program has passed it on."""
+        """Return the forwarded lines of a process of a job."""
         prefix = f"[{process}] "
         return [line.removeprefix(prefix) for line in self.output.splitlines() if line.startswith(prefix)]
 
-    def ends(self) -> int:
-        """Wait for its end and return the exit code."""
+    @property
+    def restarts(self) -> int:
+        """Number of logged restarts of processes or of the job, such as "(1 of 3)"."""
+        return len(re.findall(r" \(\d+ of \d+\)$", self.output, re.MULTILINE))
+
+    def exit_code(self) -> int:
+        """Wait for the process to exit, and return its exit code."""
         assert self.process.stdout
         self.output += self.process.stdout.read()
         return self.process.wait()
 
     def close(self) -> None:
-        """End it, and read no more."""
+        """Kill the process and close its output."""
         self.process.kill()
         self.process.wait()
         if self.process.stdout:
@@ -51,32 +56,32 @@ class Program:
 
     @property
     def errors(self) -> list[str]:
-        """The lines it ended with."""
+        """Error lines of the output."""
         assert "Traceback" not in self.output, self.output
         return [line for line in self.output.splitlines() if line.startswith("error: ")]
 
 
 class Qcnn:
-    """Types qcnn's commands."""
+    """Runner of qcnn commands."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig = kubeconfig
         self._started: list[Program] = []
 
-    def start(self, *words: str) -> Program:
-        """Type a command."""
-        program = Program(self.kubeconfig, [sys.executable, "-c", "from qcnn.cli.main import main; main()", *words])
+    def start(self, *arguments: str) -> Program:
+        """Start a command."""
+        program = Program(self.kubeconfig, [sys.executable, "-c", "from qcnn.cli.main import main; main()", *arguments])
         self._started.append(program)
         return program
 
-    def __call__(self, *words: str, code: int = 0) -> str:
-        """Type a command and return what it printed, once it has ended, with this exit code."""
-        program = self.start(*words)
-        assert program.ends() == code, program.output
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        """Run a command, check its exit code and return its output."""
+        program = self.start(*arguments)
+        assert program.exit_code() == code, program.output
         assert "Traceback" not in program.output, program.output
         return program.output
 
     def close(self) -> None:
-        """End what still runs."""
+        """Kill all commands that still run."""
         for program in self._started:
             program.close()

@@ -1,4 +1,4 @@
-"""A way to the API server that can be cut."""
+"""TCP proxy that can interrupt connections."""
 
 import contextlib
 import socket
@@ -6,19 +6,19 @@ import threading
 
 
 class Proxy:
-    """Passes connections to an address on, and bytes on them, until it is cut and after it is mended."""
+    """TCP proxy for an address, which rejects connections between `cut` and `mend`."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
-        self._passing = True
+        self._accepts = True
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._server.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """Break every connection, and every further one at once."""
-        self._passing = False
+        """Close all connections, and reject new ones."""
+        self._accepts = False
         for pair in self._pairs:
             for end in pair:
                 with contextlib.suppress(OSError):
@@ -26,11 +26,11 @@ class Proxy:
         self._pairs.clear()
 
     def mend(self) -> None:
-        """Pass new connections on again."""
-        self._passing = True
+        """Accept new connections again."""
+        self._accepts = True
 
     def close(self) -> None:
-        """Break and refuse all."""
+        """Close all connections and the listening socket."""
         self.cut()
         self._server.close()
 
@@ -38,16 +38,16 @@ class Proxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._server.accept()
-                if not self._passing:
+                if not self._accepts:
                     client.close()
                     continue
                 server = socket.create_connection(self._address)
                 self._pairs.append((client, server))
                 for pair in ((client, server), (server, client)):
-                    threading.Thread(target=_pass_on, args=pair, daemon=True).start()
+                    threading.Thread(target=_forward, args=pair, daemon=True).start()
 
 
-def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+def _forward(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError), source, sink:
         while chunk := source.recv(65536):
             sink.sendall(chunk)

@@ -1,4 +1,4 @@
-"""qcnn's commands about a cluster, with the rights of a person, on jobs whose processes only pretend to train."""
+"""Commands for TFJobs with role qcnn-user, on jobs whose processes do not train."""
 
 import datetime
 import json
@@ -20,31 +20,31 @@ from tests.cluster.programs import Qcnn
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
 INDEX = "import json, os, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
 FAILED, INVALID, INTERRUPTED = 1, 2, 130
-# Nothing of these ever starts.
-NOWHERE = ("--image", "localhost/none:1", "--output", "gs://none/none", "--qubits", "4", "--rounds", "5")
+# The image does not exist, so the pods never start.
+MISSING_IMAGE = ("--image", "localhost/none:1", "--output", "gs://none/none", "--qubits", "4", "--rounds", "5")
 
 
 def _name(created: dict[str, Any]) -> str:
     return str(created["metadata"]["name"])
 
 
-def _until_they_run(launchers: Launchers) -> None:
-    """Wait until pods run, and the operator has seen it."""
+def _wait_until_running(launchers: Launchers) -> None:
+    """Wait until all pods run and the operator has set the condition Running."""
 
-    def running(pods: list[dict[str, Any]]) -> bool:
+    def are_running(pods: list[dict[str, Any]]) -> bool:
         return bool(pods) and all(pod["status"]["phase"] == "Running" for pod in pods)
 
-    launchers.until(TFJOBS, lambda jobs: all(condition(found, "Running") for found in jobs))
-    launchers.until(PODS, running)
+    launchers.wait_until(TFJOBS, lambda jobs: all(condition(found, "Running") for found in jobs))
+    launchers.wait_until(PODS, are_running)
 
 
-def _status(qcnn: Qcnn, *words: str) -> Any:
-    return json.loads(qcnn("status", "--format", "json", *words))
+def _status(qcnn: Qcnn, *arguments: str) -> Any:
+    return json.loads(qcnn("status", "--format", "json", *arguments))
 
 
-def test_status_tells_what_runs(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_status_of_running_job(launchers: Launchers, qcnn: Qcnn) -> None:
     name = _name(launchers.create(job(WAITER, restarts=3)))
-    _until_they_run(launchers)
+    _wait_until_running(launchers)
     described = next(found for found in _status(qcnn) if found["job"] == name)
     assert (described["state"], described["running"], described["processes"]) == ("running", 2, 2)
     assert (described["restarts"], described["age"] >= described["duration"] > 0) == (0, True)
@@ -57,7 +57,7 @@ def test_status_tells_what_runs(launchers: Launchers, qcnn: Qcnn) -> None:
     assert f"TFJob {launchers.namespace}/{name} is running." in qcnn("status", name)
 
 
-def test_status_tells_how_processes_ended_and_how_often_they_were_lost(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_status_shows_restarts_and_exit_codes(launchers: Launchers, qcnn: Qcnn) -> None:
     lost = _name(launchers.create(job("raise SystemExit(138)", restarts=9, replicas={"worker": 1})))
     failed = _name(launchers.create(job(f"{INDEX}\ntime.sleep(60 * (1 - index))\nraise SystemExit(4)", restarts=3)))
     while _status(qcnn, lost)["restarts"] < 2:
@@ -71,37 +71,37 @@ def test_status_tells_how_processes_ended_and_how_often_they_were_lost(launchers
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("settings", "reason"),
     [
         ({"image": "localhost/none:1"}, r"cannot start, (ErrImagePull|ImagePullBackOff|Failed): .*localhost/none:1"),
         ({"service_account": "none"}, r"cannot start, FailedCreatePod: .*serviceaccount \"none\" not found"),
     ],
     ids=["image", "service account"],
 )
-def test_status_tells_why_a_process_does_not_start(
-    launchers: Launchers, qcnn: Qcnn, given: dict[str, Any], said: str
+def test_status_shows_reason_of_pending_process(
+    launchers: Launchers, qcnn: Qcnn, settings: dict[str, Any], reason: str
 ) -> None:
-    name = _name(launchers.create(job("", replicas={"worker": 1}, **given)))
-    while (trouble := _status(qcnn, name)["parts"][0]["reason"]) == "":
+    name = _name(launchers.create(job("", replicas={"worker": 1}, **settings)))
+    while (shown := _status(qcnn, name)["parts"][0]["reason"]) == "":
         pass
-    assert re.search(said, trouble)
+    assert re.search(reason, shown)
 
 
-def test_status_shows_a_quota_at_the_process_that_it_keeps_from_starting(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_status_shows_exceeded_quota_of_pending_process(launchers: Launchers, qcnn: Qcnn) -> None:
     core, quota = CoreV1Api(), {"metadata": {"name": "few"}, "spec": {"hard": {"requests.cpu": "1m"}}}
     core.create_namespaced_resource_quota(launchers.namespace, quota)
     try:
         name = _name(launchers.create(job("")))
-        while not any(troubles := [each["reason"] for each in _status(qcnn, name)["parts"]]):
+        while not any(reasons := [each["reason"] for each in _status(qcnn, name)["parts"]]):
             pass
     finally:
         core.delete_namespaced_resource_quota("few", launchers.namespace)
-    for index, trouble in enumerate(troubles):
-        assert not trouble or re.search(rf'pods "{name}-worker-{index}" is forbidden: .*quota', trouble), troubles
+    for index, reason in enumerate(reasons):
+        assert not reason or re.search(rf'pods "{name}-worker-{index}" is forbidden: .*quota', reason), reasons
 
 
-def test_logs_stand_in_the_order_of_time(launchers: Launchers, qcnn: Qcnn) -> None:
-    # The one at even seconds, the other at odd ones.
+def test_logs_are_sorted_by_time(launchers: Launchers, qcnn: Qcnn) -> None:
+    # One worker prints at even seconds, the other one at odd seconds.
     program = f"""{INDEX}
 for _ in range(3):
     time.sleep(2 - (time.time() + index) % 2)
@@ -115,41 +115,41 @@ for _ in range(3):
     assert times == sorted(times)
 
 
-def test_of_a_job_that_has_ended_the_end_is_told_too(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_logs_of_ended_job_are_complete(launchers: Launchers, qcnn: Qcnn) -> None:
     name = _name(launchers.create(job("for line in range(3): print(line)", replicas={"worker": 1})))
-    launchers.until(TFJOBS, lambda jobs: bool(jobs and condition(jobs[0], "Succeeded")))
+    launchers.wait_until(TFJOBS, lambda jobs: bool(jobs and condition(jobs[0], "Succeeded")))
     lines = [f"[worker 0] {line}" for line in range(3)]
     assert qcnn("logs", name).splitlines() == lines
     assert [line for line in qcnn("logs", "-f", name).splitlines() if line.startswith("[")] == lines
 
 
-def test_following_ends_as_the_job_does(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_logs_follow_exits_with_error_of_job(launchers: Launchers, qcnn: Qcnn) -> None:
     name = _name(launchers.create(job(f"{INDEX}\nprint('up', flush=True)\ntime.sleep(3)\nraise SystemExit('no luck')")))
     following = qcnn.start("logs", "-f", name)
-    following.says(r"\[worker 1\] up")
-    assert following.ends() == FAILED
+    following.wait_for_line(r"\[worker 1\] up")
+    assert following.exit_code() == FAILED
     (error,) = following.errors
     assert re.fullmatch(rf"error: worker \d ended with exit code 1: no luck. Given: {name}", error)
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_who_stops_to_follow_ends_nothing(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_interrupted_logs_follow_keeps_job(launchers: Launchers, qcnn: Qcnn) -> None:
     name = _name(launchers.create(job(WAITER, restarts=3)))
     following = qcnn.start("logs", "-f", name)
-    following.says(r"\[worker 0\] up")
+    following.wait_for_line(r"\[worker 0\] up")
     following.process.send_signal(signal.SIGINT)
-    following.says("stopped following; the job continues")
-    assert following.ends() == INTERRUPTED
+    following.wait_for_line("stopped following; the job continues")
+    assert following.exit_code() == INTERRUPTED
     while _status(qcnn, name)["state"] != "running":
         pass
 
 
-def test_delete_leaves_nothing_of_a_job_and_all_of_another(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_delete_removes_job_with_dependents_only(launchers: Launchers, qcnn: Qcnn) -> None:
     created, other = launchers.create(job(WAITER, restarts=3)), launchers.create(job(f"{WAITER} ", restarts=3))
     name = _name(created)
     launchers.api.apply(SERVICES, profiler_service(created))
     launchers.api.apply(LEASES, lease(created, "test", 600, "2026-01-31T12:00:00.000000Z"))
-    _until_they_run(launchers)
+    _wait_until_running(launchers)
     assert qcnn("delete", name, code=INVALID).splitlines()[-1] == (
         "error: delete: must be confirmed; without a terminal, pass --yes. Given: 7 objects to delete"
     )
@@ -162,13 +162,13 @@ def test_delete_leaves_nothing_of_a_job_and_all_of_another(launchers: Launchers,
     assert (described["state"], described["running"]) == ("running", 2)
 
 
-def test_a_run_is_deleted_by_its_name(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_delete_by_run_name(launchers: Launchers, qcnn: Qcnn) -> None:
     names = [_name(launchers.create(job(program, restarts=3))) for program in (WAITER, f"{WAITER} ")]
     error = qcnn("delete", launchers.identity.run, "--yes", code=INVALID)
     assert f"; all that belongs to the run of this name: --run {launchers.identity.run}. Given: " in error
     shown = qcnn("delete", "--run", launchers.identity.run, "--yes")
     assert all(name in shown for name in names)
-    launchers.until_nothing_is_left()
+    launchers.wait_until_deleted()
     assert "nothing to delete" in qcnn("delete", "--run", launchers.identity.run, "--yes")
 
 
@@ -177,69 +177,69 @@ def test_a_run_is_deleted_by_its_name(launchers: Launchers, qcnn: Qcnn) -> None:
     [("量子", "卷积"), ("exp 1", "exp_1"), ("r" * 70 + "a", "r" * 70 + "b")],
     ids=["words", "signs", "long"],
 )
-def test_of_runs_whose_names_look_alike_one_is_deleted(launchers: Launchers, qcnn: Qcnn, run: str, other: str) -> None:
+def test_delete_matches_exact_run_name(launchers: Launchers, qcnn: Qcnn, run: str, other: str) -> None:
     names = []
     for each in (run, other):
-        shown = qcnn("submit", "--target", "tfjob", "--name", each, *NOWHERE)
+        shown = qcnn("submit", "--target", "tfjob", "--name", each, *MISSING_IMAGE)
         names += re.findall(r"^TFJob (\S+) is created", shown, re.MULTILINE)
     first, second = names
-    assert {described["job"]: described["name"] for described in _status(qcnn)}.items() >= {
+    assert {each["job"]: each["name"] for each in _status(qcnn)}.items() >= {
         first: run,
         second: other,
     }.items()
     shown = qcnn("delete", "--run", run, "--yes")
     assert re.search(rf"^TFJob +{first} +{first} +{run} ", shown, re.MULTILINE), shown
     assert second not in shown
-    assert [described["job"] for described in _status(qcnn) if described["job"] in names] == [second]
+    assert [each["job"] for each in _status(qcnn) if each["job"] in names] == [second]
     qcnn("delete", "--run", other, "--yes")
 
 
-def test_orphans_are_jobs_whose_launcher_is_gone(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_delete_orphans_removes_jobs_with_stale_lease(launchers: Launchers, qcnn: Qcnn) -> None:
     def renewed(seconds_ago: float) -> str:
         return micro_time(launchers.api.now() - datetime.timedelta(seconds=seconds_ago))
 
-    left, kept, free = (
+    orphan, kept, without_lease = (
         launchers.create(job(f"{WAITER}  # {number}", restarts=3), JobTimeouts(lease_seconds=seconds))
         for number, seconds in enumerate((600, 600, None))
     )
-    launchers.api.apply(LEASES, lease(left, "test", 600, renewed(700)))
+    launchers.api.apply(LEASES, lease(orphan, "test", 600, renewed(700)))
     launchers.api.apply(LEASES, lease(kept, "test", 600, renewed(500)))
     shown = qcnn("delete", "--orphans", "--yes")
-    assert _name(left) in shown
-    there = {_name(found) for found in launchers.api.find(TFJOBS)}
-    assert there >= {_name(kept), _name(free)}
-    assert _name(left) not in there
+    assert _name(orphan) in shown
+    names = {_name(found) for found in launchers.api.find(TFJOBS)}
+    assert names >= {_name(kept), _name(without_lease)}
+    assert _name(orphan) not in names
     assert "nothing to delete" in qcnn("delete", "--orphans", "--yes")
 
 
-def test_jobs_of_others_are_not_touched(launchers: Launchers, qcnn: Qcnn) -> None:
+def test_unmanaged_job_is_not_found(launchers: Launchers, qcnn: Qcnn) -> None:
     error = f"error: TFJob: qcnn created none of this name in namespace {launchers.namespace}. Given: none\n"
     assert qcnn("logs", "none", code=INVALID) == error
     assert qcnn("status", "none", code=INVALID) == error
     assert qcnn("delete", "none", "--yes", code=INVALID) == error.replace("TFJob:", "job:")
 
 
-def test_the_same_submitted_twice_is_one_job(launchers: Launchers, qcnn: Qcnn) -> None:
-    words = ("submit", "--target", "tfjob", "--name", launchers.identity.run, *NOWHERE)
-    first = qcnn(*words)
+def test_repeated_submit_adopts_job(launchers: Launchers, qcnn: Qcnn) -> None:
+    arguments = ("submit", "--target", "tfjob", "--name", launchers.identity.run, *MISSING_IMAGE)
+    first = qcnn(*arguments)
     (name,) = re.findall(r"^TFJob (\S+) is created in namespace", first, re.MULTILINE)
     assert re.search(rf"^model +gs://none/none/{name}/model$", first, re.MULTILINE)
-    assert f"TFJob {name} already runs in namespace {launchers.namespace}" in qcnn(*words)
-    assert len(launchers.until(TFJOBS, bool)) == 1
-    following = qcnn.start(*words, "--follow")
-    following.says("cannot start, (ErrImagePull|ImagePullBackOff|Failed)")
+    assert f"TFJob {name} already runs in namespace {launchers.namespace}" in qcnn(*arguments)
+    assert len(launchers.wait_until(TFJOBS, bool)) == 1
+    following = qcnn.start(*arguments, "--follow")
+    following.wait_for_line("cannot start, (ErrImagePull|ImagePullBackOff|Failed)")
     following.process.send_signal(signal.SIGTERM)
-    following.says("stopped following; the job continues. Follow again: qcnn logs -f")
-    assert following.ends() == INTERRUPTED
+    following.wait_for_line("stopped following; the job continues. Follow again: qcnn logs -f")
+    assert following.exit_code() == INTERRUPTED
     error = qcnn("predict", "--target", "tfjob", name, code=INVALID)
     assert re.fullmatch(rf"error: TFJob: must have succeeded, but is (New|Created)\. Given: {name}\n", error)
     qcnn("delete", "--run", launchers.identity.run, "--yes")
-    launchers.until_nothing_is_left()
+    launchers.wait_until_deleted()
 
 
 @pytest.fixture
 def settings(namespace: str, tmp_path: Path) -> Path:
-    """A file that says what pods are given."""
+    """Pod settings file, and the secret that it references."""
     secret = {"metadata": {"name": "keys"}, "stringData": {"id": "me"}}
     CoreV1Api().create_namespaced_secret(namespace, secret)
     path = tmp_path / "pod.yaml"
@@ -247,7 +247,7 @@ def settings(namespace: str, tmp_path: Path) -> Path:
     return path
 
 
-def test_pods_are_as_the_file_and_the_flags_say(launchers: Launchers, qcnn: Qcnn, settings: Path) -> None:
+def test_pods_have_settings_of_file_and_flags(launchers: Launchers, qcnn: Qcnn, settings: Path) -> None:
     run = launchers.identity.run
     qcnn(
         "submit",
@@ -255,7 +255,7 @@ def test_pods_are_as_the_file_and_the_flags_say(launchers: Launchers, qcnn: Qcnn
         "tfjob",
         "--name",
         run,
-        *NOWHERE,
+        *MISSING_IMAGE,
         "--pod",
         str(settings),
         "--cpu",
@@ -263,7 +263,7 @@ def test_pods_are_as_the_file_and_the_flags_say(launchers: Launchers, qcnn: Qcnn
         "--env",
         "A=b=c",
     )
-    pod = launchers.until(PODS, bool)[0]
+    pod = launchers.wait_until(PODS, bool)[0]
     (container,) = pod["spec"]["containers"]
     assert container["resources"] == {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}}
     assert {"name": "A", "value": "b=c"} in container["env"]

@@ -1,4 +1,4 @@
-"""Real training in a bucket, and what clusters do to it."""
+"""Training with outputs in a bucket, with pod deletions and API server outages."""
 
 import json
 import os
@@ -24,17 +24,16 @@ from qcnn.storage.copies import local_copy
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Program, Qcnn
 
-# With epochs of a second or so.
-# Epochs of more than a second: the log of a pod comes later than what it says.
+# Epochs take more than a second, because log lines are delayed.
 CONFIG = from_mapping({"qubits": 4, "rounds": 12_000, "batch_size": 32, "epochs": 12})
 _EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/12: train_loss (\S+), val_loss (\S+),")
-# The gradient of the last Z on a pooling source is exactly zero: Adam makes drift of rounding noise.
+# The gradient of the last Z on a pooling source is exactly zero, and Adam amplifies its rounding errors.
 _SOURCES_LAST_Z = 20
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    """What two processes of this machine make of the experiment."""
+    """Checkpoint of a local run without interruptions."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     experiment, _ = generate_data(CONFIG.model_dump(), str(folder / "dataset"))
     train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))
@@ -43,21 +42,21 @@ def uninterrupted(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> C
 
 @pytest.fixture
 def training(bucket: str) -> Job:
-    """Two workers that write to a bucket."""
+    """Training job with two workers and outputs in a bucket."""
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
     pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi", environment=environment)
     return cluster_job(CONFIG, bucket, pod)
 
 
-def _checkpoint(address: str) -> Checkpoint:
-    with local_copy(address) as folder:
+def _checkpoint(uri: str) -> Checkpoint:
+    with local_copy(uri) as folder:
         checkpoint = checkpoints.load_latest(folder / checkpoints.FOLDER)
     assert checkpoint
     return checkpoint
 
 
 def _check(launcher: Program, found: Checkpoint, expected: Checkpoint) -> None:
-    """Compare a training that was interrupted with one that was not; it has done one epoch twice at most."""
+    """Compare an interrupted run with one without interruptions. It may have repeated one epoch."""
     epochs = [int(number) for number, _, _ in _EPOCH.findall(launcher.output)]
     assert sorted(set(epochs)) == list(range(1, CONFIG.epochs + 1))
     assert len(epochs) <= CONFIG.epochs + 1, epochs
@@ -70,54 +69,54 @@ def _check(launcher: Program, found: Checkpoint, expected: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_training_goes_on_after_a_pod_was_deleted(
+def test_training_resumes_after_pod_deletion(
     launchers: Launchers, qcnn: Qcnn, training: Job, bucket: str, uninterrupted: Checkpoint, index: int
 ) -> None:
     launcher = launchers.start(training)
-    launcher.says(r"\[worker 0\] epoch 4/")
+    launcher.wait_for_line(r"\[worker 0\] epoch 4/")
     name = launchers.name(training)
     CoreV1Api().delete_namespaced_pod(f"{name}-worker-{index}", launchers.namespace)
-    launcher.says(r"lost.* is started again \(1 of 3\)$")
-    launcher.says(r"\[worker 0\] continuing after epoch \d+$")
-    # Where the operator gave the TFJob up, another one has taken its place.
+    launcher.wait_for_line(r" \(1 of 3\)$")
+    launcher.wait_for_line(r"\[worker 0\] continuing after epoch \d+$")
+    # The operator may have failed the TFJob, which is then replaced.
     assert json.loads(qcnn("status", name, "--format", "json"))["restarts"] == 1
-    assert launcher.ends() == 0, launcher.output
+    assert launcher.exit_code() == 0, launcher.output
     _check(launcher, _checkpoint(f"{bucket}/{name}/training"), uninterrupted)
 
 
-def test_training_does_not_notice_that_the_api_server_does_not_answer(
+def test_training_continues_while_api_server_is_stopped(
     launchers: Launchers, training: Job, bucket: str, uninterrupted: Checkpoint
 ) -> None:
     servers = [process for process in psutil.process_iter(["name"]) if process.info["name"] == "kube-apiserver"]
     if len(servers) != 1:
-        pytest.skip("the API server is no process of this machine")
+        pytest.skip("the API server does not run on the local machine")
     launcher = launchers.start(training)
-    launcher.says(r"\[worker 0\] epoch 3/")
+    launcher.wait_for_line(r"\[worker 0\] epoch 3/")
     servers[0].send_signal(signal.SIGSTOP)
     try:
         threading.Event().wait(20)
     finally:
         servers[0].send_signal(signal.SIGCONT)
-    assert launcher.ends() == 0, launcher.output
-    assert "is started again" not in launcher.output
+    assert launcher.exit_code() == 0, launcher.output
+    assert launcher.restarts == 0
     _check(launcher, _checkpoint(f"{bucket}/{launchers.name(training)}/training"), uninterrupted)
 
 
-def test_submitting_again_continues_what_a_lost_pod_ended(launchers: Launchers, qcnn: Qcnn, bucket: str) -> None:
+def test_repeated_submit_resumes_failed_job(launchers: Launchers, qcnn: Qcnn, bucket: str) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
-    words = ("--qubits", "4", "--rounds", "12000", "--batch-size", "32", "--epochs", "12", "--env", server)
+    fields = ("--qubits", "4", "--rounds", "12000", "--batch-size", "32", "--epochs", "12", "--env", server)
     pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--output", bucket)
-    submit = ("submit", "--target", "tfjob", "--name", launchers.identity.run, *words, *pods, "--follow")
+    submit = ("submit", "--target", "tfjob", "--name", launchers.identity.run, *fields, *pods, "--follow")
     following = qcnn.start(*submit)
-    (job,) = re.findall(r"^TFJob (\S+) is created", following.says("^TFJob"))
-    following.says(r"\[worker 0\] epoch 2/12: ")
+    (job,) = re.findall(r"^TFJob (\S+) is created", following.wait_for_line("^TFJob"))
+    following.wait_for_line(r"\[worker 0\] epoch 2/12: ")
     CoreV1Api().delete_namespaced_pod(f"{job}-worker-1", launchers.namespace)
-    assert following.ends() == 1
+    assert following.exit_code() == 1
     reason = r"(TFJob: was given up for a process that was lost|.*processes were lost.*|worker \d (was lost|ended) .*)"
     (error,) = following.errors
     assert re.fullmatch(f"error: {reason}; submit it again to continue from its last checkpoint. Given: {job}", error)
     again = qcnn.start(*submit)
-    again.says(rf"^TFJob {job} is created")
-    first = again.says(r"\[worker 0\] epoch \d+/12: ")
+    again.wait_for_line(rf"^TFJob {job} is created")
+    first = again.wait_for_line(r"\[worker 0\] epoch \d+/12: ")
     assert "epoch 1/12" not in first
     qcnn("delete", job, "--yes")

@@ -1,4 +1,4 @@
-"""The API server and the operator's webhook accept every shape of job."""
+"""Validation of manifests by the API server and the webhook of the operator."""
 
 import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
@@ -29,7 +29,7 @@ POD = PodSettings(
 
 @pytest.mark.parametrize("replicas", [*SHAPES, {"worker": 2, "evaluator": 1}], ids=str)
 @pytest.mark.parametrize("gpus", [0, 1])
-def test_every_shape_of_job_is_accepted(namespace: str, replicas: dict[str, int], gpus: int) -> None:
+def test_api_server_accepts_job(namespace: str, replicas: dict[str, int], gpus: int) -> None:
     job = Job(
         argv=("true",),
         replicas=replicas,
@@ -45,15 +45,15 @@ def test_every_shape_of_job_is_accepted(namespace: str, replicas: dict[str, int]
     assert accepted["spec"]["tfReplicaSpecs"].keys() == manifest["spec"]["tfReplicaSpecs"].keys()
 
 
-def test_predictions_are_accepted(namespace: str) -> None:
+def test_api_server_accepts_prediction(namespace: str) -> None:
     outputs = {"model": "gs://bucket/$(QCNN_JOB)/model"}
-    described = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=outputs)
+    job = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=outputs)
     trained = CustomObjectsApi().create_namespaced_custom_object(
         "kubeflow.org",
         "v1",
         namespace,
         "tfjobs",
-        tfjob(described, JobIdentity("run", "train"), JobTimeouts()),
+        tfjob(job, JobIdentity("run", "train"), JobTimeouts()),
         dry_run="All",
     )
     trained["status"] = {"conditions": [{"type": "Succeeded", "status": "True"}]}

@@ -1,4 +1,4 @@
-"""What processes find in their pods, in a namespace that takes only pods of the standard "restricted"."""
+"""Environment of processes in pods, in a namespace with pod security standard "restricted"."""
 
 import dataclasses
 import os
@@ -13,7 +13,7 @@ from kubernetes.client import CoreV1Api
 from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
 from tests.cluster.launchers import Launchers, job
 
-FOUND = """
+PERMISSIONS = """
 import os, stat
 from pathlib import Path
 print("user and group", os.getuid(), os.getgid())
@@ -26,54 +26,54 @@ for folder, folders, files in os.walk("/"):
         if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
             print("setuid", os.path.join(folder, name))
 """
-LISTED = """
+UNLISTED = """
 import importlib.metadata, json
 from pathlib import Path
 components = json.loads(Path("/usr/share/qcnn/sbom.json").read_text())["components"]
 listed = {each["name"].lower().replace("_", "-") for each in components}
-there = {each.name.lower().replace("_", "-") for each in importlib.metadata.distributions()}
-print("not listed", sorted(there - listed - {"qcnn"}))
+installed = {each.name.lower().replace("_", "-") for each in importlib.metadata.distributions()}
+print("not listed", sorted(installed - listed - {"qcnn"}))
 """
 WRITING = "open('/output/checkpoint', 'w').write('all'); print('written')"
 
 
 @pytest.mark.parametrize("seconds", [None, 600])
-def test_processes_are_nobody_and_nothing_makes_them_somebody(launchers: Launchers, seconds: int | None) -> None:
-    launcher = launchers.start(job(FOUND, replicas={"worker": 1}), JobTimeouts(lease_seconds=seconds))
-    assert launcher.ends() == 0, launcher.output
-    said = [line for line in launcher.output.splitlines() if line.startswith("[worker 0] ")]
-    assert said == ["[worker 0] user and group 10001 10001", f"[worker 0] has a token {seconds is not None}"]
+def test_pods_run_as_uid_10001_with_token_only_if_lease_watched(launchers: Launchers, seconds: int | None) -> None:
+    launcher = launchers.start(job(PERMISSIONS, replicas={"worker": 1}), JobTimeouts(lease_seconds=seconds))
+    assert launcher.exit_code() == 0, launcher.output
+    lines = [line for line in launcher.output.splitlines() if line.startswith("[worker 0] ")]
+    assert lines == ["[worker 0] user and group 10001 10001", f"[worker 0] has a token {seconds is not None}"]
 
 
-def test_every_package_of_the_image_is_in_its_list(launchers: Launchers) -> None:
-    launcher = launchers.start(job(LISTED, replicas={"worker": 1}))
-    assert launcher.ends() == 0, launcher.output
+def test_image_packages_are_in_sbom(launchers: Launchers) -> None:
+    launcher = launchers.start(job(UNLISTED, replicas={"worker": 1}))
+    assert launcher.exit_code() == 0, launcher.output
     assert "[worker 0] not listed []" in launcher.output
 
 
 @pytest.fixture
 def claim(launchers: Launchers, tmp_path: Path) -> Iterator[str]:
-    """A volume that belongs to root, on a disk of the node."""
+    """Claim for a volume on a disk of the node, owned by root."""
     if not any(process.info["name"] == "kubelet" for process in psutil.process_iter(["name"])) or os.getuid():
-        pytest.skip("the node is not this machine, or its disk not ours")
+        pytest.skip("the node is not the local machine, or this process is not root")
     core, name = CoreV1Api(), f"output-{secrets.token_hex(4)}"
     (node,) = [node.metadata.name for node in core.list_node().items]
     (folder := tmp_path / "output").mkdir(mode=0o755)
-    # The kubelet reaches it as root; so far down, nobody else does.
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    same = {"accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand"}
+    # Only root can reach a folder below tmp_path. The kubelet runs as root.
+    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand"}
     volume = {
         "metadata": {"name": name},
         "spec": {
-            **same,
+            **common,
             "capacity": {"storage": "1Gi"},
             "local": {"path": str(folder)},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
         },
     }
     claim = {
         "metadata": {"name": name},
-        "spec": {**same, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
+        "spec": {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
     }
     core.create_persistent_volume(volume)
     core.create_namespaced_persistent_volume_claim(launchers.namespace, claim)
@@ -82,23 +82,23 @@ def claim(launchers: Launchers, tmp_path: Path) -> Iterator[str]:
     core.delete_persistent_volume(name)
 
 
-def test_a_volume_that_is_roots_can_be_written(launchers: Launchers, claim: str) -> None:
+def test_volume_owned_by_root_is_writable(launchers: Launchers, claim: str) -> None:
     volumes = {"/output": {"persistentVolumeClaim": {"claimName": claim}}}
     launcher = launchers.start(job(WRITING, replicas={"worker": 1}, volumes=volumes))
-    assert launcher.ends() == 0, launcher.output
+    assert launcher.exit_code() == 0, launcher.output
     assert "[worker 0] written" in launcher.output
 
 
-def test_outputs_on_a_claim_are_found_there_when_the_job_is_gone(
-    launchers: Launchers, claim: str, tmp_path: Path
-) -> None:
-    place = "/output/runs/$(QCNN_JOB)/training"
-    program = f"from pathlib import Path; (out := Path('{place}')).mkdir(parents=True); (out / 'all').write_text('all')"
+def test_outputs_on_claim_persist_after_job_deletion(launchers: Launchers, claim: str, tmp_path: Path) -> None:
+    folder = "/output/runs/$(QCNN_JOB)/training"
+    program = (
+        f"from pathlib import Path; (out := Path('{folder}')).mkdir(parents=True); (out / 'all').write_text('all')"
+    )
     volumes = {"/output": {"persistentVolumeClaim": {"claimName": claim}}}
     writing = job(program, replicas={"worker": 1}, volumes=volumes)
-    writing = dataclasses.replace(writing, outputs={"training": place})
+    writing = dataclasses.replace(writing, outputs={"training": folder})
     launcher = launchers.start(writing)
-    assert launcher.ends() == 0, launcher.output
+    assert launcher.exit_code() == 0, launcher.output
     launchers.api.delete(TFJOBS, launchers.name(writing))
-    launchers.until_nothing_is_left()
+    launchers.wait_until_deleted()
     assert (tmp_path / "output" / "runs" / launchers.name(writing) / "training" / "all").read_text() == "all"

@@ -1,4 +1,4 @@
-"""Jobs on the cluster from Python, as from a notebook."""
+"""Python API and notebook for jobs on a cluster."""
 
 import os
 from pathlib import Path
@@ -12,12 +12,12 @@ from qcnn.components.resources import IMAGE
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 
-# The memory that a worker needs, and room for what else the machine runs.
 _ROOT = Path(__file__).parents[2]
+# Resources of a worker, small enough for a single-node cluster.
 _POD = {"cpu": "500m", "memory": "3Gi"}
 
 
-def test_a_job_is_submitted_followed_read_and_deleted(
+def test_python_api_of_job(
     launchers: Launchers, qcnn: Qcnn, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(qcnn.kubeconfig))
@@ -30,16 +30,15 @@ def test_a_job_is_submitted_followed_read_and_deleted(
     assert [line for line in lines if line.startswith("[worker 0] epoch 3/3: ")]
     status = job.wait(timeout=60)
     assert (status.state, [part.name for part in status.parts]) == ("succeeded", ["worker 0", "worker 1"])
-    # The operator may have removed the other's pod, which still ran when the first had ended.
+    # The operator may have deleted the pod of worker 1, which still ran when worker 0 ended.
     assert status.parts[0].state == "finished"
-    # What ran there is what runs here.
-    here = library.train(experiment, tmp_path / "here", progress=False)
+    local = library.train(experiment, tmp_path / "local", progress=False)
     metrics = job.metrics()
     assert metrics["epochs"] == 3
-    assert metrics["val_loss"] == pytest.approx(here.metrics["val_loss"], abs=1e-4)
+    assert metrics["val_loss"] == pytest.approx(local.metrics["val_loss"], abs=1e-4)
     model = job.model()
     assert model.predict(qubit=[0, 3], angle=[0.1, -2.0]) == pytest.approx(
-        here.model.predict(qubit=[0, 3], angle=[0.1, -2.0]), abs=1e-3
+        local.model.predict(qubit=[0, 3], angle=[0.1, -2.0]), abs=1e-3
     )
     again = library.get_job(job.name, "tfjob")
     assert job.name in [each.job for each in library.list_jobs("tfjob")]
@@ -48,7 +47,7 @@ def test_a_job_is_submitted_followed_read_and_deleted(
         job.status()
 
 
-def test_the_notebook_about_it_runs(
+def test_cluster_job_notebook(
     launchers: Launchers, qcnn: Qcnn, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(qcnn.kubeconfig))
@@ -61,8 +60,8 @@ def test_the_notebook_about_it_runs(
     parameters.source = f"import qcnn\n\nsettings = {settings!r}"
     client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
-    *_, deleted = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    (left,) = deleted.outputs
-    assert left["data"]["text/plain"] == "False"
+    *_, last = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    (output,) = last.outputs
+    assert output["data"]["text/plain"] == "False"
     printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()))
     assert "[worker 0] epoch 12/12: " in printed

@@ -1,4 +1,4 @@
-"""A launcher that a backend starts again by itself, and one that a person does."""
+"""Launchers restarted by KFP, and new launchers for a failed job."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from tests.cluster.launchers import Launchers, job
 
 
 def _uid(launchers: Launchers) -> str:
-    (found,) = launchers.until(TFJOBS, bool)
+    (found,) = launchers.wait_until(TFJOBS, bool)
     return str(found["metadata"]["uid"])
 
 
-def test_what_failed_by_its_own_fault_is_trained_again_only_where_somebody_asks(launchers: Launchers) -> None:
+def test_permanent_error_is_retrained_only_by_new_launch(launchers: Launchers) -> None:
     failing = job("raise SystemExit('out of luck')", replicas={"worker": 1})
-    launchers.start(failing).ends()
+    launchers.start(failing).exit_code()
     first = _uid(launchers)
     for _ in range(2):
         with pytest.raises(TrainingError, match=r"^worker 0 ended with exit code 1: out of luck\. Given: "):
@@ -27,10 +27,10 @@ def test_what_failed_by_its_own_fault_is_trained_again_only_where_somebody_asks(
     assert _uid(launchers) != first
 
 
-def test_what_its_launcher_left_is_trained_again(launchers: Launchers) -> None:
-    left = job(f"raise SystemExit({ABANDONED})", replicas={"worker": 1})
-    launchers.start(left).ends()
+def test_abandoned_job_is_retrained_by_retried_step(launchers: Launchers) -> None:
+    abandoned = job(f"raise SystemExit({ABANDONED})", replicas={"worker": 1})
+    launchers.start(abandoned).exit_code()
     first = _uid(launchers)
     with pytest.raises(TrainingError):
-        launch(launchers.manifest(left), launchers.namespace, retried=True)
+        launch(launchers.manifest(abandoned), launchers.namespace, retried=True)
     assert _uid(launchers) != first

@@ -1,4 +1,4 @@
-"""What launchers and pods do where a right is missing, or is taken away; what no role may do at all."""
+"""Permissions of the roles, and launchers and pods with missing or revoked permissions."""
 
 import contextlib
 import os
@@ -14,22 +14,20 @@ from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
-OWN_FAULT, RETRYABLE = 2, 138
-MISSING = (
-    "permission: the pods' service account may not read the Lease by which they see that their launcher is there; "
-)
+PERMANENT_ERROR, RETRYABLE = 2, 138
+MISSING = "permission: the pods' service account must be allowed to read the Lease of their launcher; "
 
 # Method, path and body.
 Request = tuple[str, str, dict[str, Any] | None]
 ROLES = ("qcnn-launcher", "qcnn-worker", "qcnn-user")
-REFUSED, NOT_THERE, GOOD = 403, 404, 200
+FORBIDDEN, NOT_FOUND, OK = 403, 404, 200
 OWN, ELSEWHERE = "/api/v1/namespaces/{namespace}", "/api/v1/namespaces/kube-system"
 TFJOBS_OF = "/apis/kubeflow.org/v1/namespaces/{}/tfjobs"
 LEASES_OF = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 POD = {"metadata": {"name": "intruder"}, "spec": {"containers": [{"name": "a", "image": "qcnn:latest"}]}}
 RULE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
-# What nobody may: to be somebody else, to look at secrets, to run what no job describes, to reach other namespaces.
-NOBODY: list[Request] = [
+# Requests that no role permits: privilege escalation, secrets, arbitrary pods and other namespaces.
+FORBIDDEN_TO_ALL: list[Request] = [
     ("POST", f"{OWN}/pods?dryRun=All", POD),
     ("POST", f"{OWN}/pods/intruder/exec?command=true&stdout=true", None),
     ("POST", f"{OWN}/pods/intruder/portforward?ports=2222", None),
@@ -47,8 +45,8 @@ NOBODY: list[Request] = [
     ("DELETE", f"{TFJOBS_OF.format('kube-system')}/intruder?dryRun=All", None),
     ("GET", "/apis/kubeflow.org/v1/tfjobs", None),
 ]
-# What a worker may not, and others may.
-NO_WORKER: list[Request] = [
+# Requests that other roles permit, but not qcnn-worker.
+FORBIDDEN_TO_WORKER: list[Request] = [
     ("GET", f"{OWN}/pods", None),
     ("GET", f"{OWN}/pods/intruder/log", None),
     ("GET", TFJOBS_OF.format("{namespace}"), None),
@@ -56,29 +54,29 @@ NO_WORKER: list[Request] = [
     ("GET", LEASES_OF.format("{namespace}"), None),
     ("PATCH", f"{LEASES_OF.format('{namespace}')}/intruder?dryRun=All", {"spec": {}}),
 ]
-# What a launcher may not, and a person may.
-NO_LAUNCHER: list[Request] = [
+# Requests that qcnn-user permits, but not qcnn-launcher.
+FORBIDDEN_TO_LAUNCHER: list[Request] = [
     ("DELETE", f"{OWN}/pods/intruder?dryRun=All", None),
     ("DELETE", f"{OWN}/services/intruder?dryRun=All", None),
     ("DELETE", "/apis/batch/v1/namespaces/{namespace}/jobs/intruder?dryRun=All", None),
     ("DELETE", f"{LEASES_OF.format('{namespace}')}/intruder?dryRun=All", None),
 ]
-MAY_NOT = [
-    *((role, *request) for role in ROLES for request in NOBODY),
-    *(("qcnn-worker", *request) for request in [*NO_WORKER, *NO_LAUNCHER]),
-    *(("qcnn-launcher", *request) for request in NO_LAUNCHER),
+FORBIDDEN_REQUESTS = [
+    *((role, *request) for role in ROLES for request in FORBIDDEN_TO_ALL),
+    *(("qcnn-worker", *request) for request in [*FORBIDDEN_TO_WORKER, *FORBIDDEN_TO_LAUNCHER]),
+    *(("qcnn-launcher", *request) for request in FORBIDDEN_TO_LAUNCHER),
 ]
-MAY = [
-    ("qcnn-worker", "GET", f"{LEASES_OF.format('{namespace}')}/intruder", NOT_THERE),
-    ("qcnn-launcher", "GET", TFJOBS_OF.format("{namespace}"), GOOD),
-    ("qcnn-launcher", "GET", f"{OWN}/pods", GOOD),
-    ("qcnn-user", "GET", TFJOBS_OF.format("{namespace}"), GOOD),
-    ("qcnn-user", "DELETE", "/apis/batch/v1/namespaces/{namespace}/jobs/intruder?dryRun=All", NOT_THERE),
+ALLOWED_REQUESTS = [
+    ("qcnn-worker", "GET", f"{LEASES_OF.format('{namespace}')}/intruder", NOT_FOUND),
+    ("qcnn-launcher", "GET", TFJOBS_OF.format("{namespace}"), OK),
+    ("qcnn-launcher", "GET", f"{OWN}/pods", OK),
+    ("qcnn-user", "GET", TFJOBS_OF.format("{namespace}"), OK),
+    ("qcnn-user", "DELETE", "/apis/batch/v1/namespaces/{namespace}/jobs/intruder?dryRun=All", NOT_FOUND),
 ]
 
 
 def _status(client: ApiClient, method: str, path: str, body: dict[str, Any] | None = None) -> int:
-    """Ask the API server for something; return the status with which it answers."""
+    """Send a request to the API server and return the HTTP status."""
     content = "application/merge-patch+json" if method == "PATCH" else "application/json"
     try:
         _, status, _ = client.call_api(
@@ -94,112 +92,114 @@ def _status(client: ApiClient, method: str, path: str, body: dict[str, Any] | No
     return int(status)
 
 
-@pytest.mark.parametrize(("role", "method", "path", "body"), MAY_NOT)
-def test_what_a_role_is_not_for_is_refused(
+@pytest.mark.parametrize(("role", "method", "path", "body"), FORBIDDEN_REQUESTS)
+def test_request_outside_role_is_forbidden(
     accounts: dict[str, ApiClient], namespace: str, role: str, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
-    assert _status(accounts[role], method, path.format(namespace=namespace), body) == REFUSED
+    assert _status(accounts[role], method, path.format(namespace=namespace), body) == FORBIDDEN
 
 
-@pytest.mark.parametrize(("role", "method", "path", "status"), MAY)
-def test_what_a_role_is_for_is_answered(
+@pytest.mark.parametrize(("role", "method", "path", "status"), ALLOWED_REQUESTS)
+def test_request_of_role_is_allowed(
     accounts: dict[str, ApiClient], namespace: str, role: str, method: str, path: str, status: int
 ) -> None:
     assert _status(accounts[role], method, path.format(namespace=namespace)) == status
 
 
-def _take_away(launchers: Launchers, resource: str) -> None:
-    """Take a right from the launcher's role."""
+def _revoke(launchers: Launchers, resource: str) -> None:
+    """Remove a resource from the role qcnn-launcher."""
     roles = RbacAuthorizationV1Api()
     role = roles.read_namespaced_role("qcnn-launcher", launchers.namespace)
     others = [rule for rule in role.rules if rule.resources != [resource]]
     roles.patch_namespaced_role("qcnn-launcher", launchers.namespace, {"rules": others})
 
 
-def test_a_right_that_is_missing_is_named_and_nothing_stays(apart: Launchers) -> None:
-    _take_away(apart, "leases")
-    launcher = apart.start(job(WAITER))
-    assert launcher.ends() == OWN_FAULT
+def test_missing_permission_is_reported_and_job_deleted(isolated: Launchers) -> None:
+    _revoke(isolated, "leases")
+    launcher = isolated.start(job(WAITER))
+    assert launcher.exit_code() == PERMANENT_ERROR
     (error,) = launcher.errors
-    assert error.startswith(f"error: permission: patch leases in namespace {apart.namespace} is missing ")
-    apart.until_nothing_is_left()
+    assert error.startswith(f"error: permission: patch leases in namespace {isolated.namespace} is missing ")
+    isolated.wait_until_deleted()
 
 
-def test_rights_that_are_taken_away_end_a_launcher_that_names_them(apart: Launchers) -> None:
-    launcher = apart.start(job(WAITER), JobTimeouts(lease_seconds=30))
-    launcher.says(r"\[worker 1\] up")
-    RbacAuthorizationV1Api().delete_namespaced_role_binding("qcnn-launcher", apart.namespace)
-    launcher.says(r"^patch leases .* is refused, though it was allowed before \(.*\); trying again for 15 s$")
-    launcher.says(r"^TFJob .* cannot be deleted; its pods end 30 s from now \(permission: delete tfjobs .*\)$")
-    assert launcher.ends() == OWN_FAULT
+def test_revoked_permissions_end_launcher(isolated: Launchers) -> None:
+    launcher = isolated.start(job(WAITER), JobTimeouts(lease_seconds=30))
+    launcher.wait_for_line(r"\[worker 1\] up")
+    RbacAuthorizationV1Api().delete_namespaced_role_binding("qcnn-launcher", isolated.namespace)
+    launcher.wait_for_line(r"^patch leases .* is refused, though it was allowed before \(.*\); trying again for 15 s$")
+    launcher.wait_for_line(r"^TFJob .* cannot be deleted; its pods end 30 s from now \(permission: delete tfjobs .*\)$")
+    assert launcher.exit_code() == PERMANENT_ERROR
     (error,) = launcher.errors
     assert error.startswith("error: permission: patch leases in namespace ")
     assert "was allowed and no longer is" in error
 
 
-def test_a_right_that_comes_back_is_as_if_it_had_never_been_away(apart: Launchers) -> None:
-    launcher = apart.start(job("import time; print('up', flush=True); time.sleep(30)"), JobTimeouts(lease_seconds=30))
-    launcher.says(r"\[worker 1\] up")
+def test_launcher_continues_after_permission_is_restored(isolated: Launchers) -> None:
+    launcher = isolated.start(
+        job("import time; print('up', flush=True); time.sleep(30)"), JobTimeouts(lease_seconds=30)
+    )
+    launcher.wait_for_line(r"\[worker 1\] up")
     roles = RbacAuthorizationV1Api()
-    binding = roles.read_namespaced_role_binding("qcnn-launcher", apart.namespace)
-    roles.delete_namespaced_role_binding("qcnn-launcher", apart.namespace)
-    launcher.says("is refused, though it was allowed before")
+    binding = roles.read_namespaced_role_binding("qcnn-launcher", isolated.namespace)
+    roles.delete_namespaced_role_binding("qcnn-launcher", isolated.namespace)
+    launcher.wait_for_line("is refused, though it was allowed before")
     binding.metadata.resource_version = None
-    roles.create_namespaced_role_binding(apart.namespace, binding)
-    assert launcher.ends() == 0, launcher.output
+    roles.create_namespaced_role_binding(isolated.namespace, binding)
+    assert launcher.exit_code() == 0, launcher.output
 
 
-def test_a_namespace_that_is_deleted_ends_its_launchers(apart: Launchers) -> None:
-    launcher = apart.start(job(WAITER, restarts=3))
-    launcher.says(r"\[worker 1\] up")
-    CoreV1Api().delete_namespace(apart.namespace)
-    assert launcher.ends() in (OWN_FAULT, RETRYABLE)
+def test_launcher_ends_after_namespace_deletion(isolated: Launchers) -> None:
+    launcher = isolated.start(job(WAITER, restarts=3))
+    launcher.wait_for_line(r"\[worker 1\] up")
+    CoreV1Api().delete_namespace(isolated.namespace)
+    assert launcher.exit_code() in (PERMANENT_ERROR, RETRYABLE)
     (error,) = launcher.errors
-    # By what of it is gone first.
+    # The message depends on which object was deleted first.
     namespace = "namespace: is being deleted; "
     account = r"credentials: .* any more; was its service account deleted, or the namespace; "
     tfjob = "TFJob: it, or its namespace, was deleted from outside"
     assert re.match(f"error: ({namespace}|{account}|{tfjob})", error), error
 
 
-def test_following_in_a_deleted_namespace_names_the_namespace(apart: Launchers) -> None:
-    name = apart.create(job(WAITER))["metadata"]["name"]
-    # By somebody whose account stays.
+def test_logs_follow_reports_deleted_namespace(isolated: Launchers) -> None:
+    name = isolated.create(job(WAITER))["metadata"]["name"]
+    # With the account of KUBECONFIG, which is not in the namespace.
     with contextlib.closing(Qcnn(Path(os.environ["KUBECONFIG"]))) as qcnn:
-        following = qcnn.start("logs", "-f", name, "-n", apart.namespace)
-        following.says(r"\[worker 1\] up")
-        CoreV1Api().delete_namespace(apart.namespace)
-        assert following.ends() == 1
-    assert following.errors == [f"error: namespace: is being deleted, with the TFJob. Given: {apart.namespace}"]
+        following = qcnn.start("logs", "-f", name, "-n", isolated.namespace)
+        following.wait_for_line(r"\[worker 1\] up")
+        CoreV1Api().delete_namespace(isolated.namespace)
+        assert following.exit_code() == 1
+    assert following.errors == [f"error: namespace: is being deleted, with the TFJob. Given: {isolated.namespace}"]
 
 
-def test_pods_whose_account_may_not_see_their_launcher_are_not_created(apart: Launchers) -> None:
+def test_job_is_not_created_if_pods_may_not_read_lease(isolated: Launchers) -> None:
     ending = job("", service_account="default")
-    launcher = apart.start(ending)
-    assert launcher.ends() == OWN_FAULT
+    launcher = isolated.start(ending)
+    assert launcher.exit_code() == PERMANENT_ERROR
     (error,) = launcher.errors
-    name, binding = apart.namespace, "default-qcnn-worker"
+    name, binding = isolated.namespace, "default-qcnn-worker"
     command = f"kubectl -n {name} create rolebinding {binding} --role qcnn-worker --serviceaccount {name}:default"
     assert error.startswith(f"error: {MISSING}")
     assert f" {command}. Given: " in error
-    assert not apart.api.find(TFJOBS)
-    # What that command makes.
+    assert not isolated.api.find(TFJOBS)
+    # The role binding that the command creates.
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "qcnn-worker"}
     subjects = [{"kind": "ServiceAccount", "name": "default", "namespace": name}]
-    made = {"metadata": {"name": binding}, "roleRef": role, "subjects": subjects}
-    RbacAuthorizationV1Api().create_namespaced_role_binding(name, made)
-    again = apart.start(ending)
-    assert again.ends() == 0, again.output
+    manifest = {"metadata": {"name": binding}, "roleRef": role, "subjects": subjects}
+    RbacAuthorizationV1Api().create_namespaced_role_binding(name, manifest)
+    again = isolated.start(ending)
+    assert again.exit_code() == 0, again.output
 
 
-def test_where_nobody_may_ask_beforehand_pods_say_themselves_what_they_may_not(apart: Launchers) -> None:
-    _take_away(apart, "localsubjectaccessreviews")
-    launcher = apart.start(job(WAITER, service_account="default", restarts=3))
-    assert launcher.ends() == OWN_FAULT
+def test_pods_report_missing_permission_without_review(isolated: Launchers) -> None:
+    _revoke(isolated, "localsubjectaccessreviews")
+    launcher = isolated.start(job(WAITER, service_account="default", restarts=3))
+    assert launcher.exit_code() == PERMANENT_ERROR
     (error,) = launcher.errors
     assert re.match(rf"error: worker \d ended with exit code 2: {MISSING}", error), error
 
 
-def test_pods_that_need_no_launcher_need_no_right(apart: Launchers) -> None:
-    launcher = apart.start(job("", service_account="default"), JobTimeouts(lease_seconds=None))
-    assert launcher.ends() == 0, launcher.output
+def test_job_without_lease_needs_no_permission(isolated: Launchers) -> None:
+    launcher = isolated.start(job("", service_account="default"), JobTimeouts(lease_seconds=None))
+    assert launcher.exit_code() == 0, launcher.output

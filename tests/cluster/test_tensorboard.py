@@ -1,4 +1,4 @@
-"""A TensorBoard on the cluster, with the rights of a person: it shows a training that runs, and its profiles."""
+"""TensorBoard on the cluster with role qcnn-user: metrics and profiles of a running job."""
 
 import contextlib
 import os
@@ -16,15 +16,15 @@ from tests.board import Board
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 
-pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl")
+pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is missing")
 
-# What the page sends.
+# Query parameters of the profile page.
 _CAPTURE = {"is_tpu_name": "false", "duration": 1000, "num_retry": 3, "worker_list": ""}
 
 
 @contextlib.contextmanager
 def _opened(namespace: str) -> Iterator[Board]:
-    """Reach the Service through the API server."""
+    """Connect to the Service through the API server."""
     with subprocess.Popen(["kubectl", "proxy", "--port=0"], stdout=subprocess.PIPE, text=True) as proxy:
         try:
             assert proxy.stdout
@@ -34,31 +34,31 @@ def _opened(namespace: str) -> Iterator[Board]:
             proxy.terminate()
 
 
-def test_a_training_that_runs_is_shown_and_profiled_until_the_board_is_deleted(
+def test_tensorboard_shows_and_profiles_running_job(
     launchers: Launchers, qcnn: Qcnn, bucket: str, namespace: str
 ) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
     pods = ("--image", IMAGE, "--cpu", "300m", "--memory", "3Gi", "--env", server)
     run = launchers.identity.run
-    words = ("--qubits", "4", "--rounds", "200", "--epochs", "100000", "--workers", "2")
+    fields = ("--qubits", "4", "--rounds", "200", "--epochs", "100000", "--workers", "2")
     following = qcnn.start(
-        *("submit", "--target", "tfjob", "--name", run, "--output", bucket, *pods, *words, "--yes", "--follow")
+        *("submit", "--target", "tfjob", "--name", run, "--output", bucket, *pods, *fields, "--yes", "--follow")
     )
-    name = following.says(r"^TFJob \S+ is created").split()[1]
-    following.says(r"epoch 3/100000")
-    said = qcnn("tensorboard", "--deploy", "--job", run, *pods)
-    assert "TensorBoard tensorboard runs in namespace" in said
+    name = following.wait_for_line(r"^TFJob \S+ is created").split()[1]
+    following.wait_for_line(r"epoch 3/100000")
+    output = qcnn("tensorboard", "--deploy", "--job", run, *pods)
+    assert "TensorBoard tensorboard runs in namespace" in output
     with _opened(namespace) as board:
         (shown,) = {run.partition("/")[0] for run in board.wait("runs", bool)}
         assert shown == name
         for worker in range(2):
             address = f"{name}-worker-{worker}:2223"
-            # With a third of a processor it may finish nothing that would show in a second: a person asks again.
+            # With 0.3 CPUs, a worker may complete no step in 1 s, so the request is repeated.
             captured = {"service_addr": address, **_CAPTURE}
             board.wait("plugin/profile/capture_profile", lambda answer: "result" in answer, **captured)
         profiled = {run.rpartition("/")[2] for run in board.wait("plugin/profile/runs", lambda found: len(found) >= 1)}
         assert profiled
-    # A pod that is lost is made anew, and reads everything again.
+    # A deleted pod is replaced, and reads all logs again.
     selector = "app.kubernetes.io/name=tensorboard"
     (before,) = launchers.api.find(PODS, labelSelector=selector)
     launchers.api.delete(PODS, before["metadata"]["name"])
@@ -76,8 +76,8 @@ def test_a_training_that_runs_is_shown_and_profiled_until_the_board_is_deleted(
     )
     following.close()
     qcnn("delete", "--run", run, "--yes")
-    # Profiles of all workers but the chief's own were captured, and stayed in the pod.
-    place = parse_bucket_uri(f"{bucket}/{name}/logs")
-    assert place
-    with contextlib.closing(open_store(place)) as store:
+    # Profiles of workers other than the chief are stored in the TensorBoard pod only.
+    logs = parse_bucket_uri(f"{bucket}/{name}/logs")
+    assert logs
+    with contextlib.closing(open_store(logs)) as store:
         assert not [name for name in store.versions() if "plugins/profile" in name and "worker-1" in name]

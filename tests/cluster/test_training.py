@@ -1,4 +1,4 @@
-"""Real training on a cluster."""
+"""Training on a cluster without storage."""
 
 import re
 from pathlib import Path
@@ -15,19 +15,19 @@ from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model.history import load_history
 from tests.cluster.launchers import Launchers
 
-WORDS = {"qubits": 4, "rounds": 10, "epochs": 5}
-# Every pod makes the dataset itself, which is the same to the bit everywhere, and so needs no storage.
+FIELDS = {"qubits": 4, "rounds": 10, "epochs": 5}
+# Every pod generates the dataset, which is deterministic, so no storage is needed.
 _PROGRAM = f"""
 import runpy
 from qcnn.components.steps.dataset import generate_data
-generate_data({WORDS!r}, "/tmp/dataset")
+generate_data({FIELDS!r}, "/tmp/dataset")
 runpy.run_module("qcnn.trainer.worker", run_name="__main__", alter_sys=True)
 """
 _EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/5: train_loss (\S+), val_loss (\S+),")
 
 
-def test_two_workers_train_as_on_one_machine(launchers: Launchers, tmp_path: Path) -> None:
-    experiment, _ = generate_data(WORDS, str(tmp_path / "dataset"))
+def test_two_workers_match_local_run(launchers: Launchers, tmp_path: Path) -> None:
+    experiment, _ = generate_data(FIELDS, str(tmp_path / "dataset"))
     train(experiment, *(str(tmp_path / name) for name in ("dataset", "training", "logs")))
     local = local_job(from_json(experiment), *(f"/tmp/{name}" for name in ("dataset", "training", "logs")))
     (_, _, _, *arguments) = local.argv
@@ -39,7 +39,7 @@ def test_two_workers_train_as_on_one_machine(launchers: Launchers, tmp_path: Pat
         pod=PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi"),
     )
     launcher = launchers.start(job)
-    assert launcher.ends() == 0, launcher.output
+    assert launcher.exit_code() == 0, launcher.output
     epochs = [tuple(map(float, found)) for found in _EPOCH.findall(launcher.output)]
     history = load_history(tmp_path / "training" / "history.csv")
     expected = [(epoch.epoch, epoch.train_loss, epoch.val_loss) for epoch in history]

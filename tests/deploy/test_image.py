@@ -1,4 +1,4 @@
-"""What the Dockerfile puts into the image, and what it leaves out, as far as its text tells."""
+"""Contents of the image, as far as Dockerfile and .dockerignore determine them."""
 
 import fnmatch
 import re
@@ -25,17 +25,20 @@ SECRETS = [
 
 
 def _is_sent(path: str) -> bool:
-    """Return whether docker sends a file to the builder: the last pattern that matches it or a folder of it counts."""
+    """Return whether docker sends a file to the builder.
+
+    The last pattern that matches the file or one of its folders takes precedence.
+    """
     sent = True
     parts = PurePosixPath(path).parts
-    places = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    prefixes = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
     for line in IGNORED:
         pattern = line.removeprefix("!")
-        # A star does not reach over a slash, two stars do.
+        # "*" does not match a slash, "**" does.
         names = (
             parts
             if pattern.startswith("**/")
-            else [place for place in places if place.count("/") == pattern.count("/")]
+            else [prefix for prefix in prefixes if prefix.count("/") == pattern.count("/")]
         )
         if any(fnmatch.fnmatchcase(name, pattern.removeprefix("**/")) for name in names):
             sent = line.startswith("!")
@@ -43,13 +46,13 @@ def _is_sent(path: str) -> bool:
 
 
 @pytest.mark.parametrize("path", SECRETS)
-def test_keys_and_settings_that_lie_about_are_not_sent_to_the_builder(path: str) -> None:
+def test_secrets_are_not_sent_to_builder(path: str) -> None:
     assert not _is_sent(path)
 
 
-def test_what_the_image_runs_is_sent() -> None:
-    for room in ("components", "examples", "pipelines", "qcnn", "trainer"):
-        for path in (ROOT / room).rglob("*.py"):
+def test_packages_are_sent_to_builder() -> None:
+    for package in ("components", "examples", "pipelines", "qcnn", "trainer"):
+        for path in (ROOT / package).rglob("*.py"):
             assert _is_sent(path.relative_to(ROOT).as_posix()), path
     assert all(map(_is_sent, ("pyproject.toml", "uv.lock", "LICENSE", "examples/pod.yaml")))
 
@@ -58,11 +61,11 @@ def _last_stage() -> str:
     return re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[-1]
 
 
-def test_the_image_is_nobodys_and_makes_nobody_somebody() -> None:
+def test_image_runs_as_uid_10001_without_setuid_files() -> None:
     stage = _last_stage()
     assert re.findall(r"^USER (\S+)$", stage, re.MULTILINE) == ["10001:10001"]
     assert "find / -xdev -type f -perm /6000 -exec chmod a-s {} +" in stage
-    # What is copied from elsewhere is written by pip, which sets no such bits.
+    # pip creates the copied files, and sets no setuid bits.
     assert set(re.findall(r"^COPY (\S+)", stage, re.MULTILINE)) == {
         "--from=dependencies",
         "--from=project",
@@ -70,21 +73,21 @@ def test_the_image_is_nobodys_and_makes_nobody_somebody() -> None:
     }
 
 
-def test_no_layer_is_given_a_secret() -> None:
+def test_build_arguments_contain_no_secret() -> None:
     named = dict.fromkeys(re.findall(r"(?:^ARG |^ENV | )([A-Z][A-Z_]+)=", DOCKERFILE, re.MULTILINE), "x")
     named |= dict.fromkeys(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE), "x")
     assert {"BASE_IMAGE", "QCNN_COMMIT", "PYTHONPATH"} <= named.keys()
     assert not secrets_in(named)
 
 
-def test_every_stage_begins_with_the_base_that_is_named_once() -> None:
+def test_all_stages_have_same_base_image() -> None:
     assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE_IMAGE}"}
     assert DOCKERFILE.count("ARG BASE_IMAGE=") == 1
     assert "sbom.json /usr/share/qcnn/sbom.json" in _last_stage()
 
 
-def test_the_image_is_built_for_any_architecture_that_its_base_has() -> None:
-    """What is not published for one of them, uv's lock file leaves out by a marker (tests/test_lock.py)."""
+def test_dockerfile_is_independent_of_architecture() -> None:
+    # The lock file has markers for packages that an architecture lacks (tests/test_lock.py).
     assert not re.findall(r"x86|amd64|aarch64|arm64|TARGETARCH|--platform", DOCKERFILE.partition("ARG BASE_IMAGE")[2])
     (installed,) = re.findall(r"uv export (?:.*\\\n)*?.*--output-file requirements.txt", DOCKERFILE)
     assert "--extra run" in installed

@@ -1,4 +1,4 @@
-"""What kustomize makes of deploy/, without any cluster; kubectl has it inside."""
+"""Output of `kubectl kustomize` for deploy/ and overlays. No cluster is required."""
 
 import shutil
 import subprocess
@@ -21,11 +21,11 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 EXAMPLE = DEPLOY.parent / "examples" / "overlay"
 NAMESPACE, IMAGE, BUCKET = "quantum", "registry.example.com/quantum/qcnn:0.1.0", "gs://example-bucket/pipelines"
 
-pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl")
+pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is missing")
 
 
-def _made(folder: Path) -> list[dict[str, Any]]:
-    """Return the objects that kustomize makes of a folder."""
+def _build(folder: Path) -> list[dict[str, Any]]:
+    """Return the objects that kustomize builds from a folder."""
     done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
@@ -37,55 +37,53 @@ def _of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def overlay(tmp_path: Path) -> Path:
-    """A copy of the example, beside its base."""
+    """Copy of the example overlay next to its base."""
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     return shutil.copytree(EXAMPLE, tmp_path / "examples" / "overlay")
 
 
-def test_the_base_is_the_files_that_can_be_applied_one_by_one() -> None:
+def test_base_contains_all_manifests_unchanged() -> None:
     files = [DEPLOY / f"{name}.yaml" for name in ("rbac", "network", "kubeflow")]
     expected = [each for file in files for each in yaml.safe_load_all(file.read_text())]
-    made = _made(DEPLOY)
-    assert len(made) == len(expected)
-    assert all(each in made for each in expected)
+    objects = _build(DEPLOY)
+    assert len(objects) == len(expected)
+    assert all(each in objects for each in expected)
 
 
-def test_an_overlay_has_its_own_namespace_and_bucket() -> None:
-    made = _made(EXAMPLE)
-    (namespace,) = _of_kind(made, "Namespace")
+def test_overlay_sets_namespace_and_bucket() -> None:
+    objects = _build(EXAMPLE)
+    (namespace,) = _of_kind(objects, "Namespace")
     assert namespace["metadata"]["name"] == NAMESPACE
-    assert {each["metadata"].get("namespace") for each in made if each["kind"] != "Namespace"} == {NAMESPACE}
-    (root,) = _of_kind(made, "ConfigMap")
+    assert {each["metadata"].get("namespace") for each in objects if each["kind"] != "Namespace"} == {NAMESPACE}
+    (root,) = _of_kind(objects, "ConfigMap")
     assert (root["metadata"]["name"], root["data"]) == ("kfp-launcher", {"defaultPipelineRoot": BUCKET})
-    accounts = {each["metadata"]["name"]: each["metadata"] for each in _of_kind(made, "ServiceAccount")}
+    accounts = {each["metadata"]["name"]: each["metadata"] for each in _of_kind(objects, "ServiceAccount")}
     assert accounts["qcnn-worker"]["annotations"].keys() == {"iam.gke.io/gcp-service-account"}
     assert "annotations" not in accounts["qcnn-launcher"]
 
 
 def _training(image: str) -> Manifest:
     """Return a TFJob with processes of every role."""
-    words = {"strategy": "parameter_server", "workers": 2, "options": {"ps": 1, "evaluator": 1}}
+    fields = {"strategy": "parameter_server", "workers": 2, "options": {"ps": 1, "evaluator": 1}}
     environment = {"REGISTRY": "registry/qcnn", "ADDRESS": "http://qcnn:80"}
     secrets = {"KEY": "store/key"}
     pod = pod_settings({"image": image, "environment": environment, "secrets": secrets, "queue": "team"})
-    job = cluster_job(from_mapping(words), "gs://example-bucket/trainings", pod)
+    job = cluster_job(from_mapping(fields), "gs://example-bucket/runs", pod)
     return tfjob(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=None))
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 @pytest.mark.parametrize("image", ["qcnn:latest", "qcnn", f"qcnn@sha256:{'0' * 64}"])
-def test_a_training_in_an_overlay_has_its_image_and_is_still_the_same_training(
-    overlay: Path, form: Literal["yaml", "json"], image: str
-) -> None:
+def test_job_in_overlay_has_new_image_and_is_adopted(overlay: Path, form: Literal["yaml", "json"], image: str) -> None:
     manifest = _training(image)
     (overlay / "training.yaml").write_text(as_text(applied(manifest, None), form))
     settings = yaml.safe_load((overlay / "kustomization.yaml").read_text())
     settings["resources"].append("training.yaml")
     (overlay / "kustomization.yaml").write_text(yaml.safe_dump(settings))
 
-    made = _made(overlay)
-    (job,) = _of_kind(made, "TFJob")
-    (service,) = _of_kind(made, "Service")
+    objects = _build(overlay)
+    (job,) = _of_kind(objects, "TFJob")
+    (service,) = _of_kind(objects, "Service")
     assert job["metadata"]["namespace"] == service["metadata"]["namespace"] == NAMESPACE
     specs, before = job["spec"]["tfReplicaSpecs"], manifest["spec"]["tfReplicaSpecs"]
     assert specs.keys() == set(REPLICA_TYPES.values())
@@ -99,5 +97,5 @@ def test_a_training_in_an_overlay_has_its_image_and_is_still_the_same_training(
         expected = {each["name"]: each.get("value") for each in printed["env"]}
         assert environment == {**expected, "QCNN_IMAGE": IMAGE}
         assert container["command"] == printed["command"]
-    # Submitted as it was printed, it is taken up.
+    # Submission of the original manifest adopts the job.
     assert next_action(TFJOB, manifest, job) is NextAction.ADOPT

@@ -1,4 +1,4 @@
-"""What a cluster and Grafana are told of metrics is what the code serves."""
+"""Prometheus and Grafana configuration in deploy/, compared with the served metrics."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def template() -> Object:
 
 
 def _metrics(watched: Watched) -> dict[str, set[str]]:
-    """Return every metric that a training and its launcher serve, with the labels of its values."""
+    """Return the metrics of a training job and its launcher, with their labels."""
     launcher = LauncherMetrics("job", status.STATES)
     launcher.see("Running", 1)
     found = [*watched.metrics, *launcher.registry.collect()]
@@ -47,13 +47,13 @@ def _expressions() -> list[str]:
     return [target["expr"] for panel in panels for target in panel["targets"]]
 
 
-def test_the_dashboard_shows_every_metric_and_none_that_nothing_serves(watched_training: Watched) -> None:
+def test_dashboard_shows_exactly_the_served_metrics(watched_training: Watched) -> None:
     served = _metrics(watched_training)
     assert set(re.findall(r"qcnn_\w+", " ".join(_expressions()))) == served.keys()
     assert {labels for labels in served if not served[labels]} == set()
 
 
-def test_the_dashboard_selects_and_groups_by_labels_that_are_there(watched_training: Watched) -> None:
+def test_dashboard_uses_existing_labels(watched_training: Watched) -> None:
     served = _metrics(watched_training)
     for expression in _expressions():
         (name,) = re.findall(r"qcnn_\w+", expression)
@@ -67,7 +67,7 @@ def test_the_dashboard_selects_and_groups_by_labels_that_are_there(watched_train
     assert label in served[name]
 
 
-def test_prometheus_finds_the_pods_of_trainings_by_their_labels_and_the_name_of_their_port(
+def test_service_selects_training_pods_by_label_and_port_name(
     objects: dict[tuple[str, str], Object], template: Object
 ) -> None:
     service = objects["Service", "qcnn-metrics"]
@@ -79,11 +79,11 @@ def test_prometheus_finds_the_pods_of_trainings_by_their_labels_and_the_name_of_
     assert port["targetPort"] in {each["name"] for each in container["ports"]}
     (endpoint,) = objects["ServiceMonitor", "qcnn-metrics"]["spec"]["endpoints"]
     assert (endpoint["port"], endpoint["path"]) == (port["name"], "/metrics")
-    # A Service that were labelled as ours would be taken for one that is left of a training.
+    # A Service with the labels of managed objects would look like an orphan of a training job.
     assert not service["metadata"]["labels"].items() & OWN.items()
 
 
-def test_prometheus_finds_launchers_by_the_label_that_compiled_pipelines_give_them(
+def test_service_selects_launchers_by_label_of_pipelines(
     objects: dict[tuple[str, str], Object],
 ) -> None:
     service = objects["Service", "qcnn-launcher-metrics"]
@@ -97,7 +97,7 @@ def test_prometheus_finds_launchers_by_the_label_that_compiled_pipelines_give_th
 
 
 @pytest.mark.parametrize("name", ["qcnn-metrics", "qcnn-launcher-metrics"])
-def test_prometheus_reaches_the_metrics_and_nothing_else(objects: dict[tuple[str, str], Object], name: str) -> None:
+def test_policy_opens_only_metrics_port_to_prometheus(objects: dict[tuple[str, str], Object], name: str) -> None:
     policy, service = objects["NetworkPolicy", name]["spec"], objects["Service", name]["spec"]
     assert policy["podSelector"]["matchLabels"] == service["selector"]
     (rule,) = policy["ingress"]

@@ -1,1 +1,1 @@
-"""A training as a TFJob: manifests, and what creates, follows, reads and deletes TFJobs."""
+"""Training jobs as TFJobs on Kubernetes."""

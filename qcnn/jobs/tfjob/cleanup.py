@@ -1,4 +1,4 @@
-"""Find and delete what belongs to trainings in a namespace, and what of it is left over."""
+"""Find and delete the Kubernetes objects of training jobs, and orphaned objects."""
 
 import contextlib
 import dataclasses
@@ -12,21 +12,21 @@ from qcnn.jobs.references import parse_time
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import TFJOBS
 
-# Owners are listed last: an object whose owner is not among them was there before, so its owner is gone.
+# Owners are listed last. An object without a listed owner is older than the list, so its owner no longer exists.
 _KINDS = {"Pod": PODS, "Service": SERVICES, "Lease": LEASES, "Job": JOBS, "TFJob": TFJOBS}
 _OWNERS = ("Job", "TFJob")
 
 
 @dataclasses.dataclass(frozen=True)
 class OwnedObject:
-    """An object of the cluster, as the API returned it."""
+    """Kubernetes object, as returned by the API."""
 
     kind: str
     object: dict[str, Any]
 
     @property
     def resource(self) -> Resource:
-        """Its kind, for the API."""
+        """The API resource of its kind."""
         return _KINDS[self.kind]
 
     @property
@@ -36,7 +36,7 @@ class OwnedObject:
 
     @property
     def uid(self) -> str:
-        """The id that no other object has, not even an earlier or later one of its name."""
+        """The unique ID, which differs from those of earlier and later objects with the same name."""
         return str(self.object["metadata"]["uid"])
 
     @property
@@ -46,65 +46,65 @@ class OwnedObject:
 
     @property
     def run(self) -> str | None:
-        """The run that it belongs to, None where that is not known."""
+        """The run of the object, or None if it is unknown."""
         return run_of(self.object["metadata"])
 
     @property
-    def is_own(self) -> bool:
-        """Whether it was made by qcnn, or for it."""
+    def is_managed(self) -> bool:
+        """Whether the object has the labels of objects that qcnn manages."""
         return self.labels.items() >= OWN.items()
 
     @property
     def owners(self) -> set[str]:
-        """The uids of the TFJobs and Jobs that it belongs to."""
+        """The UIDs of the TFJobs and Jobs that own the object."""
         references = self.object["metadata"].get("ownerReferences", ())
         return {owner["uid"] for owner in references if owner["kind"] in _OWNERS}
 
 
 def find_all(api: NamespaceClient) -> list[OwnedObject]:
-    """Return all objects of a namespace that can belong to a training, whoever made them."""
+    """Return all objects of a namespace whose kind a training job can own."""
     return [OwnedObject(kind, found) for kind, resource in _KINDS.items() for found in api.find(resource)]
 
 
 def jobs(everything: Iterable[OwnedObject]) -> list[OwnedObject]:
-    """Return our TFJobs and Jobs."""
-    return [found for found in everything if found.kind in _OWNERS and found.is_own]
+    """Return the TFJobs and Jobs that qcnn manages."""
+    return [found for found in everything if found.kind in _OWNERS and found.is_managed]
 
 
 def belonging_to(run: str, everything: Iterable[OwnedObject]) -> list[OwnedObject]:
-    """Return our objects that belong to the run of exactly this name."""
-    return [found for found in everything if found.is_own and found.run == run]
+    """Return the managed objects of the run with exactly this name."""
+    return [found for found in everything if found.is_managed and found.run == run]
 
 
 def orphans(everything: Collection[OwnedObject], now: datetime.datetime) -> list[OwnedObject]:
-    """Return our TFJobs whose launcher is gone, by its Lease, and our objects whose owner is gone.
+    """Return managed TFJobs with a stale Lease, and managed objects whose owner no longer exists.
 
-    A TFJob without the annotation of a Lease needs no launcher, and is no orphan.
+    A TFJob without the Lease annotation needs no launcher, and is never an orphan.
     """
     leases = {owner: found.object["spec"] for found in everything if found.kind == "Lease" for owner in found.owners}
-    left = [found for found in jobs(everything) if found.kind == "TFJob" and _is_lease_stale(found, leases, now)]
-    there = {found.uid for found in everything}
-    return left + [found for found in everything if found.is_own and found.owners and not found.owners & there]
+    stale = [found for found in jobs(everything) if found.kind == "TFJob" and _is_lease_stale(found, leases, now)]
+    uids = {found.uid for found in everything}
+    return stale + [found for found in everything if found.is_managed and found.owners and not found.owners & uids]
 
 
 def with_dependents(chosen: Sequence[OwnedObject], everything: Sequence[OwnedObject]) -> list[OwnedObject]:
-    """Return objects with the Jobs that predict with them, and everything that these own."""
+    """Return objects, the prediction Jobs of the TFJobs among them, and all dependents of both."""
     names = {found.name for found in chosen if found.kind == "TFJob"}
-    parts = [found for found in jobs(everything) if found.labels.get(JOB_LABEL) in names]
-    whole = {found.uid: found for found in (*chosen, *parts)}
-    owned = [found for found in everything if found.owners & whole.keys()]
-    return list({**whole, **{found.uid: found for found in owned}}.values())
+    predictions = [found for found in jobs(everything) if found.labels.get(JOB_LABEL) in names]
+    owners = {found.uid: found for found in (*chosen, *predictions)}
+    dependents = [found for found in everything if found.owners & owners.keys()]
+    return list({**owners, **{found.uid: found for found in dependents}}.values())
 
 
 def delete(api: NamespaceClient, objects: Sequence[OwnedObject]) -> None:
-    """Delete objects and wait until they are gone."""
+    """Delete objects and wait until they no longer exist."""
     uids = {found.uid for found in objects}
     for found in objects:
         if not found.owners & uids:
             api.delete(found.resource, found.name, uid=found.uid, dependents_first=True)
     for resource in {found.resource for found in objects}:
         with contextlib.closing(api.watch(resource)) as watch:
-            next(left for left in watch if not uids & {item["metadata"]["uid"] for item in left.values()})
+            next(left for left in watch if not uids & {each["metadata"]["uid"] for each in left.values()})
 
 
 def _is_lease_stale(found: OwnedObject, leases: dict[str, dict[str, Any]], now: datetime.datetime) -> bool:
@@ -113,8 +113,8 @@ def _is_lease_stale(found: OwnedObject, leases: dict[str, dict[str, Any]], now: 
         return False
     lease = leases.get(found.uid)
     if lease is None:
-        seen = parse_time(found.object["metadata"]["creationTimestamp"])
+        renewed = parse_time(found.object["metadata"]["creationTimestamp"])
     else:
         seconds = lease["leaseDurationSeconds"]
-        seen = parse_time(lease["renewTime"])
-    return (now - seen).total_seconds() > seconds
+        renewed = parse_time(lease["renewTime"])
+    return (now - renewed).total_seconds() > seconds

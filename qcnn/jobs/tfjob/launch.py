@@ -1,4 +1,4 @@
-"""Create a TFJob, and follow it to its end as the launcher of a pipeline's step."""
+"""Create TFJobs, and wait for them in the launcher step of a pipeline."""
 
 import contextlib
 import logging
@@ -17,46 +17,49 @@ from qcnn.jobs.kubernetes.retry import FORBIDDEN, RequestRejectedError
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.lease import LeaseRenewer, check_lease_right
-from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Manifest, profiler_service, restarted
+from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Manifest, profiler_service, with_restarts
 from qcnn.startup import ABANDONED, end_now
 
 logger = logging.getLogger("qcnn")
 
-# Kubeflow kills a step this long after it has told the step to end, in seconds.
+# Seconds between SIGTERM and SIGKILL when KFP terminates a step.
 GRACE = 0.7
-# A pod is marked for deletion just before its processes are told to end: so long the mark may take to be seen here on a
-# busy machine, in seconds.
+# Kubernetes marks a pod for deletion just before its processes receive SIGTERM. The watch may report the mark this many
+# seconds later if the machine is busy.
 _MARK_SECONDS = 0.1
 
 
 class OwnPodWatcher:
-    """Watches a pod in a thread until this process ends, so that `is_terminating` is known without a request."""
+    """Watcher of the pod of this process, so that `is_terminating` needs no request.
+
+    The watch runs in a thread until this process exits.
+    """
 
     def __init__(self, api: NamespaceClient, name: str) -> None:
         self._api = api
         self._name = name
-        self._is_going = threading.Event()
+        self._terminating = threading.Event()
         threading.Thread(target=self._run, name=f"watch of {name}", daemon=True).start()
 
     @property
     def is_terminating(self) -> bool:
-        """Whether the pod is being taken away; a mark that comes within a moment counts too."""
-        return self._is_going.wait(_MARK_SECONDS)
+        """Whether the pod is being deleted, or will be marked for deletion within `_MARK_SECONDS`."""
+        return self._terminating.wait(_MARK_SECONDS)
 
     def _run(self) -> None:
         try:
             for pods in self._api.watch(PODS, fieldSelector=f"metadata.name={self._name}"):
                 if any(map(is_terminating, pods.values())):
-                    self._is_going.set()
+                    self._terminating.set()
                     return
-        except Exception as error:  # Whatever it is: the training goes on without this knowledge.
-            logger.warning("an eviction of this pod would not be seen: %s", error)
+        except Exception as error:  # Any error: training can continue without the watch.
+            logger.warning("cannot watch this pod; its eviction would delete the TFJob (%s)", error)
 
 
 def is_terminating(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod, as the API returns it, is being deleted, or ended by its node (drained, preempted, out of memory).
+    """Return whether a pod, as returned by the API, is being deleted, evicted or preempted.
 
-    Where a backend terminates a run, its pods stay: Argo only sends a signal to their processes.
+    Termination of a KFP run does not delete pods: Argo only sends a signal to their processes.
     """
     conditions = pod["status"].get("conditions", ())
     disrupted = any(found["type"] == "DisruptionTarget" and found["status"] == "True" for found in conditions)
@@ -64,21 +67,28 @@ def is_terminating(pod: Mapping[str, Any]) -> bool:
 
 
 class Termination:
-    """Deletes a TFJob with everything that it owns when SIGTERM or Ctrl-C comes, and ends this process.
+    """Handler for SIGTERM and SIGINT that deletes a TFJob with its dependents and ends this process.
 
-    If only the pod of this process `is_terminating`, the run continues: the TFJob stays for the next launcher, until
-    its Lease is stale. Only the Lease may use the connections of `api`, so that one is free at any moment.
+    If `is_terminating` returns True, only the pod of this process ends and the run continues. The TFJob is then kept
+    for the next launcher, until its Lease is stale. `api` may be used for Lease renewals only, so that a connection is
+    always free.
     """
 
     def __init__(self, api: NamespaceClient, name: str, is_terminating: Callable[[], bool]) -> None:
         self._api = api
         self._name = name
-        self._is_going = is_terminating
+        self._is_terminating = is_terminating
         self.creation = PendingCreation()
 
     @contextlib.contextmanager
     def installed(self) -> Iterator["Termination"]:
-        """Handle the signals within this block; outside of the main thread, which alone can, do nothing."""
+        """Context manager that installs the handler.
+
+        Outside of the main thread it does nothing, because only the main thread can set signal handlers.
+
+        Yields:
+            This object.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -91,30 +101,35 @@ class Termination:
 
     def _end(self, number: int, frame: object) -> None:
         received = signal.Signals(number).name
-        if self._is_going():
-            end_now(f"ended by {received}, as its pod is; its TFJob stays. Given: {self._name}", 128 + number)
+        if self._is_terminating():
+            end_now(f"ended by {received}: pod is terminating; TFJob is kept. Given: {self._name}", 128 + number)
         deleted = self.creation.ended(lambda: self._api.delete(TFJOBS, self._name), GRACE)
-        what = "its TFJob is deleted" if deleted else "no TFJob of it was found"
-        end_now(f"ended by {received}; {what}. Given: {self._name}", 128 + number)
+        result = "its TFJob is deleted" if deleted else "no TFJob was found"
+        end_now(f"ended by {received}; {result}. Given: {self._name}", 128 + number)
 
 
 def applied(manifest: Manifest, namespace: str | None) -> list[Manifest]:
-    """Return what `submit` creates, for others to apply, in that order; without a namespace, in whatever is theirs.
+    """Return the manifests that `submit` creates, in the order for `kubectl apply`.
 
-    The Service belongs to the TFJob only once `submit` has taken that up: by then it is known by its uid.
+    The Service has no owner reference, because that needs the UID of the TFJob. `submit` adds it.
+
+    Args:
+        manifest: TFJob to create.
+        namespace: Namespace of the objects. None: that of the client which applies them.
     """
-    place = {"namespace": namespace} if namespace else {}
-    made = (manifest, profiler_service(manifest))
-    return [{**each, "metadata": {**each["metadata"], **place}} for each in made]
+    metadata = {"namespace": namespace} if namespace else {}
+    manifests = (manifest, profiler_service(manifest))
+    return [{**each, "metadata": {**each["metadata"], **metadata}} for each in manifests]
 
 
 def check_worker_account(api: NamespaceClient, pod: PodSettings) -> None:
-    """Check that the account is there as which pods run by default.
+    """Check that the default service account of pods exists.
 
-    The role qcnn-user may not look at accounts; whoever has it has the account too, which the same file makes.
+    Nothing is checked if the user may not read service accounts. This applies to role qcnn-user, whose manifest also
+    creates the account.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: If the account does not exist.
     """
     if pod.service_account != WORKER_ACCOUNT:
         return
@@ -126,27 +141,29 @@ def check_worker_account(api: NamespaceClient, pod: PodSettings) -> None:
         return
     if found is None:
         raise ConfigError(
-            f"pod.service_account: namespace {api.namespace} has no account {WORKER_ACCOUNT}; `kubectl -n "
-            f"{api.namespace} apply -f deploy/rbac.yaml` makes it, or --service-account names another one, such as "
-            f"default. Given: {WORKER_ACCOUNT}"
+            f"pod.service_account: must exist in namespace {api.namespace}; create it with `kubectl -n {api.namespace} "
+            f"apply -f deploy/rbac.yaml`, or set --service-account. Given: {WORKER_ACCOUNT}"
         )
 
 
 def submit(api: NamespaceClient, manifest: Manifest) -> tuple[dict[str, Any], CreateOutcome]:
-    """Return the TFJob of a manifest, which is created, or taken up where it runs or has succeeded.
+    """Create a TFJob, or adopt an active or succeeded one, without waiting for it.
+
+    Returns:
+        The TFJob as returned by the API, and whether it was created, was adopted, or has succeeded.
 
     Raises:
-        ConfigError: the cluster refuses it; one line that says why. What was created is deleted.
+        ConfigError: If the API server rejects the TFJob or its Service. A created TFJob is then deleted.
     """
-    found, how = create_or_adopt(api, TFJOB, manifest)
+    job, outcome = create_or_adopt(api, TFJOB, manifest)
     try:
-        if how is not CreateOutcome.SUCCEEDED:
-            api.apply(SERVICES, profiler_service(found))
+        if outcome is not CreateOutcome.SUCCEEDED:
+            api.apply(SERVICES, profiler_service(job))
     except ConfigError:
-        if how is CreateOutcome.CREATED:
-            cancel_unwatched(api, TFJOB, found)
+        if outcome is CreateOutcome.CREATED:
+            cancel_unwatched(api, TFJOB, job)
         raise
-    return found, how
+    return job, outcome
 
 
 PENDING_SECONDS = 600.0
@@ -160,19 +177,25 @@ def launch(
     retried: bool = False,
     pending_seconds: float = PENDING_SECONDS,
 ) -> None:
-    """Train as the TFJob of a manifest and return when it has succeeded, at once if it already has.
+    """Create or adopt a TFJob, and wait until it succeeds.
 
-    A TFJob that runs is adopted; one that has failed is replaced, as is one that the operator gives up for a process
-    that was lost. One that fails is left on the cluster, to be looked at; one whose processes have not started after
-    `pending_seconds`, or that cannot be followed, is deleted. Where a backend has `retried` by itself, a TFJob that
-    failed by its own fault is not replaced. A launcher that is told to end deletes its TFJob, unless its `own_pod` is
-    being evicted. Where the TFJob's processes serve metrics, this one does so too.
+    An active TFJob is adopted. A failed TFJob is replaced, also if the operator has failed it after a retryable error.
+    If the TFJob fails finally, it is kept for inspection. If its pods do not start or it cannot be watched, it is
+    deleted. On SIGTERM, the TFJob is deleted and this process exits. If the processes of the TFJob serve metrics, this
+    process serves metrics too.
+
+    Args:
+        manifest: TFJob to create.
+        namespace: Namespace of the TFJob.
+        own_pod: Name of the launcher's pod. If it is evicted, the TFJob is kept. None: the launcher has no pod.
+        retried: Whether KFP has restarted this step. A TFJob with a permanent error is then not replaced.
+        pending_seconds: Timeout in seconds for pods to start.
 
     Raises:
-        ConfigError: the cluster refuses the job, or cannot start it; one line that says why.
-        TrainingError: a process failed by its own fault; its last lines have been shown.
-        RetryableError: processes were lost more often than the manifest allows, the job was deleted by somebody else,
-            or the API server does not answer any more.
+        ConfigError: If the API server rejects the TFJob, or its pods do not start.
+        TrainingError: If a process fails with a permanent error. Its last lines are logged.
+        RetryableError: If restarts exceed the limit of the manifest, another client deletes the TFJob, or the API
+            server does not respond.
     """
     name, lease_seconds, restarts = (
         manifest["metadata"]["name"],
@@ -196,39 +219,39 @@ def launch(
 
         observer = _metrics_observer(stack, manifest)
         tracker: RestartTracker | None = None
-        # What earlier launchers of the training have counted.
+        # Number of restarts by earlier launchers.
         before: int | None = None
         while True:
-            running, how = create_or_adopt(api, TFJOB, manifest, creating)
-            logger.info("TFJob %s %s", name, how.value)
-            if how is CreateOutcome.SUCCEEDED:
+            running, outcome = create_or_adopt(api, TFJOB, manifest, creating)
+            logger.info("TFJob %s %s", name, outcome.value)
+            if outcome is CreateOutcome.SUCCEEDED:
                 return
             before = status.restarts_before(running) if before is None else before
             processes = status.replicas(manifest)
-            following = JobWatcher(api, TFJOB, running, processes, restarts, pending_seconds, tracker, observer)
+            watcher = JobWatcher(api, TFJOB, running, processes, restarts, pending_seconds, tracker, observer)
             try:
-                _follow(api, renewing, running, following, lease_seconds)
+                _wait_or_delete(api, renewing, running, watcher, lease_seconds)
                 return
             except JobAbandonedError as error:
                 tracker = error.tracker
-                manifest = restarted(manifest, before + tracker.restarts)
-                logger.warning("%s; it is started again (%d of %d)", error, tracker.restarts, restarts)
+                manifest = with_restarts(manifest, before + tracker.restarts)
+                logger.warning("%s; restarting the job (%d of %d)", error, tracker.restarts, restarts)
 
 
 def _termination_check(stack: contextlib.ExitStack, api: NamespaceClient, own_pod: str | None) -> Callable[[], bool]:
-    """Return a function that tells whether the pod of this process is being taken away."""
+    """Return a function that returns whether the pod of this process is terminating."""
     if not own_pod:
         return lambda: False
-    pod = OwnPodWatcher(stack.enter_context(contextlib.closing(api.with_own_connections())), own_pod)
-    return lambda: pod.is_terminating
+    watcher = OwnPodWatcher(stack.enter_context(contextlib.closing(api.with_own_connections())), own_pod)
+    return lambda: watcher.is_terminating
 
 
 def _metrics_observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
-    """Serve metrics of a job where its processes do, on the same port; return what takes note of the job."""
+    """Serve launcher metrics if the job's processes serve metrics, and return their observer."""
     port = status.metrics_port(manifest)
     if port is None:
         return ignore
-    # Only where it is asked for: the library takes a tenth of a second to load.
+    # Imported only if needed, because the import takes 0.1 s.
     from qcnn.monitoring.metrics import LauncherMetrics
 
     metrics = LauncherMetrics(manifest["metadata"]["name"], status.STATES)
@@ -237,41 +260,41 @@ def _metrics_observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observ
 
 
 def _check_permanent_error(api: NamespaceClient, manifest: Manifest) -> None:
-    """Refuse to train again what has failed by its own fault, and would fail again.
+    """Check that the existing TFJob, if any, has not failed with a permanent error.
 
     Raises:
-        TrainingError: the one with which it failed.
+        TrainingError: The error with which it has failed.
     """
-    found = api.get(TFJOBS, manifest["metadata"]["name"])
-    if not found or status.state(found) != "Failed":
+    job = api.get(TFJOBS, manifest["metadata"]["name"])
+    if not job or status.state(job) != "Failed":
         return
     processes, restarts = status.replicas(manifest), status.restarts(manifest)
-    following = JobWatcher(api, TFJOB, found, processes, restarts, pending_seconds=float("inf"))
+    watcher = JobWatcher(api, TFJOB, job, processes, restarts, pending_seconds=float("inf"))
     try:
-        following.run()
+        watcher.run()
     except RetryableError:
         return
     except TrainingError:
-        if following.exit_code != ABANDONED:
+        if watcher.exit_code != ABANDONED:
             raise
 
 
-def _follow(
+def _wait_or_delete(
     api: NamespaceClient,
     renewing: NamespaceClient,
     running: dict[str, Any],
-    following: JobWatcher,
+    watcher: JobWatcher,
     lease_seconds: int | None,
 ) -> None:
-    """Follow a TFJob to its end, renewing its Lease; delete one that cannot be followed."""
+    """Wait for a TFJob while its Lease is renewed, and delete it if it cannot be watched."""
     try:
         with contextlib.ExitStack() as stack:
             if lease_seconds is not None:
-                renewal = LeaseRenewer(renewing, running, lease_seconds, following.fail)
+                renewal = LeaseRenewer(renewing, running, lease_seconds, watcher.fail)
                 stack.callback(renewal.stop)
             api.apply(SERVICES, profiler_service(running))
-            following.run()
+            watcher.run()
     except ConfigError:
-        ends = "" if lease_seconds is None else f"; its pods end {lease_seconds} s from now"
-        cancel_unwatched(api, TFJOB, running, ends)
+        otherwise = "" if lease_seconds is None else f"; its pods end {lease_seconds} s from now"
+        cancel_unwatched(api, TFJOB, running, otherwise)
         raise

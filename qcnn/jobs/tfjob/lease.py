@@ -1,4 +1,4 @@
-"""The Lease of a TFJob, which is renewed while its launcher lives, and the right to read it."""
+"""Renewal of the Lease of a TFJob by its launcher, and the check that pods may read the Lease."""
 
 import logging
 import platform
@@ -59,10 +59,17 @@ class LeaseRenewer:
 
 
 def check_lease_right(api: NamespaceClient, account: str, lease: str) -> None:
-    """Refuse a service account that may not read its launcher's Lease; do nothing where that may not be asked.
+    """Check that the pods' service account may read the Lease of their launcher.
+
+    If the launcher may not create access reviews, nothing is checked.
+
+    Args:
+        api: Client for the namespace of the pods.
+        account: Name of the service account.
+        lease: Name of the Lease.
 
     Raises:
-        ConfigError: it may not; one line with the role, and the binding to make.
+        ConfigError: If the account may not read the Lease. The message contains the missing role binding.
     """
     accounts = "system:serviceaccounts"
     review = {

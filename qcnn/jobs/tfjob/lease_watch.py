@@ -1,4 +1,7 @@
-"""The right of a training's pods to read their Lease, and how they get it; imports nothing heavy."""
+"""Program that runs a command in a pod and stops it when the Lease of its launcher is stale.
+
+Every pod of a training job runs this program, so it imports no large libraries.
+"""
 
 import argparse
 import dataclasses
@@ -20,95 +23,103 @@ from qcnn.jobs.references import parse_time
 from qcnn.monitoring import logs
 from qcnn.startup import ABANDONED, OWN_FAULT, end_now
 
-# In deploy/rbac.yaml.
+# Role in deploy/rbac.yaml that permits reading Leases.
 ROLE = "qcnn-worker"
 
 
 def missing_right_message(account: str, namespace: str) -> str:
-    """Return one line: a service account may not read Leases, and what gives it the right."""
+    """Return the error message for a service account that may not read Leases."""
     binding = (
         f"kubectl -n {namespace} create rolebinding {account}-{ROLE} --role {ROLE} "
         f"--serviceaccount {namespace}:{account}"
     )
     return (
-        f"permission: the pods' service account may not read the Lease by which they see that their launcher is there; "
-        f"bind role {ROLE} (deploy/rbac.yaml) to it: {binding}. Given: service account {account}"
+        f"permission: the pods' service account must be allowed to read the Lease of their launcher; bind role {ROLE} "
+        f"(deploy/rbac.yaml) to it: {binding}. Given: service account {account}"
     )
 
 
-# Where Kubernetes mounts what a pod needs to reach the API server ("Accessing the Kubernetes API from a Pod").
+# Mounted credentials for the API server ("Accessing the Kubernetes API from a Pod").
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# The Lease is looked at this many times before it can be stale, and at least every `_MAX_INTERVAL` seconds.
-_CHECKS = 10
+# Number of reads of the Lease during its duration. The maximum interval is in seconds.
+_READS = 10
 _MAX_INTERVAL = 30.0
-# A Lease counts only when it was stale at two looks: after a pause of the API server, its launcher may yet renew it.
-_STALE_CHECKS = 2
-# A right may take this long until every API server knows it, in seconds.
-_RIGHTS_SECONDS = 15.0
-# The command is killed this long after it was told to end, in seconds.
+# A Lease must be stale in this number of reads in a row. After an outage of the API server, the launcher may renew it
+# between the first read and the second one.
+_STALE_READS = 2
+# Maximum seconds until all API servers apply a new role binding.
+_BINDING_SECONDS = 15.0
+# Seconds between SIGTERM and SIGKILL for the command.
 _GRACE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
 class _Termination:
-    """Why the command is ended, and with which exit code."""
+    """Reason to terminate the command, and exit code."""
 
     reason: str
     code: int
 
 
 class LeaseUnreadableError(Exception):
-    """The Lease cannot be read; the message says why."""
+    """Error if the Lease cannot be read."""
 
 
 class LeaseRejectedError(LeaseUnreadableError):
-    """The pod may not read it."""
+    """Error if the pod's service account may not read the Lease."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LeaseState:
-    """What was seen of a Lease that is stale after `seconds` without a renewal.
+    """Observed state of a Lease that is stale after `seconds` without a renewal.
 
-    `stale` is the number of last looks in a row at which it was. `is_known`: whether it could ever be read. `reason`
-    is why it could not be at the last look.
+    `stale_reads` is the number of stale reads in a row. `was_read` is True if the Lease was ever read. `reason` is the
+    error of the last read, or empty.
     """
 
     seconds: float
-    stale: int = 0
-    is_known: bool = False
+    stale_reads: int = 0
+    was_read: bool = False
     reason: str = ""
 
     def observe(self, age: float) -> "LeaseState":
-        """Return what is known once a renewal so many seconds ago was seen."""
-        return LeaseState(self.seconds, self._counted(age), is_known=True)
+        """Return the state after a read with the last renewal `age` seconds ago."""
+        return LeaseState(self.seconds, self._next_stale_reads(age), was_read=True)
 
     def mark_unreadable(self, reason: str, watched_for: float) -> "LeaseState":
-        """Return what is known once it could not be read, so many seconds after the watch began.
+        """Return the state after a read that failed.
 
-        An unreachable API server proves nothing; one that could never be reached does.
+        A failed read counts as stale only if all earlier reads failed as well: the API server may be unavailable for a
+        time.
+
+        Args:
+            reason: Error of the read.
+            watched_for: Seconds since the watch began.
         """
-        age = 0.0 if self.is_known else watched_for
-        return dataclasses.replace(self, stale=self._counted(age), reason=reason)
+        age = 0.0 if self.was_read else watched_for
+        return dataclasses.replace(self, stale_reads=self._next_stale_reads(age), reason=reason)
 
     @property
-    def is_over(self) -> bool:
-        """Whether its launcher counts as gone."""
-        return self.stale >= _STALE_CHECKS
+    def is_expired(self) -> bool:
+        """Whether the launcher has stopped renewing the Lease."""
+        return self.stale_reads >= _STALE_READS
 
-    def _counted(self, age: float) -> int:
-        return self.stale + 1 if age > self.seconds else 0
+    def _next_stale_reads(self, age: float) -> int:
+        return self.stale_reads + 1 if age > self.seconds else 0
 
 
 def main() -> None:
-    """Run a command until it ends or its launcher is gone; end with its exit code."""
-    parser = argparse.ArgumentParser(description="Runs a command while a Lease is renewed.")
-    parser.add_argument("--lease", required=True, help="name of the Lease, in the namespace of this pod")
-    parser.add_argument("--account", required=True, help="service account of this pod")
-    parser.add_argument("--seconds", required=True, type=float, help="time without a renewal that ends the command")
-    parser.add_argument("command", nargs="+")
+    """Run a command until it exits or its Lease is stale, and exit with its exit code."""
+    parser = argparse.ArgumentParser(description="Run a command while a launcher renews its Lease.")
+    parser.add_argument("--lease", required=True, help="Name of the Lease in the namespace of this pod.")
+    parser.add_argument("--account", required=True, help="Service account of this pod.")
+    parser.add_argument(
+        "--seconds", required=True, type=float, help="Seconds without a renewal after which the command is terminated."
+    )
+    parser.add_argument("command", nargs="+", help="Command to run.")
     arguments = parser.parse_args()
     try:
-        # One stream, so that the last line of the log is the last one that was printed.
+        # With one stream, the last line of the log is the last printed line.
         process = subprocess.Popen(arguments.command, stderr=subprocess.STDOUT)
     except OSError as error:
         end_now(f"error: command: cannot be run ({error.strerror}). Given: {arguments.command[0]}", OWN_FAULT)
@@ -130,8 +141,8 @@ def main() -> None:
 def _check_right(
     lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_Termination], None]
 ) -> None:
-    """End a process whose Lease may not be read, without waiting until that counts as stale."""
-    end = time.monotonic() + _RIGHTS_SECONDS
+    """Terminate a process at once if its pod may not read the Lease, with `on_end` called before."""
+    end = time.monotonic() + _BINDING_SECONDS
     while True:
         try:
             seconds_since_renewal(lease)
@@ -140,7 +151,7 @@ def _check_right(
             if time.monotonic() > end:
                 break
         except LeaseUnreadableError:
-            # The Lease may not have been created yet.
+            # The launcher may not have created the Lease yet.
             return
         time.sleep(1)
     on_end(_Termination(missing_right_message(account, _namespace()), OWN_FAULT))
@@ -150,21 +161,21 @@ def _check_right(
 def _watch(
     lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_Termination], None]
 ) -> None:
-    """End a process when the Lease is stale; `on_end` is told why before."""
-    began, watched, warned = time.monotonic(), LeaseState(seconds), False
-    while not watched.is_over:
-        time.sleep(min(seconds / _CHECKS, _MAX_INTERVAL))
+    """Terminate a process when the Lease is stale, with `on_end` called before."""
+    began, state, warned = time.monotonic(), LeaseState(seconds), False
+    while not state.is_expired:
+        time.sleep(min(seconds / _READS, _MAX_INTERVAL))
         try:
-            watched = watched.observe(seconds_since_renewal(lease))
+            state = state.observe(seconds_since_renewal(lease))
         except LeaseUnreadableError as error:
-            watched = watched.mark_unreadable(str(error), time.monotonic() - began)
-            if watched.is_known and not warned and isinstance(error, LeaseRejectedError):
-                warning = f"warning: the training would not end with its launcher any more: {error}"
+            state = state.mark_unreadable(str(error), time.monotonic() - began)
+            if state.was_read and not warned and isinstance(error, LeaseRejectedError):
+                warning = f"warning: the pod can no longer read the Lease of its launcher: {error}"
                 sys.stderr.write(f"{logs.format_message(warning, logging.WARNING)}\n")
                 warned = True
-    reason = f" ({watched.reason})" if watched.reason else ""
-    why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"
-    on_end(_Termination(f"{why}. Given: lease {lease}", ABANDONED))
+    details = f" ({state.reason})" if state.reason else ""
+    reason = f"the launcher has not renewed its Lease for {seconds:g} s{details}"
+    on_end(_Termination(f"{reason}; resubmit to resume from the last checkpoint. Given: lease {lease}", ABANDONED))
     _stop(process)
 
 
@@ -177,12 +188,12 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def seconds_since_renewal(lease: str) -> float:
-    """Return how long ago a Lease was renewed, by the API server's clock.
+    """Return the seconds since the last renewal of a Lease, by the API server's clock.
 
     Raises:
-        UnknownError: it cannot be read.
+        LeaseUnreadableError: If the Lease cannot be read.
     """
-    # The client library would cost each pod 50 MB and a second.
+    # The client library would take 50 MB and 1 s in each pod.
     try:
         connection = http.client.HTTPSConnection(
             os.environ["KUBERNETES_SERVICE_HOST"],

@@ -1,4 +1,4 @@
-"""A training job as a TFJob of the training operator (v1.9.4): manifests, by pure functions."""
+"""Manifests of training jobs as TFJobs of the training operator (v1.9.4)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -33,7 +33,13 @@ REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": 
 
 
 def pod_name(job: dict[str, Any], role: str, index: int) -> str:
-    """Return the name that the operator gives the pod of a process (pkg/core GenGeneralName)."""
+    """Return the name of the pod of a process, as the operator creates it (pkg/core GenGeneralName).
+
+    Args:
+        job: TFJob or its manifest.
+        role: Role of the process: chief, worker, ps or evaluator.
+        index: Index of the process among those with its role.
+    """
     return f"{job['metadata']['name']}-{role}-{index}"
 
 
@@ -41,11 +47,11 @@ Manifest = dict[str, Any]
 
 CLUSTER_PORT = 2222
 PROFILER_PORT = 2223
-# What the port of a process is called at which it serves its metrics.
+# Name of the container port for metrics.
 METRICS_PORT = "metrics"
-# The seconds without a renewal of its Lease after which a TFJob ends; one without it needs no launcher.
+# Duration of the Lease in seconds. A TFJob without this annotation needs no launcher.
 LEASE_ANNOTATION = "qcnn/lease-seconds"
-# How often the processes of a training were started again before this TFJob, by its launcher.
+# Number of restarts before this TFJob, if it replaces another one.
 RESTARTS_ANNOTATION = "qcnn/restarts"
 _RESERVED_PORTS = (CLUSTER_PORT, PROFILER_PORT)
 _LEASE_WATCH = ("python", "-m", "qcnn.jobs.tfjob.lease_watch")
@@ -53,9 +59,9 @@ _LEASE_WATCH = ("python", "-m", "qcnn.jobs.tfjob.lease_watch")
 
 @dataclasses.dataclass(frozen=True)
 class JobTimeouts:
-    """How long a job may train, is kept after its end, and outlives its launcher; in seconds.
+    """Timeouts of a TFJob in seconds.
 
-    Without `lease_seconds` it does not need a launcher.
+    `lease_seconds` is the time without a renewal of its Lease after which the TFJob ends. None: it needs no launcher.
     """
 
     active_deadline_seconds: int | None = None
@@ -66,21 +72,23 @@ class JobTimeouts:
 def tfjob(job: Job, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[str, str] | None = None) -> Manifest:
     """Return the TFJob of a training job.
 
-    Its name, by which its outputs lie in a folder, follows from what is trained: the run, task and iteration, the
-    command, and how many processes run it. What they are given (image, memory, labels, ...) and the policy are no part
-    of it, so a training that needed more memory goes on where it was.
+    The name of the TFJob is also that of its output folder. It is derived from run, task, iteration, command and number
+    of processes, not from pod settings and timeouts. A job that is resubmitted with more memory therefore resumes from
+    its last checkpoint. The URIs of the outputs, with the name in place of $(QCNN_JOB), and the Lease duration are
+    annotations.
 
-    The addresses of its outputs, in which $(QCNN_JOB) stands for its name, and the time that it outlives its launcher
-    are annotations.
+    A queued job is not suspended in this manifest. Kueue suspends it at creation, and a manifest that is applied again
+    would suspend an active job.
 
-    `owner` is an ownerReference (apiVersion, kind, name, uid) to what the job is deleted with.
-
-    A job in a queue is not suspended here: Kueue does so when the job is created, and what applies this manifest again
-    would suspend a job that runs.
+    Args:
+        job: Training job.
+        identity: Run, task and iteration of the job.
+        policy: Timeouts of the job.
+        owner: Owner reference (apiVersion, kind, name, uid) of the object with which the job is deleted.
 
     Raises:
-        ConfigError: the job has no pod, an unknown role, no process that could lead it, an output that would be gone
-            with its pods, or metrics on a port that is taken.
+        ConfigError: If the job has no pod settings, an unknown role, neither chief nor worker, an output in a volume
+            that is deleted with its pods, or a metrics port that TensorFlow uses.
     """
     counts = {role: count for role, count in job.replicas.items() if count}
     pod = _check_pod(job, counts)
@@ -89,7 +97,7 @@ def tfjob(job: Job, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[s
     metadata = manifest["metadata"]
     metadata["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
     if policy.lease_seconds is not None:
-        # Added after the hash: how pods watch their Lease is no part of what the job is.
+        # Added after the hash, because the lease watch is not part of the job's specification.
         for spec in manifest["spec"]["tfReplicaSpecs"].values():
             (container,) = spec["template"]["spec"]["containers"]
             watch = ("--lease", metadata["name"], "--account", pod.service_account, "--seconds", policy.lease_seconds)
@@ -99,20 +107,24 @@ def tfjob(job: Job, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[s
     return manifest
 
 
-def restarted(manifest: Manifest, restarts: int) -> Manifest:
-    """Return the manifest of a TFJob that replaces another one, after so many restarts; it is the same training."""
+def with_restarts(manifest: Manifest, restarts: int) -> Manifest:
+    """Return the manifest of a TFJob that replaces another one after the given number of restarts."""
     metadata = manifest["metadata"]
     annotations = {**metadata["annotations"], RESTARTS_ANNOTATION: str(restarts)}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def output_annotation(output: str) -> str:
-    """Return the name of the annotation that holds the address of an output."""
+    """Return the name of the annotation with the URI of an output."""
     return f"qcnn/{output}"
 
 
 def _check_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
-    """Return the pod of a job that can be a TFJob, with so many processes of each role; refuse any other job."""
+    """Return the pod settings of a job with the given number of processes of each role.
+
+    Raises:
+        ConfigError: If the job cannot be a TFJob (see `tfjob`).
+    """
     if job.pod is None:
         raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
     unknown = sorted(set(counts) - set(REPLICA_TYPES))
@@ -120,22 +132,25 @@ def _check_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
         raise ConfigError(
             f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
-    for address in job.outputs.values():
-        if address.startswith("/") and not job.pod.keeps(address):
+    for uri in job.outputs.values():
+        if uri.startswith("/") and not job.pod.keeps(uri):
             raise ConfigError(
-                "output: must be in a bucket, or below the path of a volume that outlives its pods, such as a "
-                f"persistentVolumeClaim (pod.volumes). Given: {address.partition(f'/$({JOB_VARIABLE})')[0]}"
+                "output: must be in a bucket, or in a volume that persists after its pods end, such as a "
+                f"persistentVolumeClaim (pod.volumes). Given: {uri.partition(f'/$({JOB_VARIABLE})')[0]}"
             )
     if (port := job.pod.metrics_port) in _RESERVED_PORTS:
-        taken = " and ".join(map(str, _RESERVED_PORTS))
-        raise ConfigError(f"pod.metrics_port: TensorFlow itself takes {taken}; choose another one. Given: {port}")
+        reserved = " or ".join(map(str, _RESERVED_PORTS))
+        raise ConfigError(f"pod.metrics_port: must not be {reserved}, which TensorFlow uses. Given: {port}")
     return job.pod
 
 
 def profiler_service(job: Manifest) -> Manifest:
-    """Return the Service by which TensorBoard reaches the leading process' profiler, of a TFJob or its manifest.
+    """Return the Service through which TensorBoard reaches the profiler of the chief (or of worker 0).
 
-    It goes with a TFJob that is as the API returns it. The operator's own Services have the cluster port only.
+    The operator's Services have only the cluster port.
+
+    Args:
+        job: TFJob, which then owns the Service, or its manifest.
     """
     name = job["metadata"]["name"]
     return {
@@ -143,7 +158,7 @@ def profiler_service(job: Manifest) -> Manifest:
         "kind": "Service",
         "metadata": _owned_metadata(job, f"{name}-profiler"),
         "spec": {
-            # The operator gives this role to the chief, or to worker 0 where there is none.
+            # The operator sets this role for the chief, or for worker 0 if there is no chief.
             "selector": {JOB_NAME_LABEL: name, "training.kubeflow.org/job-role": "master"},
             "ports": [{"name": "profiler", "port": PROFILER_PORT, "targetPort": PROFILER_PORT}],
         },
@@ -151,9 +166,13 @@ def profiler_service(job: Manifest) -> Manifest:
 
 
 def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
-    """Return the Lease (coordination.k8s.io/v1) that a launcher renews, of a TFJob as the API returns it.
+    """Return the Lease (coordination.k8s.io/v1) that the launcher of a TFJob renews.
 
-    `renewed` is a time of RFC 3339 with six digits of its fraction.
+    Args:
+        job: TFJob as returned by the API.
+        holder: Host name of the launcher.
+        seconds: Duration in seconds.
+        renewed: Time of the renewal, RFC 3339 with microseconds.
     """
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -168,7 +187,7 @@ def _owned_metadata(job: Manifest, name: str) -> Manifest:
     run = run_of(metadata)
     owned: Manifest = {
         "name": name,
-        # Only the job itself is queued.
+        # Kueue must queue only the TFJob itself.
         "labels": {key: value for key, value in metadata["labels"].items() if key != QUEUE_LABEL},
         "annotations": {RUN_ANNOTATION: run} if run else {},
     }
@@ -182,10 +201,10 @@ def _manifest(
     job: Job, pod: PodSettings, counts: Mapping[str, int], identity: JobIdentity, policy: JobTimeouts, name: str
 ) -> Manifest:
     run_policy: Manifest = {
-        # With ExitCode the operator counts nothing: 0 ends the job at the first loss, more is without effect, and the
-        # launcher counts.
+        # With restart policy ExitCode, the operator ignores all values except 0, which fails the job at the first
+        # retryable error. The launcher enforces the limit.
         "backoffLimit": job.restarts,
-        # Pods that have ended stay, to be looked at.
+        # Keeps completed pods for inspection.
         "cleanPodPolicy": "Running",
         "ttlSecondsAfterFinished": policy.ttl_seconds_after_finished,
     }
@@ -201,8 +220,8 @@ def _manifest(
         },
         "spec": {
             "runPolicy": run_policy,
-            # The job succeeds with its leading process, which writes all outputs. With AllWorkers, a worker that is
-            # lost after that would be started again, and wait for ever for a leader that has ended.
+            # The job succeeds with the chief (or worker 0), which writes all outputs. With AllWorkers, a worker that
+            # fails later would be restarted, and would wait forever for a process that has exited.
             "successPolicy": "",
             "tfReplicaSpecs": {
                 REPLICA_TYPES[role]: {
@@ -217,20 +236,19 @@ def _manifest(
 
 
 def _output_annotations(job: Job, policy: JobTimeouts, name: str) -> dict[str, str]:
-    """Return the annotations with what else could only be read out of the job's command."""
+    """Return the annotations with output URIs and Lease duration, for clients that read the TFJob."""
     outputs = {
-        output_annotation(output): address.replace(f"$({JOB_VARIABLE})", name)
-        for output, address in job.outputs.items()
+        output_annotation(output): uri.replace(f"$({JOB_VARIABLE})", name) for output, uri in job.outputs.items()
     }
     return outputs if policy.lease_seconds is None else {**outputs, LEASE_ANNOTATION: str(policy.lease_seconds)}
 
 
 def _template(job: Job, pod: PodSettings, identity: JobIdentity, policy: JobTimeouts, name: str) -> Manifest:
-    made = pod_template(pod, name, identity, job.argv, mounts_token=policy.lease_seconds is not None)
-    made["spec"]["affinity"] = _anti_affinity(name)
+    template = pod_template(pod, name, identity, job.argv, mounts_token=policy.lease_seconds is not None)
+    template["spec"]["affinity"] = _anti_affinity(name)
     if pod.topology_spread:
-        made["spec"]["topologySpreadConstraints"] = [_spread_constraint(pod.topology_spread, name)]
-    container = made["spec"]["containers"][0]
+        template["spec"]["topologySpreadConstraints"] = [_spread_constraint(pod.topology_spread, name)]
+    container = template["spec"]["containers"][0]
     container["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
         {"name": "profiler", "containerPort": PROFILER_PORT},
@@ -238,11 +256,11 @@ def _template(job: Job, pod: PodSettings, identity: JobIdentity, policy: JobTime
     if pod.metrics_port is not None:
         container["ports"].append({"name": METRICS_PORT, "containerPort": pod.metrics_port})
         container["env"].append({"name": PORT_VARIABLE, "value": str(pod.metrics_port)})
-    return made
+    return template
 
 
 def _anti_affinity(name: str) -> Manifest:
-    """Return the affinity to nodes without another process of the job; pods never wait for such a node."""
+    """Return the preference for nodes without another process of the job."""
     term = {"labelSelector": {"matchLabels": {JOB_NAME_LABEL: name}}, "topologyKey": "kubernetes.io/hostname"}
     return {
         "podAntiAffinity": {
@@ -252,7 +270,7 @@ def _anti_affinity(name: str) -> Manifest:
 
 
 def _spread_constraint(key: str, name: str) -> Manifest:
-    """Return the constraint that spreads a job's processes over the values of a label of nodes; no pod waits for it."""
+    """Return the preference to spread the processes of a job over the values of a node label."""
     return {
         "topologyKey": key,
         "maxSkew": 1,

@@ -1,4 +1,4 @@
-"""Predictions as a Job on Kubernetes (batch/v1): manifests by pure functions."""
+"""Manifests of prediction Jobs on Kubernetes (batch/v1)."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -20,20 +20,22 @@ from qcnn.jobs.kubernetes.manifest import (
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.status import leading_template, outputs, state
 
-# A Job is kept this long after its end, to be looked at, in seconds.
+# Seconds that a Job is kept after its end for inspection.
 _KEEP_SECONDS = 300
-# A Job is ended after this, in seconds: it may be that nobody waits for it any more.
+# Maximum duration in seconds, because the client that waits for the Job may have exited.
 _ACTIVE_SECONDS = 3600
 TASK = "predict"
 
 
 def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the Job that predicts with what a TFJob has trained, in a pod like those of the training.
+    """Return the Job that predicts with the model of a TFJob, with the pod settings of the TFJob.
 
-    `arguments` are those of qcnn.trainer.predict that say what is predicted, if not the test split.
+    Args:
+        job: TFJob as returned by the API.
+        arguments: Arguments of qcnn.trainer.predict that select the samples. Default: test split.
 
     Raises:
-        ConfigError: it has not trained a model.
+        ConfigError: If the TFJob has not succeeded or exports no model.
     """
     metadata = job["metadata"]
     model = outputs(job).get("model")
@@ -43,7 +45,7 @@ def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str
         raise ConfigError(f"TFJob: exports no model; give --model. Given: {metadata['name']}")
     identity = JobIdentity(run_of(metadata) or "", TASK)
     template = copy.deepcopy(leading_template(job))
-    # It speaks neither to other processes nor to the API server.
+    # The Job has a single pod and sends no requests to the API server.
     for field in ("affinity", "topologySpreadConstraints"):
         template["spec"].pop(field, None)
     template["spec"]["automountServiceAccountToken"] = False
@@ -57,7 +59,13 @@ def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str
 
 
 def for_model(model: str, pod: PodSettings, arguments: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the Job that predicts with the model at an address; the address is the name of its run."""
+    """Return the Job that predicts with the model at a URI, which is also the name of its run.
+
+    Args:
+        model: URI of the model.
+        pod: Settings of the pod.
+        arguments: Arguments of qcnn.trainer.predict that select the samples. Default: test split.
+    """
     identity = JobIdentity(model, TASK)
     template = pod_template(pod, "", identity, _command(model, arguments), mounts_token=False)
     return _job(identity, template, pod.labels, pod.queue, "")
@@ -68,18 +76,18 @@ def _command(model: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _job(
-    identity: JobIdentity, template: dict[str, Any], more: Mapping[str, str], queue: str, source: str
+    identity: JobIdentity, template: dict[str, Any], extra_labels: Mapping[str, str], queue: str, source: str
 ) -> dict[str, Any]:
     hashed = digest([template, source])
-    own = {**more, **labels(identity)}
-    template["metadata"].setdefault("labels", {}).update(own)
+    job_labels = {**extra_labels, **labels(identity)}
+    template["metadata"].setdefault("labels", {}).update(job_labels)
     template["spec"]["restartPolicy"] = "Never"
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": name(identity, hashed),
-            "labels": {**own, **queue_label(queue)},
+            "labels": {**job_labels, **queue_label(queue)},
             "annotations": {**annotations(identity), HASH_ANNOTATION: hashed},
         },
         "spec": {

@@ -1,4 +1,4 @@
-"""Read TFJobs, by pure functions (kubeflow.org/v1 TFJob: as the API returns it, or its manifest)."""
+"""Status and settings of TFJobs (kubeflow.org/v1), as returned by the API or as manifests."""
 
 import dataclasses
 import datetime
@@ -24,67 +24,67 @@ from qcnn.jobs.tfjob.manifest import (
 )
 from qcnn.startup import ABANDONED
 
-# A TFJob may be in several of these; the first in this order is its state.
+# Conditions of a TFJob. If several are true, its state is the first in this order.
 _STATES = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
 _DELETING, _NEW = "Deleting", "New"
 STATES = (*_STATES, _DELETING, _NEW)
 
 
 def state(job: dict[str, Any]) -> str:
-    """Return the condition that a TFJob is in; Deleting where it is being deleted, New where it is in none yet."""
+    """Return the state of a TFJob: its condition, Deleting, or New if it has no condition yet."""
     if "deletionTimestamp" in job["metadata"]:
         return _DELETING
     return next((kind for kind in _STATES if condition(job, kind)), _NEW)
 
 
 def has_ended(job: dict[str, Any]) -> bool:
-    """Whether it has finished for good."""
+    """Return whether a TFJob has succeeded or failed."""
     return state(job) in ("Failed", "Succeeded")
 
 
 def replicas(job: dict[str, Any]) -> list[tuple[str, int]]:
-    """Return role and index of every process."""
+    """Return role and index of each process of a TFJob."""
     specs = job["spec"]["tfReplicaSpecs"]
     counts = {role: specs[kind].get("replicas", 1) for role, kind in REPLICA_TYPES.items() if kind in specs}
     return [(role, index) for role, count in counts.items() for index in range(count)]
 
 
 def leading_template(job: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod template of the process that writes the model."""
+    """Return the pod template of the process that writes the model: the chief, or a worker without one."""
     specs = job["spec"]["tfReplicaSpecs"]
     return dict((specs.get("Chief") or specs["Worker"])["template"])
 
 
 def restarts(job: dict[str, Any]) -> int:
-    """Return how often its processes are started again, at most, when one is lost."""
+    """Return the maximum number of restarts of a TFJob after retryable errors."""
     return int(job["spec"]["runPolicy"]["backoffLimit"])
 
 
 def restarts_before(job: dict[str, Any]) -> int:
-    """Return how often its processes were started again before it replaced another TFJob."""
+    """Return the number of restarts of the TFJobs that a TFJob has replaced."""
     count = annotation(job["metadata"], RESTARTS_ANNOTATION)
     return int(count) if count and count.isdecimal() else 0
 
 
 def service_account(job: dict[str, Any]) -> str:
-    """Return the service account of its pods."""
+    """Return the service account of the pods of a TFJob."""
     return str(leading_template(job)["spec"].get("serviceAccountName", "default"))
 
 
 def metrics_port(job: dict[str, Any]) -> int | None:
-    """Return the port on which its processes serve their metrics, None where they serve none."""
+    """Return the port on which the processes of a TFJob serve metrics, or None if they serve none."""
     (container,) = (each for each in leading_template(job)["spec"]["containers"] if each["name"] == CONTAINER)
     return next((port["containerPort"] for port in container["ports"] if port["name"] == METRICS_PORT), None)
 
 
 def outputs(job: dict[str, Any]) -> dict[str, str]:
-    """Return the address of each output that it writes: training, logs, model."""
-    found = {output: annotation(job["metadata"], output_annotation(output)) for output in OUTPUTS}
-    return {output: address for output, address in found.items() if address}
+    """Return the URI of each output that a TFJob writes (see `qcnn.jobs.job.OUTPUTS`)."""
+    uris = {output: annotation(job["metadata"], output_annotation(output)) for output in OUTPUTS}
+    return {output: uri for output, uri in uris.items() if uri}
 
 
 def lease_seconds(job: dict[str, Any]) -> int | None:
-    """Return how many seconds it outlives its launcher, None where it needs no launcher."""
+    """Return the Lease duration of a TFJob in seconds, or None if it needs no launcher."""
     seconds = annotation(job["metadata"], LEASE_ANNOTATION)
     return int(seconds) if seconds and seconds.isdecimal() else None
 
@@ -95,7 +95,10 @@ _SCHEDULED = "involvedObject.kind=Pod,reason=Scheduled"
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """One TFJob; ages and durations are in seconds, `count_restarts` go as far back as the cluster keeps events."""
+    """Status of a TFJob.
+
+    `age` and `duration` are in seconds. `restarts` includes only those with events that the cluster still stores.
+    """
 
     name: str
     run: str
@@ -111,10 +114,11 @@ class Status:
 
 @dataclasses.dataclass(frozen=True)
 class ProcessStatus:
-    """One process; `trouble` is why it does not start, or why it ended, where its exit code does not say that.
+    """Status of a process of a TFJob.
 
-    `state` is waiting, running, ending, finished, failed or lost; of a job that has ended also "not started", or
-    "removed" where it has no pod.
+    `state` is waiting, running, ending, finished, failed or lost. If the TFJob has ended, it may also be "not started",
+    or "removed" without a pod. `trouble` is the reason why the process does not start, or why it ended if the exit code
+    does not show it.
     """
 
     name: str
@@ -125,11 +129,11 @@ class ProcessStatus:
 
 
 def read_all(api: NamespaceClient) -> list[Status]:
-    """Return the status of our TFJobs in a namespace, the newest last."""
-    found = api.find(TFJOBS, labelSelector=OWN_SELECTOR)
+    """Return the status of the managed TFJobs of a namespace, sorted by creation time."""
+    jobs = api.find(TFJOBS, labelSelector=OWN_SELECTOR)
     all_pods = api.find(PODS, labelSelector=OWN_SELECTOR)
     scheduled = api.find(EVENTS, fieldSelector=_SCHEDULED)
-    ordered = sorted(found, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
+    ordered = sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
     return [status_of(job, pods.of_job(all_pods, job, TFJOB), scheduled, api.now()) for job in ordered]
 
 
@@ -147,7 +151,14 @@ def status_of(
     scheduled: Sequence[dict[str, Any]],
     now: datetime.datetime,
 ) -> Status:
-    """Return the status of a TFJob, by its processes, events of pods that got a node, and the server's clock."""
+    """Return the status of a TFJob.
+
+    Args:
+        job: TFJob as returned by the API.
+        processes: Its processes that have a pod.
+        scheduled: Events with reason Scheduled of its pods.
+        now: Time of the API server's clock.
+    """
     metadata, status = job["metadata"], job.get("status", {})
     began, ended = status.get("startTime"), status.get("completionTime")
     current = state(job)
@@ -166,12 +177,15 @@ def status_of(
 
 
 def process_statuses(
-    job: dict[str, Any], processes: Sequence[PodProcess], ask: Callable[[PodProcess | None, str], str | None]
+    job: dict[str, Any], processes: Sequence[PodProcess], find_reason: Callable[[PodProcess | None, str], str | None]
 ) -> list[ProcessStatus]:
     """Return the status of each process of a TFJob.
 
-    `ask` looks into the events for why a process does not start, where its pod, of which it is given the name, does not
-    say it.
+    Args:
+        job: TFJob as returned by the API.
+        processes: Its processes that have a pod.
+        find_reason: Returns the reason why a process does not start from the events of its pod. Called with the process
+            and the name of the pod if the pod itself does not show a reason.
     """
     by_name = {process.name: process for process in processes}
     job_has_ended = has_ended(job)
@@ -182,7 +196,7 @@ def process_statuses(
         state = process_state(process, job_has_ended=job_has_ended)
         trouble = (process.trouble or _exit_reason(process)) if process else None
         if state == "waiting" and not trouble:
-            trouble = ask(process, pod_name(job, role, index))
+            trouble = find_reason(process, pod_name(job, role, index))
         found.append(
             ProcessStatus(
                 name=name,
@@ -196,7 +210,7 @@ def process_statuses(
 
 
 def process_state(process: PodProcess | None, *, job_has_ended: bool = False) -> str:
-    """Return the state of a process, None where it has no pod; nothing of a job that has ended is waited for."""
+    """Return the state of a process (see `ProcessStatus`), None if it has no pod."""
     if process is None:
         return "removed" if job_has_ended else "waiting"
     if not process.started:
@@ -209,9 +223,9 @@ def process_state(process: PodProcess | None, *, job_has_ended: bool = False) ->
 
 
 def _exit_reason(process: PodProcess) -> str | None:
-    """Return why a process ended where its exit code alone does not say it."""
+    """Return the reason why a process ended, or None if the exit code shows it."""
     if process.out_of_memory:
         return "used more memory than its limit"
     if process.exit_code == ABANDONED:
-        return "its launcher did not renew the Lease; submitted again, the training continues from its last checkpoint"
+        return "its launcher did not renew the Lease; resubmit to resume from the last checkpoint"
     return None

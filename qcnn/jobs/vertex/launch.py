@@ -236,7 +236,7 @@ def _pauses() -> Iterator[float]:
 
 
 def _pending_seconds(processes: aiplatform.CustomJobSpec) -> float:
-    """Return the timeout for machines in seconds, which includes the waiting time that a FLEX_START job requests."""
+    """Return the timeout for machines in seconds, including the requested wait of a FLEX_START job."""
     scheduling = processes.scheduling
     if scheduling.strategy != aiplatform.Scheduling.Strategy.FLEX_START:
         return PENDING_SECONDS

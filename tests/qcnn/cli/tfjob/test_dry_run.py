@@ -158,7 +158,7 @@ def test_yaml_output_quotes_ambiguous_text(typed: Typed, pod: str) -> None:
             "pod.priority_class: must be the name of a priority class. Given: ",
         ),
         (("--dry-run", "--topology-spread", "a b"), "pod.topology_spread: must be the key of a label of nodes "),
-        (("--dry-run", "--output", "/data"), "output: must be in a bucket, or below the path of a volume "),
+        (("--dry-run", "--output", "/data"), "output: must be in a bucket, or in a volume "),
         (
             ("--dry-run", "--env", "AWS_SECRET_ACCESS_KEY=hidden"),
             "pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret, which --dry-run does not print; ",
@@ -212,7 +212,7 @@ def test_submit_with_missing_account_creates_nothing(
     api_server.remove("serviceaccounts", "qcnn-worker")
     code, out, err = typed(*arguments)
     assert (code, out) == (2, "")
-    assert err.startswith("error: pod.service_account: namespace a has no account qcnn-worker; `kubectl -n ")
+    assert err.startswith("error: pod.service_account: must exist in namespace a; create it with `kubectl -n a ")
     assert err.count("\n") == 1
     assert not api_server.all("tfjobs") + api_server.all("jobs")
 

@@ -1,4 +1,4 @@
-"""What nobody needs any more, and what goes with what."""
+"""Orphans, and the dependents of deleted jobs."""
 
 import datetime
 from typing import Any
@@ -23,19 +23,19 @@ def _seconds_ago(seconds: float) -> datetime.datetime:
     return NOW - datetime.timedelta(seconds=seconds)
 
 
-def _there(manifest: dict[str, Any], uid: str, age: float = 0) -> OwnedObject:
+def _existing(manifest: dict[str, Any], uid: str, age: float = 0) -> OwnedObject:
     manifest["metadata"] |= {"uid": uid, "creationTimestamp": f"{_seconds_ago(age):%Y-%m-%dT%H:%M:%SZ}"}
     return OwnedObject(manifest["kind"], manifest)
 
 
 def _training(age: float = 0, run: str = "run", lease_seconds: int | None = 60, state: str = "Running") -> OwnedObject:
-    made = tfjob(JOB, JobIdentity(run, "train"), JobTimeouts(lease_seconds=lease_seconds))
-    made["status"] = {"conditions": [{"type": state, "status": "True"}]}
-    return _there(made, f"{run}-uid", age)
+    manifest = tfjob(JOB, JobIdentity(run, "train"), JobTimeouts(lease_seconds=lease_seconds))
+    manifest["status"] = {"conditions": [{"type": state, "status": "True"}]}
+    return _existing(manifest, f"{run}-uid", age)
 
 
 def _lease(job: OwnedObject, renewed: float, seconds: int = 60) -> OwnedObject:
-    return _there(lease(job.object, "test", seconds, micro_time(_seconds_ago(renewed))), f"{job.uid}-lease")
+    return _existing(lease(job.object, "test", seconds, micro_time(_seconds_ago(renewed))), f"{job.uid}-lease")
 
 
 def _pod(owner: str, uid: str) -> OwnedObject:
@@ -57,14 +57,12 @@ def _pod(owner: str, uid: str) -> OwnedObject:
         (_training(age=1000, state="Failed"), 1000, False),
     ],
 )
-def test_a_job_is_an_orphan_once_its_launcher_should_have_spoken(
-    job: OwnedObject, renewed: float | None, is_orphan: bool
-) -> None:
+def test_job_with_stale_lease_is_orphan(job: OwnedObject, renewed: float | None, is_orphan: bool) -> None:
     everything = [job] if renewed is None else [_lease(job, renewed), job]
     assert orphans(everything, NOW) == ([job] if is_orphan else [])
 
 
-def test_an_orphan_is_known_whatever_its_pods_run() -> None:
+def test_orphan_with_custom_command_is_found() -> None:
     job = _training(age=61)
     for spec in job.object["spec"]["tfReplicaSpecs"].values():
         spec["template"]["spec"]["containers"][0]["command"] = ["python", "-m", "another.module"]
@@ -72,39 +70,39 @@ def test_an_orphan_is_known_whatever_its_pods_run() -> None:
 
 
 @pytest.mark.parametrize("runs", [("量子", "卷积"), ("exp_1", "exp.1", "EXP 1"), ("r" * 70 + "a", "r" * 70 + "b")])
-def test_of_runs_that_look_alike_only_the_one_that_is_named_is_found(runs: tuple[str, ...]) -> None:
+def test_belonging_to_matches_exact_run_name(runs: tuple[str, ...]) -> None:
     everything = [_training(run=run) for run in runs]
     for run, job in zip(runs, everything, strict=True):
         assert belonging_to(run, everything) == [job]
     assert belonging_to("", everything) == belonging_to("exp-1", everything) == []
 
 
-def test_what_does_not_say_its_run_is_of_none() -> None:
+def test_object_without_run_belongs_to_no_run() -> None:
     assert belonging_to("", [_pod("any", "unnamed")]) == []
 
 
-def test_what_counts_is_the_time_that_the_lease_itself_says() -> None:
+def test_lease_duration_overrides_annotation_of_job() -> None:
     job = _training(age=1000)
     assert orphans([_lease(job, 100, seconds=200), job], NOW) == []
 
 
-def test_what_belongs_to_nothing_that_is_there_is_an_orphan() -> None:
+def test_managed_object_without_owner_is_orphan() -> None:
     job = _training(lease_seconds=None)
-    kept, left = _pod(job.uid, "kept"), _pod("gone", "left")
+    kept, orphan = _pod(job.uid, "kept"), _pod("deleted", "orphan")
     unlabelled = OwnedObject(
         "Service", {"metadata": {"name": "x", "uid": "x", "ownerReferences": kept.object["metadata"]}}
     )
-    unlabelled.object["metadata"]["ownerReferences"] = [{"kind": "TFJob", "name": "any", "uid": "gone"}]
-    assert orphans([kept, left, unlabelled, job], NOW) == [left]
+    unlabelled.object["metadata"]["ownerReferences"] = [{"kind": "TFJob", "name": "any", "uid": "deleted"}]
+    assert orphans([kept, orphan, unlabelled, job], NOW) == [orphan]
 
 
-def test_with_a_job_goes_what_it_owns_and_what_predicts_with_it_and_no_more() -> None:
+def test_with_dependents_adds_predictions_and_owned_objects() -> None:
     job, other = _training(state="Succeeded"), _training(run="other")
-    service, of_lease, pod = _there(profiler_service(job.object), "service"), _lease(job, 0), _pod(job.uid, "pod")
-    prediction = _there(for_training(job.object), "prediction")
+    service, of_lease, pod = _existing(profiler_service(job.object), "service"), _lease(job, 0), _pod(job.uid, "pod")
+    prediction = _existing(for_training(job.object), "prediction")
     predicting = _pod("prediction", "predicting")
     predicting.object["metadata"]["ownerReferences"][0]["kind"] = "Job"
     everything = [pod, predicting, _pod(other.uid, "of other"), service, of_lease, prediction, job, other]
-    gone = with_dependents([job], everything)
-    assert {found.uid for found in gone} == {job.uid, "prediction", "service", of_lease.uid, "pod", "predicting"}
+    selected = with_dependents([job], everything)
+    assert {found.uid for found in selected} == {job.uid, "prediction", "service", of_lease.uid, "pod", "predicting"}
     assert {found.uid for found in with_dependents([prediction], everything)} == {"prediction", "predicting"}

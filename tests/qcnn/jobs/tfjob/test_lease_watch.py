@@ -1,4 +1,4 @@
-"""How a pod ends its training when nobody renews its Lease, where there is no cluster; tests/cluster has the rest."""
+"""Lease watch without an API server."""
 
 import signal
 import subprocess
@@ -13,33 +13,33 @@ WATCH = [sys.executable, "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", "mine",
 
 
 @pytest.mark.parametrize(
-    ("looks", "is_over"),
+    ("reads", "is_expired"),
     [
-        # The age of the last renewal, or after how long a watch it could not be read.
+        # Age of the last renewal in seconds, or "after" and the duration of the watch for a failed read.
         (["60", "60"], False),
         (["61"], False),
         (["61", "61"], True),
-        # After a pause of the API server the launcher gets the time to renew it.
+        # The launcher renews the Lease after an outage of the API server.
         (["61", "5", "61"], False),
         (["61", "5", "61", "61"], True),
-        # It was never read.
+        # The Lease was never read.
         (["after 60", "after 60"], False),
         (["after 61"], False),
         (["after 61", "after 62"], True),
         (["after 61", "5", "after 62"], False),
-        # It cannot be read any more.
+        # The Lease can no longer be read.
         (["5", "after 1000", "after 2000"], False),
         (["61", "after 1000", "61"], False),
     ],
 )
-def test_a_launcher_counts_as_gone_once_its_lease_was_stale_twice(looks: list[str], is_over: bool) -> None:
-    watched = LeaseState(60)
-    for look in looks:
-        assert not watched.is_over
-        _, missed, seconds = look.rpartition("after ")
-        watched = watched.mark_unreadable("no answer", float(seconds)) if missed else watched.observe(float(seconds))
-    assert watched.is_over is is_over
-    assert watched.reason == ("no answer" if looks[-1].startswith("after") else "")
+def test_lease_expires_after_two_stale_reads(reads: list[str], is_expired: bool) -> None:
+    state = LeaseState(60)
+    for read in reads:
+        assert not state.is_expired
+        _, failed, seconds = read.rpartition("after ")
+        state = state.mark_unreadable("no response", float(seconds)) if failed else state.observe(float(seconds))
+    assert state.is_expired is is_expired
+    assert state.reason == ("no response" if reads[-1].startswith("after") else "")
 
 
 def _start(program: str, seconds: float = 60) -> subprocess.Popen[str]:
@@ -58,12 +58,12 @@ def _start(program: str, seconds: float = 60) -> subprocess.Popen[str]:
     ("program", "code"),
     [("", 0), ("exit(3)", 3), ("exit(138)", 138), ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137)],
 )
-def test_a_command_ends_as_it_would_alone(program: str, code: int) -> None:
+def test_watch_exits_with_code_of_command(program: str, code: int) -> None:
     with _start(program) as process:
         assert process.wait(20) == code
 
 
-def test_a_command_is_told_to_end_when_the_pod_is() -> None:
+def test_watch_forwards_sigterm_to_command() -> None:
     program = """
 import signal
 signal.signal(signal.SIGTERM, lambda *_: exit(143))
@@ -77,21 +77,21 @@ signal.pause()
         assert process.wait(20) == 143
 
 
-def test_a_command_whose_lease_never_could_be_read_is_ended_for_good() -> None:
+def test_unreadable_lease_terminates_command_as_abandoned() -> None:
     with _start("import signal; signal.pause()", seconds=0.5) as process:
         output, _ = process.communicate(timeout=20)
     assert process.returncode == ABANDONED
-    assert output.startswith("error: the launcher has not renewed its lease for 0.5 s (")
-    assert output.endswith("; the last checkpoint counts. Given: lease mine\n")
+    assert output.startswith("error: the launcher has not renewed its Lease for 0.5 s (")
+    assert output.endswith("; resubmit to resume from the last checkpoint. Given: lease mine\n")
 
 
-def test_a_command_that_does_not_end_when_told_to_is_killed() -> None:
+def test_command_that_ignores_sigterm_is_killed() -> None:
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
     with _start(program, seconds=0.5) as process:
         assert process.wait(30) == ABANDONED
 
 
-def test_a_command_that_cannot_be_run_is_said_in_one_line() -> None:
+def test_missing_command_is_single_line_error() -> None:
     command = [
         *WATCH,
         "--seconds",

@@ -1,4 +1,4 @@
-"""Manifests of a training job on Kubernetes; tests/cluster has the API server judge them."""
+"""Manifests of TFJobs. The tests in tests/cluster submit them to an API server."""
 
 import dataclasses
 import re
@@ -26,7 +26,7 @@ def _name(job: Job = JOB, identity: JobIdentity = RUN, policy: JobTimeouts = POL
     return str(tfjob(job, identity, policy)["metadata"]["name"])
 
 
-def test_one_training_has_one_name_and_every_difference_in_what_is_trained_another() -> None:
+def test_name_depends_on_identity_command_and_replicas() -> None:
     names = [
         _name(),
         _name(identity=dataclasses.replace(RUN, run="another")),
@@ -53,25 +53,25 @@ def test_one_training_has_one_name_and_every_difference_in_what_is_trained_anoth
         (JOB, JobTimeouts(ttl_seconds_after_finished=60)),
         (JOB, JobTimeouts(lease_seconds=None)),
     ],
-    ids=["memory", "image", "labels", "queue", "priority", "spread", "roles", "restarts", "time to keep", "no lease"],
+    ids=["memory", "image", "labels", "queue", "priority", "spread", "roles", "restarts", "TTL", "no lease"],
 )
-def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job, policy: JobTimeouts) -> None:
+def test_pod_settings_and_timeouts_change_hash_but_not_name(job: Job, policy: JobTimeouts) -> None:
     first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
     assert first["name"] == second["name"]
     assert first["annotations"][TRAINING_ANNOTATION] == second["annotations"][TRAINING_ANNOTATION]
     assert first["annotations"][HASH_ANNOTATION] != second["annotations"][HASH_ANNOTATION]
 
 
-def test_a_training_is_found_in_the_folder_of_the_releases_before() -> None:
+def test_name_is_stable_between_releases() -> None:
     assert _name() == "r3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7-train-0-82da8db7"
 
 
-def test_a_job_of_the_releases_before_is_the_same_object() -> None:
+def test_hash_is_stable_between_releases() -> None:
     hashed = tfjob(JOB, RUN, POLICY)["metadata"]["annotations"][HASH_ANNOTATION]
     assert hashed == "47bf389bf9243b150a4ea21c96a55322f2f2df7285521342b93c9122aa9eeea8"
 
 
-def test_a_job_whose_pods_watch_their_lease_with_another_program_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_watch_command_does_not_change_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     before = tfjob(JOB, RUN, POLICY)
     monkeypatch.setattr("qcnn.jobs.tfjob.manifest._LEASE_WATCH", ("watch",))
     after = tfjob(JOB, RUN, POLICY)
@@ -79,14 +79,14 @@ def test_a_job_whose_pods_watch_their_lease_with_another_program_is_the_same(mon
     assert after["spec"] != before["spec"]
 
 
-def test_roles_that_no_process_has_make_no_other_training() -> None:
+def test_roles_without_processes_do_not_change_name() -> None:
     assert _name(dataclasses.replace(JOB, replicas={"worker": 2, "ps": 0})) == _name()
 
 
 @pytest.mark.parametrize("run", ["3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "Ünïcode Run_7!", "x", "-", "run-" * 40])
 @pytest.mark.parametrize("task", ["train", "Train on many workers of a cluster", "t"])
 @pytest.mark.parametrize("iteration", [0, 123456])
-def test_every_name_is_a_label_that_leaves_room_for_the_operators_endings(run: str, task: str, iteration: int) -> None:
+def test_name_is_dns_label_with_space_for_pod_suffix(run: str, task: str, iteration: int) -> None:
     name = _name(identity=JobIdentity(run, task, iteration))
     assert len(name) <= 50
     assert DNS_1035.fullmatch(name)
@@ -94,19 +94,19 @@ def test_every_name_is_a_label_that_leaves_room_for_the_operators_endings(run: s
     assert len(f"{name}-evaluator-0") <= 63
 
 
-def test_runs_that_look_alike_once_cut_do_not_meet() -> None:
+def test_long_runs_with_equal_prefix_have_distinct_names() -> None:
     first, second = (_name(identity=JobIdentity("run-" * 40 + end, "train")) for end in "ab")
     assert first != second
 
 
-def test_the_owner_is_named_but_changes_nothing_else() -> None:
+def test_owner_only_adds_owner_reference() -> None:
     owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "qcnn-x", "uid": "1-2-3"}
     owned = tfjob(JOB, RUN, POLICY, owner)
     assert owned["metadata"].pop("ownerReferences") == [owner]
     assert owned == tfjob(JOB, RUN, POLICY)
 
 
-def test_every_role_is_restarted_by_exit_code_and_called_as_the_operator_does() -> None:
+def test_roles_have_operator_names_and_exit_code_policy() -> None:
     job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
     replicas = tfjob(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
     assert {role: spec["replicas"] for role, spec in replicas.items()} == {
@@ -122,10 +122,10 @@ def test_every_role_is_restarted_by_exit_code_and_called_as_the_operator_does() 
         assert [port["containerPort"] for port in container["ports"]] == [2222, 2223]
 
 
-def test_every_process_is_told_where_to_serve_metrics_and_nothing_where_it_is_not_asked_to() -> None:
+def test_metrics_port_is_set_only_if_requested() -> None:
     job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
-    asked = dataclasses.replace(job, pod=POD.model_copy(update={"metrics_port": 9095}))
-    plain, manifest = tfjob(job, RUN, POLICY), tfjob(asked, RUN, POLICY)
+    with_metrics = dataclasses.replace(job, pod=POD.model_copy(update={"metrics_port": 9095}))
+    plain, manifest = tfjob(job, RUN, POLICY), tfjob(with_metrics, RUN, POLICY)
     assert (metrics_port(plain), metrics_port(manifest)) == (None, 9095)
     assert "METRICS" not in str(plain)
     assert manifest["metadata"]["name"] == plain["metadata"]["name"]
@@ -136,15 +136,15 @@ def test_every_process_is_told_where_to_serve_metrics_and_nothing_where_it_is_no
 
 
 @pytest.mark.parametrize("port", [2222, 2223])
-def test_metrics_on_a_port_of_tensorflow_are_refused(port: int) -> None:
-    taken = dataclasses.replace(JOB, pod=POD.model_copy(update={"metrics_port": port}))
+def test_metrics_port_of_tensorflow_is_config_error(port: int) -> None:
+    job = dataclasses.replace(JOB, pod=POD.model_copy(update={"metrics_port": port}))
     with pytest.raises(ConfigError) as error:
-        tfjob(taken, RUN, POLICY)
-    said = "pod.metrics_port: TensorFlow itself takes 2222 and 2223; choose another one."
-    assert str(error.value) == f"{said} Given: {port}"
+        tfjob(job, RUN, POLICY)
+    message = "pod.metrics_port: must not be 2222 or 2223, which TensorFlow uses."
+    assert str(error.value) == f"{message} Given: {port}"
 
 
-def test_the_run_policy_is_where_the_operator_reads_it() -> None:
+def test_run_policy_contains_timeouts_and_restarts() -> None:
     spec = tfjob(JOB, RUN, JobTimeouts(active_deadline_seconds=100, ttl_seconds_after_finished=7))["spec"]
     assert spec["runPolicy"] == {
         "activeDeadlineSeconds": 100,
@@ -160,7 +160,7 @@ def _template(pod: PodSettings, policy: JobTimeouts = POLICY) -> dict[str, Any]:
     return dict(manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"])
 
 
-def test_pods_get_what_the_description_says() -> None:
+def test_pod_template_contains_pod_settings() -> None:
     pod = PodSettings(
         image="registry/qcnn:1",
         pull_policy="Never",
@@ -195,7 +195,7 @@ def test_pods_get_what_the_description_says() -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
-def test_accelerators_and_spot_machines_are_asked_for_by_the_labels_of_nodes() -> None:
+def test_accelerator_and_spot_become_node_labels() -> None:
     node = _template(
         PodSettings(image="qcnn", gpus=1, accelerator="nvidia-l4", spot=True, node_selector={"pool": "a"})
     )["spec"]
@@ -205,19 +205,19 @@ def test_accelerators_and_spot_machines_are_asked_for_by_the_labels_of_nodes() -
 
 
 @pytest.mark.parametrize("seconds", [None, 600])
-def test_pods_have_no_more_rights_than_they_need(seconds: int | None) -> None:
+def test_pods_have_least_privileges(seconds: int | None) -> None:
     spec = _template(POD, JobTimeouts(lease_seconds=seconds))["spec"]
-    # Not the group of root, and volumes that are root's can be written.
+    # A group other than root, which can write to volumes that root owns.
     assert spec["securityContext"].items() >= {"runAsNonRoot": True, "fsGroup": 10001}.items()
     (container,) = spec["containers"]
     assert container["securityContext"]["runAsGroup"] == 10001
-    # Only who looks after a Lease speaks to the API server.
+    # Only the lease watch needs the API server.
     assert spec["automountServiceAccountToken"] is (seconds is not None)
     (temporary,) = spec["volumes"]
     assert temporary["emptyDir"]["sizeLimit"]
 
 
-def test_processes_of_one_job_avoid_each_others_nodes_but_do_not_have_to() -> None:
+def test_processes_prefer_distinct_nodes() -> None:
     manifest = tfjob(JOB, RUN, POLICY)
     affinity = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"]
     ((kind, terms),) = affinity["podAntiAffinity"].items()
@@ -226,18 +226,18 @@ def test_processes_of_one_job_avoid_each_others_nodes_but_do_not_have_to() -> No
     assert selector == {"training.kubeflow.org/job-name": manifest["metadata"]["name"]}
 
 
-def test_a_job_waits_in_its_queue_and_nothing_else_of_it_does() -> None:
+def test_only_job_has_queue_label() -> None:
     queued = tfjob(dataclasses.replace(JOB, pod=POD.model_copy(update={"queue": "team"})), RUN, POLICY)
     assert queued["metadata"]["labels"][QUEUE_LABEL] == "team"
     template = queued["spec"]["tfReplicaSpecs"]["Worker"]["template"]
     for labelled in (template, profiler_service(queued), lease(queued, "me", 30, "2026-01-31T12:00:00.000000Z")):
         assert QUEUE_LABEL not in labelled["metadata"]["labels"]
-    # Who applies the manifest again must not hold back what runs.
+    # A manifest that is applied again must not suspend an active job.
     assert "suspend" not in queued["spec"]["runPolicy"]
     assert QUEUE_LABEL not in tfjob(JOB, RUN, POLICY)["metadata"]["labels"]
 
 
-def test_pods_are_spread_over_a_label_of_nodes_as_far_as_there_is_room() -> None:
+def test_topology_spread_is_preferred_not_required() -> None:
     template = _template(
         PodSettings(image="qcnn", priority_class="high", topology_spread="topology.kubernetes.io/zone")
     )
@@ -253,7 +253,7 @@ def test_pods_are_spread_over_a_label_of_nodes_as_far_as_there_is_room() -> None
     assert not _template(POD)["spec"].keys() & {"priorityClassName", "topologySpreadConstraints"}
 
 
-def test_each_role_gets_its_own_resources() -> None:
+def test_roles_have_separate_resources() -> None:
     roles = {"chief": {"memory": "8Gi"}, "worker": {"cpu": 4, "gpus": 2}}
     pod = pod_settings({"image": "qcnn", "accelerator": "nvidia-l4", "roles": roles})
     job = dataclasses.replace(JOB, pod=pod, replicas={"chief": 1, "worker": 2, "ps": 1})
@@ -271,18 +271,18 @@ def test_each_role_gets_its_own_resources() -> None:
     }
 
 
-@pytest.mark.parametrize("volumes", [{}, {"/data": {"emptyDir": {}}}], ids=["no volume", "gone with its pod"])
-def test_outputs_that_would_be_gone_with_the_pods_are_refused(volumes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("volumes", [{}, {"/data": {"emptyDir": {}}}], ids=["no volume", "deleted with its pod"])
+def test_output_outside_persistent_volume_is_config_error(volumes: dict[str, Any]) -> None:
     outputs = {"training": "/data/runs/$(QCNN_JOB)/training"}
     with pytest.raises(ConfigError, match=r"^output: must be in a bucket, or .* \(pod\.volumes\)\. Given: /data/runs$"):
         tfjob(dataclasses.replace(JOB, pod=POD.model_copy(update={"volumes": volumes}), outputs=outputs), RUN, POLICY)
     claimed = POD.model_copy(update={"volumes": {"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}}})
-    made = tfjob(dataclasses.replace(JOB, pod=claimed, outputs=outputs), RUN, POLICY)
-    (container,) = made["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    manifest = tfjob(dataclasses.replace(JOB, pod=claimed, outputs=outputs), RUN, POLICY)
+    (container,) = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     assert "/data" in [mount["mountPath"] for mount in container["volumeMounts"]]
 
 
-def test_only_a_job_with_a_launcher_watches_its_lease() -> None:
+def test_lease_watch_runs_only_with_lease_duration() -> None:
     def commands(policy: JobTimeouts) -> list[list[str]]:
         specs = tfjob(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}), RUN, policy)["spec"]
         return [spec["template"]["spec"]["containers"][0]["command"] for spec in specs["tfReplicaSpecs"].values()]
@@ -293,11 +293,13 @@ def test_only_a_job_with_a_launcher_watches_its_lease() -> None:
     assert commands(JobTimeouts(lease_seconds=30)) == [[*watch, "--", "python", "train.py"]] * 2
 
 
-@pytest.mark.parametrize("of", [profiler_service, lambda job: lease(job, "me", 30, "2026-01-31T12:00:00.000000Z")])
-def test_what_belongs_to_a_job_goes_with_it(of: Callable[[Manifest], Manifest]) -> None:
+@pytest.mark.parametrize(
+    "dependent", [profiler_service, lambda job: lease(job, "me", 30, "2026-01-31T12:00:00.000000Z")]
+)
+def test_dependents_have_owner_labels_and_run(dependent: Callable[[Manifest], Manifest]) -> None:
     job = tfjob(JOB, RUN, POLICY)
     job["metadata"]["uid"] = "1-2-3"
-    manifest = of(job)
+    manifest = dependent(job)
     (owner,) = manifest["metadata"]["ownerReferences"]
     assert owner == {
         "apiVersion": "kubeflow.org/v1",
@@ -310,25 +312,25 @@ def test_what_belongs_to_a_job_goes_with_it(of: Callable[[Manifest], Manifest]) 
 
 
 @pytest.mark.parametrize("replicas", [{}, {"worker": 0}, {"ps": 1}, {"chief": 2}, {"worker": 1, "master": 1}])
-def test_a_job_that_nobody_could_lead_is_refused(replicas: dict[str, int]) -> None:
+def test_invalid_replicas_are_config_error(replicas: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"^replicas: .* Given: "):
         tfjob(dataclasses.replace(JOB, replicas=replicas), RUN, POLICY)
 
 
-def test_a_job_without_an_image_is_refused() -> None:
+def test_job_without_image_is_config_error() -> None:
     with pytest.raises(ConfigError, match=r"^pod: .* Given: none$"):
         tfjob(dataclasses.replace(JOB, pod=None), RUN, POLICY)
 
 
-def test_processes_learn_how_many_gpus_their_role_requests() -> None:
+def test_gpu_count_of_role_is_in_environment() -> None:
     pod = pod_settings({"image": "qcnn", "gpus": 2, "roles": {"chief": {"gpus": 0}}})
     job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 1}, pod=pod)
-    made = tfjob(job, RUN, JobTimeouts())
-    found = {}
-    for role, spec in made["spec"]["tfReplicaSpecs"].items():
+    manifest = tfjob(job, RUN, JobTimeouts())
+    gpus = {}
+    for role, spec in manifest["spec"]["tfReplicaSpecs"].items():
         environment = {each["name"]: each.get("value") for each in spec["template"]["spec"]["containers"][0]["env"]}
-        found[role] = environment.get("QCNN_GPUS")
-    assert found == {"Chief": None, "Worker": "2"}
-    # No part of what is trained, so the same job without GPUs has the same name.
+        gpus[role] = environment.get("QCNN_GPUS")
+    assert gpus == {"Chief": None, "Worker": "2"}
+    # GPUs do not change the name.
     without = dataclasses.replace(job, pod=pod_settings({"image": "qcnn"}))
-    assert tfjob(without, RUN, JobTimeouts())["metadata"]["name"] == made["metadata"]["name"]
+    assert tfjob(without, RUN, JobTimeouts())["metadata"]["name"] == manifest["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""What a person is told of a TFJob, by what the API server returns."""
+"""Status of TFJobs and their processes from objects of the API server."""
 
 import datetime
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes.pods import PodProcess, read_process
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, restarted, tfjob
+from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, tfjob, with_restarts
 from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
 from qcnn.startup import ABANDONED
 from tests.qcnn.jobs.kubernetes.processes import process
@@ -18,7 +18,7 @@ OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
 
 
 def _job(**status: Any) -> dict[str, Any]:
-    described = Job(
+    job = Job(
         ("train",),
         {"worker": 3},
         restarts=3,
@@ -26,9 +26,12 @@ def _job(**status: Any) -> dict[str, Any]:
         pod=PodSettings(image="qcnn"),
         outputs=OUTPUTS,
     )
-    made = tfjob(described, JobIdentity("run", "train"), JobTimeouts())
-    made["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
-    return {**made, "status": {"conditions": [{"type": "Running", "status": "True", "message": "it runs"}], **status}}
+    manifest = tfjob(job, JobIdentity("run", "train"), JobTimeouts())
+    manifest["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
+    return {
+        **manifest,
+        "status": {"conditions": [{"type": "Running", "status": "True", "message": "it runs"}], **status},
+    }
 
 
 def _pod(index: int, **state: Any) -> dict[str, Any]:
@@ -45,12 +48,12 @@ ENDED = [{"type": "Failed", "status": "True"}]
 WAITING = {"waiting": {"reason": "ContainerCreating"}}
 
 
-def test_a_job_is_told_with_its_processes_times_and_outputs() -> None:
+def test_status_has_processes_times_and_outputs() -> None:
     pods = [_pod(0, **RUNNING), _pod(1, **WAITING), _pod(2, **RUNNING)]
     scheduled = [
         {
             "metadata": {"creationTimestamp": "2026-01-31T11:30:00Z"},
-            "involvedObject": {"name": pods[0]["metadata"]["name"], "uid": "a pod before"},
+            "involvedObject": {"name": pods[0]["metadata"]["name"], "uid": "earlier pod"},
         }
     ]
     job = _job(startTime="2026-01-31T11:00:30Z")
@@ -62,14 +65,14 @@ def test_a_job_is_told_with_its_processes_times_and_outputs() -> None:
     assert status.outputs == {"training": f"gs://a/{name}/training"}
 
 
-def test_what_has_ended_lasted_until_then_and_what_has_not_begun_has_lasted_for_no_time() -> None:
+def test_duration_ends_at_completion_and_is_none_before_start() -> None:
     ended = _job(startTime="2026-01-31T11:10:00Z", completionTime="2026-01-31T11:10:05Z")
     assert status_of(ended, [], [], NOON).duration == 5
     assert status_of(_job(), [], [], NOON).duration is None
 
 
 @pytest.mark.parametrize(
-    ("seen", "state"),
+    ("observed", "state"),
     [
         (None, "waiting"),
         (process("0a"), "running"),
@@ -82,22 +85,21 @@ def test_what_has_ended_lasted_until_then_and_what_has_not_begun_has_lasted_for_
         (process("0a:143!"), "lost"),
     ],
 )
-def test_the_state_of_a_process_follows_from_its_pod(seen: PodProcess | None, state: str) -> None:
-    assert process_state(seen) == state
+def test_process_state_follows_from_pod(observed: PodProcess | None, state: str) -> None:
+    assert process_state(observed) == state
 
 
-def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_say() -> None:
-    asked: list[str | None] = []
+def test_events_are_read_only_if_pod_shows_no_reason() -> None:
+    queried: list[str | None] = []
 
-    def ask(process: PodProcess | None, pod: str) -> str:
-        asked.append(process.name if process else None)
+    def find_reason(process: PodProcess | None, pod: str) -> str:
+        queried.append(process.name if process else None)
         assert process is None or process.pod == pod
         return "by events"
 
     def troubles(*pods: dict[str, Any], **status: Any) -> list[str | None]:
-        return [
-            each.trouble for each in process_statuses(_job(**status), [read_process(pod, TFJOB) for pod in pods], ask)
-        ]
+        processes = [read_process(pod, TFJOB) for pod in pods]
+        return [each.trouble for each in process_statuses(_job(**status), processes, find_reason)]
 
     image = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
     assert troubles(_pod(0, **RUNNING), _pod(1, **image), _pod(2, **RUNNING)) == [
@@ -105,14 +107,14 @@ def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_
         "cannot start, ErrImagePull: none",
         None,
     ]
-    assert asked == []
+    assert queried == []
     assert troubles(_pod(0, **WAITING), _pod(2, **RUNNING)) == ["by events", "by events", None]
-    assert asked == ["worker 0", None]
+    assert queried == ["worker 0", None]
     assert troubles(_pod(0, **WAITING), conditions=ENDED) == [None, None, None]
-    assert asked == ["worker 0", None]
+    assert queried == ["worker 0", None]
 
 
-def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
+def test_process_statuses_include_processes_without_pod() -> None:
     pods = [_pod(1, terminated={"exitCode": 3, "reason": "Error"})]
     first, second, _ = process_statuses(_job(), [read_process(pod, TFJOB) for pod in pods], lambda *_: None)
     assert (first.name, first.pod, first.state, first.exit_code) == ("worker 0", None, "waiting", None)
@@ -124,10 +126,10 @@ def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
     )
 
 
-def test_nothing_of_a_job_that_has_ended_is_waiting() -> None:
+def test_ended_job_has_no_waiting_process() -> None:
     pods = [read_process(_pod(0, **WAITING), TFJOB), read_process(_pod(1, terminated={"exitCode": 0}), TFJOB)]
-    found = process_statuses(_job(conditions=ENDED), pods, lambda *_: "by events")
-    assert [each.state for each in found] == ["not started", "finished", "removed"]
+    statuses = process_statuses(_job(conditions=ENDED), pods, lambda *_: "by events")
+    assert [each.state for each in statuses] == ["not started", "finished", "removed"]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +140,13 @@ def test_nothing_of_a_job_that_has_ended_is_waiting() -> None:
         ({"exitCode": 1, "reason": "Error"}, None),
     ],
 )
-def test_a_process_says_why_it_ended_where_its_exit_code_does_not(state: dict[str, Any], reason: str | None) -> None:
+def test_process_has_exit_reason_if_code_is_ambiguous(state: dict[str, Any], reason: str | None) -> None:
     pods = [read_process(_pod(0, terminated=state), TFJOB)]
     first, *_ = process_statuses(_job(conditions=ENDED), pods, lambda *_: None)
     assert (first.trouble or "").startswith(reason or "")
     assert bool(first.trouble) is bool(reason)
 
 
-def test_restarts_of_the_jobs_that_it_replaces_are_counted() -> None:
-    replacing = restarted(_job(), 2)
+def test_restarts_include_replaced_jobs() -> None:
+    replacing = with_restarts(_job(), 2)
     assert status_of(replacing, [], [], NOON).restarts == 2
