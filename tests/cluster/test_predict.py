@@ -46,10 +46,11 @@ def test_submit_and_predict_match_local_evaluation(launchers: Launchers, qcnn: Q
     assert "has already succeeded" in (again := qcnn("predict", "--target", "tfjob", name))
     assert _MSE.findall(again) == [mse]
 
+    assert all(launchers.wait_until(resource, bool) for resource in (TFJOBS, JOBS, PODS))
     shown = qcnn("delete", name, "--yes")
     assert {line.split()[0] for line in shown.splitlines()} >= {"TFJob", "Pod", "Job"}
-    remaining = [found for resource in (TFJOBS, JOBS, PODS) for found in launchers.api.find(resource)]
-    assert not [found for found in remaining if found["metadata"]["name"].startswith(launchers.identity.run[:10])]
+    for resource in (TFJOBS, JOBS, PODS):
+        launchers.wait_until(resource, lambda objects: not objects)
 
 
 def test_read_only_output_is_single_line_error(launchers: Launchers, qcnn: Qcnn, tmp_path: Path) -> None:
