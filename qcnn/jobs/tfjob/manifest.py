@@ -121,7 +121,7 @@ def _check_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
             f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
     for address in job.outputs.values():
-        if address.startswith("/") and not job.pod.keeps(address):
+        if address.startswith("/") and not job.pod.is_persistent(address):
             raise ConfigError(
                 "output: must be in a bucket, or below the path of a volume that outlives its pods, such as a "
                 f"persistentVolumeClaim (pod.volumes). Given: {address.partition(f'/$({JOB_VARIABLE})')[0]}"

@@ -57,7 +57,7 @@ def test_what_is_none_is_not_warned_of(name: str, value: str) -> None:
 
 
 KINDS = ", ".join(ACCELERATORS)
-QUEUE = "the name of a LocalQueue of Kueue, of small letters, digits, - and ."
+QUEUE = "the name of a Kueue LocalQueue, of lowercase letters, digits, - and ."
 OF_ROLES = "a mapping of chief, worker, ps, evaluator to any of cpu, memory, gpus"
 CLAIM = {"persistentVolumeClaim": {"claimName": "outputs"}}
 
@@ -110,7 +110,7 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
         ({"metrics_port": 80}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: 80"),
         ({"metrics_port": "9095"}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: '9095'"),
         ({"log_format": "xml"}, "pod.log_format: must be one of text, json. Given: 'xml'"),
-        ({"vertex": []}, "pod.vertex: must be a mapping of settings of Vertex AI's own. Given: []"),
+        ({"vertex": []}, "pod.vertex: must be a mapping of Vertex AI settings. Given: []"),
         (
             {"pull_policy": "Sometimes"},
             "pod.pull_policy: must be one of Always, IfNotPresent, Never. Given: 'Sometimes'",
@@ -131,7 +131,7 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
         ({"priority_class": 3}, "pod.priority_class: must be the name of a priority class. Given: 3"),
         (
             {"topology_spread": "zones of the cloud"},
-            "pod.topology_spread: must be the key of a label of nodes such as topology.kubernetes.io/zone. "
+            "pod.topology_spread: must be the key of a node label such as topology.kubernetes.io/zone. "
             "Given: 'zones of the cloud'",
         ),
         ({"roles": []}, f"pod.roles: must be {OF_ROLES}. Given: []"),
@@ -139,7 +139,7 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
         ({"roles": {"chief": 3}}, f"pod.roles.chief: must be {OF_ROLES}. Given: 3"),
         (
             {"roles": {"chief": {"disk": 1}}},
-            "pod.roles.chief.disk: unknown key; the keys are cpu, memory, gpus. Given: 1",
+            "pod.roles.chief.disk: unknown field; valid fields: cpu, memory, gpus. Given: 1",
         ),
         ({"roles": {"ps": {"cpu": "two"}}}, "pod.roles.ps.cpu: must be a quantity such as 2 or 500m. Given: 'two'"),
         ({"roles": {"ps": {"gpus": -1}}}, "pod.roles.ps.gpus: must be an integer, at least 0. Given: -1"),
@@ -159,13 +159,13 @@ def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
 
 def test_what_is_unknown_or_missing_is_one_line() -> None:
     with pytest.raises(
-        ConfigError, match=r"^pod\.cpus: unknown key; the keys are image, .*, log_format, vertex\. Given: 3$"
+        ConfigError, match=r"^pod\.cpus: unknown field; valid fields: image, .*, log_format, vertex\. Given: 3$"
     ):
         pod_settings({"image": "qcnn", "cpus": 3})
-    with pytest.raises(ConfigError, match=r"^pod\.1: unknown key; the keys are image, .*\. Given: "):
+    with pytest.raises(ConfigError, match=r"^pod\.1: unknown field; valid fields: image, .*\. Given: "):
         pod_settings({"image": "qcnn", 1: 2})  # type: ignore[dict-item]
     with pytest.raises(
-        ConfigError, match=r"^pod\.roles\.worker\.1: unknown key; the keys are cpu, memory, gpus\. Given: "
+        ConfigError, match=r"^pod\.roles\.worker\.1: unknown field; valid fields: cpu, memory, gpus\. Given: "
     ):
         pod_settings({"image": "qcnn", "roles": {"worker": {1: 2}}})
     with pytest.raises(ConfigError, match=r"^pod\.image: must be given\. Given: none$"):
@@ -194,7 +194,7 @@ def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resour
 
 
 @pytest.mark.parametrize(
-    ("volumes", "path", "kept"),
+    ("volumes", "path", "persistent"),
     [
         ({}, "/output", False),
         ({"/output": CLAIM}, "/output", True),
@@ -211,9 +211,9 @@ def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resour
     ],
 )
 def test_only_what_lies_in_a_volume_of_its_own_outlives_the_pods(
-    volumes: dict[str, Any], path: str, kept: bool
+    volumes: dict[str, Any], path: str, persistent: bool
 ) -> None:
-    assert PodSettings(image="qcnn", volumes=volumes).keeps(path) is kept
+    assert PodSettings(image="qcnn", volumes=volumes).is_persistent(path) is persistent
 
 
 def test_a_log_as_json_is_asked_for_by_the_environment_of_every_process() -> None:

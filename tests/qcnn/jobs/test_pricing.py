@@ -50,21 +50,21 @@ def test_a_file_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"date": "yesterday"}, "prices.date: must be a day. Given: 'yesterday'"),
+        ({"date": "yesterday"}, r"prices.date: must be a date \(YYYY-MM-DD\). Given: 'yesterday'"),
         ({"machines": {}}, "prices.machines: must be a mapping of names to machines. Given: {}"),
         ({"region": None}, "prices.region: must be text. Given: None"),
-        ({"currency": "euro"}, "prices.currency: unknown key; the keys are date, .*, machines. Given: 'euro'"),
+        ({"currency": "euro"}, "prices.currency: unknown field; valid fields: date, .*, machines. Given: 'euro'"),
         ({"vertex_factor": 0}, "prices.vertex_factor: must be a number above 0 and at most 100. Given: 0"),
         (
             {"machines": {"one": {"cpus": 1, "memory": 2, "price": 1, 1: 2}}},
-            "prices.machines.one.1: unknown key; the keys are cpus, .* Given: .*",
+            "prices.machines.one.1: unknown field; valid fields: cpus, .* Given: .*",
         ),
         ({"machines": {8: {}}}, "prices.machines.8: must be a machine with its cpus, memory and price. Given: 8"),
         ({"machines": {"one": 3}}, "prices.machines.one: must be a machine with its cpus, memory and price. Given: 3"),
         ({"machines": {"one": {"cpus": 1, "memory": 2}}}, "prices.machines.one.price: must be given. Given: none"),
         (
             {"machines": {"one": {"cpus": 1, "memory": 2, "price": float("nan")}}},
-            "prices.machines.one.price: must be dollars an hour, above 0 .*. Given: nan",
+            "prices.machines.one.price: must be USD per hour, above 0 .*. Given: nan",
         ),
         (
             {"machines": {"one": {"cpus": 1.5, "memory": 2, "price": 1}}},
@@ -72,7 +72,7 @@ def test_a_file_of_ones_own() -> None:
         ),
         (
             {"machines": {"one": {"cpus": 1, "memory": 2, "price": 1, "disk": 3}}},
-            "prices.machines.one.disk: unknown key; the keys are cpus, memory, price, spot, .* Given: 3",
+            "prices.machines.one.disk: unknown field; valid fields: cpus, memory, price, spot, .* Given: 3",
         ),
     ],
 )
@@ -185,9 +185,9 @@ def test_the_machine_that_is_named() -> None:
 @pytest.mark.parametrize(
     ("settings", "machine_type", "line"),
     [
-        ({"cpu": "8"}, "", "pod: no machine type of the prices has room .* Given: cpu 8, memory 1Gi"),
-        ({"cpu": "4"}, "n2-standard-4", "pod: n2-standard-4 has no room .* Given: cpu 4, memory 1Gi"),
-        ({}, "z9", "machine_type: must be in the prices, which have 2 of here. Given: z9"),
+        ({"cpu": "8"}, "", "pod: must fit on a machine type of the prices, .* Given: cpu 8, memory 1Gi"),
+        ({"cpu": "4"}, "n2-standard-4", "pod: must fit on n2-standard-4, .* Given: cpu 4, memory 1Gi"),
+        ({}, "z9", r"machine_type: must be in the prices \(2 types in here\). Given: z9"),
     ],
 )
 def test_what_no_node_has_room_for_is_refused(settings: dict[str, Any], machine_type: str, line: str) -> None:

@@ -41,7 +41,7 @@ def test_labels_of_rfc_1123_are_namespaces(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "My NS", "Team", "a.b", "-a", "a-", "a_b", 64 * "n", "a\n", "ä"])
 def test_other_text_is_no_namespace(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^namespace: must be of at most 63 small letters, .* Given: "):
+    with pytest.raises(ConfigError, match=r"^namespace: must be at most 63 lowercase letters, .* Given: "):
         check_namespace(text)
 
 

@@ -152,12 +152,12 @@ def test_yaml_output_quotes_ambiguous_text(typed: Typed, pod: str) -> None:
             ("--dry-run", "-o", "table"),
             "Invalid value for '-o' / '--format': 'table' is not one of 'text', 'yaml', 'json'.",
         ),
-        (("--dry-run", "--queue", "Team A"), "pod.queue: must be the name of a LocalQueue of Kueue, "),
+        (("--dry-run", "--queue", "Team A"), "pod.queue: must be the name of a Kueue LocalQueue, "),
         (
             ("--dry-run", "--priority-class", "High"),
             "pod.priority_class: must be the name of a priority class. Given: ",
         ),
-        (("--dry-run", "--topology-spread", "a b"), "pod.topology_spread: must be the key of a label of nodes "),
+        (("--dry-run", "--topology-spread", "a b"), "pod.topology_spread: must be the key of a node label "),
         (("--dry-run", "--output", "/data"), "output: must be in a bucket, or below the path of a volume "),
         (
             ("--dry-run", "--env", "AWS_SECRET_ACCESS_KEY=hidden"),
