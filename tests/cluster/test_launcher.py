@@ -79,7 +79,7 @@ def test_a_launcher_that_loses_every_connection_goes_on_when_it_can(launchers: L
     launcher = launchers.start(job(COUNTER.format(20)))
     launcher.says(r"\[worker 1\] second 2$")
     proxy.cut()
-    launcher.says("the API server does not answer as it should .*; trying again")
+    launcher.says("the API server is unavailable .*; retrying")
     proxy.mend()
     assert launcher.ends() == 0, launcher.output
     _check_lines(launcher, [f"second {second}" for second in range(20)])
@@ -90,7 +90,7 @@ def test_a_server_that_never_answers_is_not_waited_for_for_long(launchers: Launc
     launcher = launchers.start(job(""))
     assert launcher.ends() == RETRYABLE
     (error,) = launcher.errors
-    assert error.startswith("error: the API server does not answer as it should (")
+    assert error.startswith("error: the API server is unavailable (")
 
 
 def test_a_process_that_fails_by_its_own_fault_fails_the_job(launchers: Launchers) -> None:

@@ -129,12 +129,12 @@ def test_rights_that_are_taken_away_end_a_launcher_that_names_them(apart: Launch
     launcher = apart.start(job(WAITER), JobTimeouts(lease_seconds=30))
     launcher.says(r"\[worker 1\] up")
     RbacAuthorizationV1Api().delete_namespaced_role_binding("qcnn-launcher", apart.namespace)
-    launcher.says(r"^patch leases .* is refused, though it was allowed before \(.*\); trying again for 15 s$")
+    launcher.says(r"^patch leases .* is rejected, although it was allowed before \(.*\); retrying for 15 s$")
     launcher.says(r"^TFJob .* cannot be deleted; its pods end 30 s from now \(permission: delete tfjobs .*\)$")
     assert launcher.ends() == OWN_FAULT
     (error,) = launcher.errors
     assert error.startswith("error: permission: patch leases in namespace ")
-    assert "was allowed and no longer is" in error
+    assert "was revoked" in error
 
 
 def test_a_right_that_comes_back_is_as_if_it_had_never_been_away(apart: Launchers) -> None:
@@ -143,7 +143,7 @@ def test_a_right_that_comes_back_is_as_if_it_had_never_been_away(apart: Launcher
     roles = RbacAuthorizationV1Api()
     binding = roles.read_namespaced_role_binding("qcnn-launcher", apart.namespace)
     roles.delete_namespaced_role_binding("qcnn-launcher", apart.namespace)
-    launcher.says("is refused, though it was allowed before")
+    launcher.says("is rejected, although it was allowed before")
     binding.metadata.resource_version = None
     roles.create_namespaced_role_binding(apart.namespace, binding)
     assert launcher.ends() == 0, launcher.output
@@ -157,7 +157,7 @@ def test_a_namespace_that_is_deleted_ends_its_launchers(apart: Launchers) -> Non
     (error,) = launcher.errors
     # By what of it is gone first.
     namespace = "namespace: is being deleted; "
-    account = r"credentials: .* any more; was its service account deleted, or the namespace; "
+    account = r"credentials: rejected .*; its service account or namespace may have been deleted"
     tfjob = "TFJob: it, or its namespace, was deleted from outside"
     assert re.match(f"error: ({namespace}|{account}|{tfjob})", error), error
 

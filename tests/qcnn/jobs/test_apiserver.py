@@ -426,7 +426,7 @@ def test_a_watch_that_the_server_has_forgotten_begins_with_a_new_list(
             listing["metadata"]["resourceVersion"] = "1"
         return listing
 
-    monkeypatch.setattr(api, "_json", outdated)
+    monkeypatch.setattr(api, "_request_json", outdated)
     with contextlib.closing(api.watch(TFJOBS, fieldSelector=f"metadata.name={name}")) as watch:
         assert [list(next(watch)) for _ in range(2)] == [[name], [name]]
     assert len(listings) == 2
@@ -568,7 +568,7 @@ def test_a_tfjob_that_runs_is_not_changed_to_one_that_could_not(cluster: Cluster
 
 
 def test_what_the_server_refuses_is_one_line(cluster: Cluster, api: NamespaceClient) -> None:
-    with pytest.raises(ConfigError, match=r"^create leases in namespace .*: the API server refuses\. Given: .*$"):
+    with pytest.raises(ConfigError, match=r"^create leases in namespace .*: rejected by the API server\. Given: .*$"):
         api.create(LEASES, {"metadata": {"name": "Not A Name"}})
     api.namespace = "no-such-namespace"
     with pytest.raises(ConfigError, match=r"^namespace: does not exist. Given: no-such-namespace$"):
@@ -580,10 +580,10 @@ def test_what_the_server_refuses_is_one_line(cluster: Cluster, api: NamespaceCli
 
 def test_a_cluster_without_the_operator_is_one_line(api: NamespaceClient) -> None:
     unknown = dataclasses.replace(TFJOBS, plural="jobs-of-no-operator")
-    question = r"is the training operator installed\? Given: "
-    with pytest.raises(ConfigError, match=f"{question}create jobs-of-no-operator in namespace "):
+    message = r"^cluster: TFJobs are not available; install the training operator\. Given: "
+    with pytest.raises(ConfigError, match=f"{message}create jobs-of-no-operator in namespace "):
         api.create(unknown, {})
-    with pytest.raises(ConfigError, match=f"{question}list jobs-of-no-operator in namespace "):
+    with pytest.raises(ConfigError, match=f"{message}list jobs-of-no-operator in namespace "):
         api.find(unknown)
 
 

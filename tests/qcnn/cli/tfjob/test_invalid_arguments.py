@@ -111,22 +111,22 @@ def test_invalid_arguments_are_an_error_without_request(
     "arguments", [("status",), ("logs", "a"), ("delete", "--all", "--yes"), (*PREDICT, "a"), SUBMIT], ids=" ".join
 )
 def test_commands_without_cluster_are_an_error(error_line: Type, arguments: tuple[str, ...]) -> None:
-    assert error_line(*arguments).startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+    assert error_line(*arguments).startswith("error: cluster: no valid configuration; set KUBECONFIG. Given: ")
     assert error_line(*arguments, "--namespace", "a").startswith(
-        "error: cluster: no access to any; set KUBECONFIG. Given: "
+        "error: cluster: no valid configuration; set KUBECONFIG. Given: "
     )
 
 
 def test_invalid_kubeconfig_is_an_error(error_line: Type, tmp_path: Path) -> None:
     for content in ("", "[1]", "a: b: c", "apiVersion: v1\ncurrent-context: none\n"):
         (tmp_path / "none").write_text(content)
-        assert error_line("status").startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+        assert error_line("status").startswith("error: cluster: no valid configuration; set KUBECONFIG. Given: ")
 
 
 def test_pod_flags_override_pod_file(error_line: Type, tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text("image: from-file\ncpu: 2\nenvironment: {A: b}\n")
-    assert "no access to any" in error_line(
+    assert "no valid configuration" in error_line(
         "submit", "--target", "tfjob", "--output", "gs://bucket", "--pod", str(path)
     )
     assert error_line(*SUBMIT, "--pod", str(path), "--memory", "2 GB").startswith(

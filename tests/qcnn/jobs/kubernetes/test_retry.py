@@ -160,7 +160,7 @@ def test_what_one_has_heard_another_on_its_own_connections_knows(
 
 def test_a_server_that_never_answered_is_not_waited_for(server: _Server, api: NamespaceClient) -> None:
     server.close()
-    with pytest.raises(RetryableError, match=r"^the API server does not answer as it should \(.*\)\. Given: http"):
+    with pytest.raises(RetryableError, match=r"^the API server is unavailable \(.*\)\. Given: http"):
         api.get(TFJOBS, "a")
 
 
@@ -177,11 +177,11 @@ def test_one_in_a_hurry_does_not_wait_for_a_server_that_has_answered(server: _Se
     [
         (
             (403, FORBIDDEN),
-            "^permission: create tfjobs in namespace a was allowed and no longer is; was a role",
+            "^permission: create tfjobs in namespace a was revoked; a role or its binding may",
         ),
         (
             (401, "Unauthorized"),
-            "^credentials: the API server does not accept them any more; was its service",
+            r"^credentials: rejected by the API server \(create tfjobs\); its service account or",
         ),
     ],
     ids=["permission", "credentials"],
@@ -201,7 +201,7 @@ def test_what_was_allowed_and_is_refused_for_good_is_told_from_what_never_was(
 def test_a_namespace_that_is_being_deleted_is_said_at_once(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"POST": [(201, ""), (403, ENDING)]}
     assert api.create(TFJOBS, {})
-    with pytest.raises(ConfigError, match=r"^namespace: is being deleted; create tfjobs was refused\. Given: a$"):
+    with pytest.raises(ConfigError, match=r"^namespace: is being deleted; create tfjobs was rejected\. Given: a$"):
         api.create(TFJOBS, {})
     assert server.asked == ["POST", "POST"]
 
@@ -212,7 +212,7 @@ def test_that_a_right_is_missing_is_said_while_it_is_waited_for(
     server.answers = {"POST": [(201, ""), *[(403, FORBIDDEN)] * 3, (201, "")]}
     assert api.create(TFJOBS, {})
     assert api.create(TFJOBS, {})
-    said = f"create tfjobs in namespace a is refused, though it was allowed before ({FORBIDDEN}); trying again for 15 s"
+    said = f"create tfjobs in namespace a is rejected, although it was allowed before ({FORBIDDEN}); retrying for 15 s"
     assert caplog.messages == [said]
 
 
@@ -228,7 +228,7 @@ def test_outage_is_logged_once_however_many_requests_meet_it(
                 asking.get(TFJOBS, "a")
         with pytest.raises(RetryableError):
             api.create(TFJOBS, {})
-        outage = f"the API server does not answer as it should ({WEBHOOK}); trying again"
+        outage = f"the API server is unavailable ({WEBHOOK}); retrying"
         assert caplog.messages == [outage]
         # The next outage is another one.
         server.answers["GET"] = [(404, ""), (500, WEBHOOK)]
