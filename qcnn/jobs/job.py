@@ -26,7 +26,7 @@ _RUN_LENGTH = 200
 
 @dataclasses.dataclass(frozen=True)
 class JobIdentity:
-    """Identity of a training job: the run, the task in the run, and the iteration of a loop around the task."""
+    """Identity of a training job: its run, its task, and the iteration of a loop around the task."""
 
     run: str
     task: str
@@ -82,12 +82,12 @@ OUTPUTS = ("training", "logs", "model")
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Command of every process of a job, and the number of processes of each role (chief, worker, ps, evaluator).
+    """Command of every process of a job, and the number of processes of each role.
 
-    After a retryable failure, all processes are restarted, up to `restarts` times; a process whose role is in
-    `restart_individually` is restarted alone. A process without a heartbeat for `heartbeat_timeout_seconds` has failed.
-    The job has ended when all processes have exited whose role is not in `ignore_exit`. `outputs` has the URI of
-    each of `OUTPUTS` that the job writes.
+    Roles are chief, worker, ps and evaluator. After a retryable failure, all processes are restarted, up to `restarts`
+    times. A process whose role is in `restart_individually` is restarted alone. A process without a heartbeat for
+    `heartbeat_timeout_seconds` has failed. The job has ended when all processes have exited whose role is not in
+    `ignore_exit`. `outputs` has the URI of each of `OUTPUTS` that the job writes.
     """
 
     argv: tuple[str, ...]

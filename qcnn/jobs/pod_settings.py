@@ -145,7 +145,7 @@ _CPU, _MEMORY, _GPUS = "a quantity such as 2 or 500m", "a quantity such as 2Gi",
 
 
 class RoleResources(BaseModel):
-    """Resources of the processes of one role; None selects the value of all roles."""
+    """Resources of the processes of one role, where None selects the value of all roles."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -18,7 +18,7 @@ _DEFAULT_FILE = Path(__file__).with_name("prices.yaml")
 
 
 def _date_to_text(value: object) -> object:
-    """Convert a date to text: YAML parses a date, JSON and messages contain text."""
+    """Convert a date to text, because YAML parses dates."""
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
@@ -40,7 +40,10 @@ class MachinePrice(BaseModel):
 
 
 class Prices(BaseModel):
-    """Compute Engine prices of one region on one day; Vertex AI charges `vertex_factor` times as much."""
+    """Compute Engine prices of one region on one day.
+
+    Vertex AI prices are `vertex_factor` times as high.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -174,7 +177,7 @@ def total_cost(estimates: Sequence[CostEstimate]) -> CostEstimate:
 def estimate_node_cost(
     pods: int, pod: PodSettings, seconds: float, prices: Prices, machine_type: str = ""
 ) -> CostEstimate:
-    """Return the cost of the nodes that an autoscaler creates for the pods of a job and deletes afterwards.
+    """Return the cost of the nodes that an autoscaler creates and deletes for the pods of a job.
 
     The cost excludes other nodes and the management fee of the cluster.
 

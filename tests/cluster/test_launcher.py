@@ -122,7 +122,7 @@ def test_a_process_that_is_lost_is_started_again_but_not_for_ever(launchers: Lau
     (error,) = launcher.errors
     assert error.startswith("error: worker 0 ended with exit code 138, after 2 restarts: peer lost. Given: ")
     assert launcher.output.count("[worker 0] peer lost") == 3
-    assert launcher.output.count("worker 0 was lost and is started again") == 2
+    assert launcher.output.count("worker 0 was lost and is restarted") == 2
     launchers.until_nothing_is_left()
 
 
@@ -151,7 +151,7 @@ def test_a_job_that_is_held_back_is_waited_for_and_loses_nothing(launchers: Laun
     launcher = launchers.start(counting)
     launcher.says(r"\[worker 1\] second 1$")
     launchers.suspend(counting, True)
-    launcher.says("is suspended, as by a queue; it is waited for$")
+    launcher.says("is suspended, for example by a queue; waiting$")
     launchers.until(PODS, lambda pods: not pods)
     launchers.suspend(counting, False)
     launcher.says("is no longer suspended$")
@@ -193,7 +193,7 @@ def test_the_same_training_with_other_settings_is_refused_while_it_runs(launcher
     assert again.ends() == OWN_FAULT
     name = launchers.name(waiting)
     assert again.errors == [
-        f"error: TFJob: the same runs already, with other settings; wait for its end, or delete it and go on from its "
+        f"error: TFJob: already runs with other settings; wait until it ends, or delete it and resume from its "
         f"last checkpoint: qcnn delete {name} --namespace {launchers.namespace}. Given: {name}"
     ]
     assert len(launchers.until(TFJOBS, bool)) == 1
@@ -208,7 +208,7 @@ def test_a_job_of_this_name_that_trains_something_else_is_refused(launchers: Lau
     again = launchers.start(waiting)
     assert again.ends() == OWN_FAULT
     (error,) = again.errors
-    assert error.startswith("error: TFJob: one of this name trains something else. Given: ")
+    assert error.startswith("error: TFJob: a job of this name belongs to another experiment. Given: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

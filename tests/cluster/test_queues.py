@@ -68,7 +68,7 @@ def test_a_job_in_a_queue_has_no_pods_and_is_waited_for_until_it_may_go_on(launc
     assert created
     launcher = launchers.start(queued, pending_seconds=_PENDING_SECONDS)
     launcher.says("is adopted$")
-    launcher.says("is suspended, as by a queue; it is waited for$")
+    launcher.says("is suspended, for example by a queue; waiting$")
     (found,) = launchers.until(TFJOBS, lambda jobs: any(condition(each, "Suspended") for each in jobs))
     name = found["metadata"]["name"]
     assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"

@@ -75,7 +75,10 @@ def own_namespace() -> str:
 
 
 def _kubeconfig() -> str:
-    """Return one or several paths of the user's file. The library reads the variable only at import."""
+    """Return one or several paths of the user's configuration.
+
+    The library reads the variable only at import.
+    """
     return os.environ.get(_VARIABLE) or _DEFAULT
 
 
@@ -317,7 +320,7 @@ class NamespaceClient:
             yield from map(json.loads, lines)
 
     def _lines(self, response: urllib3.BaseHTTPResponse) -> Generator[str, None, None]:
-        """Yield the lines of a response. If the connection breaks, the incomplete last line is omitted."""
+        """Yield the lines of a response, without an incomplete last line if the connection breaks."""
         rest = b""
         with contextlib.closing(response), contextlib.suppress(urllib3.exceptions.HTTPError, OSError):
             for chunk in response.stream(None, decode_content=False):

@@ -178,7 +178,10 @@ class RetryPolicy:
         return next_attempt - since >= seconds or next_attempt - self._began >= self.max_seconds
 
     def _warn(self, state: tenacity.RetryCallState) -> None:
-        """Log a warning at the third failure of a request. An outage is logged for the first request only."""
+        """Log a warning at the third failure of a request.
+
+        An outage is logged for the first request only.
+        """
         error = _error(state)
         if error is None or state.attempt_number != _ATTEMPTS_BEFORE_WARNING:
             return

@@ -416,7 +416,7 @@ def test_a_watch_that_the_server_has_forgotten_begins_with_a_new_list(
     manifest = _manifest("forgotten")
     name = manifest["metadata"]["name"]
     assert api.create(TFJOBS, manifest)
-    as_it_is = api._json
+    as_it_is = api._request_json
     listings = []
 
     def outdated(*arguments: Any, **options: Any) -> Object:
@@ -492,7 +492,7 @@ def test_a_tfjob_is_created_once_and_then_adopted(cluster: Cluster, api: Namespa
     again, how = create_or_adopt(api, TFJOB, manifest)
     assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], CreateOutcome.ADOPTED)
     more = _manifest("adopted", NOWHERE.model_copy(update={"memory": "4Gi"}))
-    with pytest.raises(ConfigError, match=r"^TFJob: the same runs already, with other settings; "):
+    with pytest.raises(ConfigError, match=r"^TFJob: already runs with other settings; "):
         create_or_adopt(api, TFJOB, more)
 
 

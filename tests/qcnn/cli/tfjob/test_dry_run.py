@@ -100,7 +100,7 @@ def test_submit_adopts_applied_manifests(typed: Typed, api_server: ApiServer, po
     assert f"TFJob {job['metadata']['name']} already runs" in out
     # Different settings are an error, as for a submitted job.
     code, _, err = typed(*SUBMIT, "--pod", pod, "--memory", "5Gi")
-    assert (code, "the same runs already, with other settings" in err) == (2, True)
+    assert (code, "already runs with other settings" in err) == (2, True)
 
 
 def test_delete_dry_run_lists_and_keeps_objects(typed: Typed, api_server: ApiServer, pod: str) -> None:

@@ -50,14 +50,14 @@ def test_a_job_that_nobody_has_looked_at_yet_is_adopted() -> None:
 
 @pytest.mark.parametrize("state", ["Running", "Succeeded", "Failed"])
 def test_a_name_that_something_else_has_is_refused(state: str) -> None:
-    with pytest.raises(ConfigError, match=r"^TFJob: one of this name trains something else\. Given: a$"):
+    with pytest.raises(ConfigError, match=r"^TFJob: a job of this name belongs to another experiment\. Given: a$"):
         next_action(TFJOB, _job(), _job(state, training="2"))
     bare = {"metadata": {"name": "a"}}
-    with pytest.raises(ConfigError, match=r"^TFJob: one of this name trains something else\. Given: a$"):
+    with pytest.raises(ConfigError, match=r"^TFJob: a job of this name belongs to another experiment\. Given: a$"):
         next_action(TFJOB, _job(), bare)
 
 
 def test_the_same_with_other_settings_is_refused_while_it_runs() -> None:
-    said = r"^TFJob: the same runs already, with other settings; .*: qcnn delete a --namespace b\. Given: a$"
+    said = r"^TFJob: already runs with other settings; .*: qcnn delete a --namespace b\. Given: a$"
     with pytest.raises(ConfigError, match=said):
         next_action(TFJOB, _job(), _job(spec="2"))

@@ -54,7 +54,7 @@ def test_a_process_has_started_once_its_own_container_runs_or_ran() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "trouble"),
+    ("pod", "reason"),
     [
         (_pod(state={"waiting": {"reason": "ContainerCreating"}}), None),
         (_pod(state={"running": {}}), None),
@@ -69,8 +69,8 @@ def test_a_process_has_started_once_its_own_container_runs_or_ran() -> None:
         (_pod(conditions=[{"type": "PodScheduled", "status": "True"}]), None),
     ],
 )
-def test_why_a_process_does_not_start_is_one_line(pod: dict[str, Any], trouble: str | None) -> None:
-    assert read(pod).trouble == trouble
+def test_why_a_process_does_not_start_is_one_line(pod: dict[str, Any], reason: str | None) -> None:
+    assert read(pod).pending_reason == reason
 
 
 def test_whose_fault_an_end_is_follows_from_the_exit_code() -> None:
@@ -176,8 +176,8 @@ NAMES = ["worker 0", "worker 1"]
 NO_ROOM, NO_IMAGE = "cannot be scheduled: no room", "cannot start, ErrImagePull: no image"
 
 
-def _unstarted(text: str, trouble: str | None = None) -> PodProcess:
-    return dataclasses.replace(process(text), started=False, trouble=trouble)
+def _unstarted(text: str, reason: str | None = None) -> PodProcess:
+    return dataclasses.replace(process(text), started=False, pending_reason=reason)
 
 
 def _seen(*processes: PodProcess, suspended: bool = False, now: float = 10) -> PendingProcesses:
@@ -213,7 +213,7 @@ def test_what_was_told_once_is_known_until_the_process_has_started() -> None:
     assert told.observe(NAMES, [_unstarted("0a"), process("1a")], suspended=False, now=20).describe() == told.describe()
     lost = told.observe(NAMES, [process("0a"), _unstarted("1b")], suspended=False, now=20)
     assert (lost.describe(), lost.since) == ("worker 1", 0)
-    assert not told.observe(NAMES, [process("0a"), process("1a")], suspended=False, now=20).troubles
+    assert not told.observe(NAMES, [process("0a"), process("1a")], suspended=False, now=20).reasons
 
 
 def test_who_is_started_again_is_waited_for_from_then_on() -> None:
@@ -300,14 +300,14 @@ def test_events_are_asked_for_every_ten_seconds_while_pods_say_nothing() -> None
 def test_the_first_trouble_of_each_process_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     watched = _Watched(NAMES, {"1-2-3": "over quota"})
     with caplog.at_level(logging.WARNING, "qcnn"):
-        for now, trouble in (
+        for now, reason in (
             (0, NO_IMAGE),
             (1, "cannot start, ImagePullBackOff: again"),
             (10, NO_IMAGE),
             (20, NO_IMAGE),
         ):
             watched.now = now
-            watched.start.observe([_unstarted("0a", trouble)], suspended=False)
+            watched.start.observe([_unstarted("0a", reason)], suspended=False)
             watched.start.check()
     expected = [f"worker 0 {NO_IMAGE}", "worker 1 cannot start, FailedCreatePod: over quota"]
     assert [record.getMessage() for record in caplog.records] == expected

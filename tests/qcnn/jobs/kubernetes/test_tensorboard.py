@@ -63,7 +63,7 @@ def test_the_policy_of_trainings_lets_it_capture_profiles_and_is_not_about_it() 
 
 @pytest.mark.parametrize("name", ["", "A", "9", "a-", "a_b", "a" * 51])
 def test_a_name_that_a_service_cannot_have_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^name: must be of at most 50 small letters.* Given: {name}$"):
+    with pytest.raises(ConfigError, match=rf"^name: must be at most 50 lowercase letters.* Given: {name}$"):
         TensorBoardSpec(name, ["gs://bucket/a"], POD)
 
 
@@ -136,9 +136,9 @@ def test_what_does_not_start_says_why_in_one_line(
 
 def test_what_somebody_else_made_is_left_alone(api: NamespaceClient, api_server: ApiServer) -> None:
     api_server.put("services", {"metadata": {"name": "tensorboard", "labels": {"app": "other"}}})
-    with pytest.raises(ConfigError, match=r"^name: a Service that is no TensorBoard of qcnn has it\. Given: "):
+    with pytest.raises(ConfigError, match=r"^name: belongs to a Service that is not a TensorBoard of qcnn\. Given: "):
         deploy(api, DEPLOYED_BOARD)
-    with pytest.raises(ArtifactError, match=r"^tensorboard: none of this name in namespace a\. Given: tensorboard$"):
+    with pytest.raises(ArtifactError, match=r"^tensorboard: not found in namespace a\. Given: tensorboard$"):
         undeploy(api, "tensorboard")
     assert [each["metadata"]["labels"] for each in api_server.all("services")] == [{"app": "other"}]
     assert not api_server.all("deployments")

@@ -102,7 +102,7 @@ def test_a_job_that_a_queue_holds_back_is_followed_once_it_goes_on(
     with caplog.at_level("INFO", "qcnn"):
         launch(_manifest(), "a")
     said = [line.removeprefix(f"TFJob {NAME} ") for line in caplog.messages if line.startswith(f"TFJob {NAME} ")]
-    assert said[:3] == ["is adopted", "is suspended, as by a queue; it is waited for", "is no longer suspended"]
+    assert said[:3] == ["is adopted", "is suspended, for example by a queue; waiting", "is no longer suspended"]
     assert [job["metadata"]["uid"] for job in server.all("tfjobs")] == [created["metadata"]["uid"]]
 
 
@@ -123,7 +123,7 @@ def test_the_time_in_a_queue_is_no_time_in_which_processes_do_not_start(server: 
 
 def test_the_same_with_other_settings_is_refused_and_left_alone(server: ApiServer) -> None:
     server.put("tfjobs", _manifest())
-    with pytest.raises(ConfigError, match=r"^TFJob: the same runs already, with other settings; "):
+    with pytest.raises(ConfigError, match=r"^TFJob: already runs with other settings; "):
         launch(_manifest(memory="2Gi"), "a")
     assert server.get("tfjobs", NAME)
 
@@ -153,7 +153,7 @@ def test_losses_are_counted_and_one_too_many_deletes_the_job(
     with pytest.raises(RetryableError, match=rf"^worker \d ended with exit code 13\d, after 1 restarts: .* {NAME}$"):
         launch(_manifest(restarts=1), "a")
     assert server.get("tfjobs", NAME) is None
-    assert [line for line in caplog.messages if line.endswith("was lost and is started again (1 of 1)")]
+    assert [line for line in caplog.messages if line.endswith("was lost and is restarted (1 of 1)")]
 
 
 def test_more_memory_than_the_limit_deletes_the_job_at_once(server: ApiServer) -> None:
