@@ -323,7 +323,7 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
     [
         ("memory: much", "pod.memory: must be a quantity such as 2Gi. Given: 'much'"),
         ("tolerations: [{name: spot}]", "pod.tolerations: must be as in a pod's spec"),
-        ("color: red", "pod.color: unknown key; the keys are "),
+        ("color: red", "pod.color: unknown field; valid fields: "),
         ("steps: {evaluat: {cpu: 1}}", "pod.steps.evaluat: unknown step; valid steps: generate-data, "),
     ],
 )

@@ -1,1 +1,1 @@
-"""Start a training and follow it to its end; nothing here knows experiments or Kubeflow Pipelines."""
+"""Training jobs: start, watch and describe them, independently of experiments and Kubeflow Pipelines."""

@@ -1,4 +1,4 @@
-"""A training job: which training it belongs to, the name that follows from it, and what its processes run."""
+"""Training job: identity, name, labels, and the command and roles of its processes."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring import logs
 from qcnn.startup import ERROR
 
-# What runs the job appends as much as "-evaluator-0" for a process, whose name may have 63 characters.
+# The training operator appends a suffix such as "-evaluator-0" for each process. A pod name has at most 63 characters.
 NAME_LENGTH = 50
 # The longest value of a label, on Kubernetes and on Google Cloud.
 LABEL_LENGTH = 63
@@ -26,7 +26,7 @@ _RUN_LENGTH = 200
 
 @dataclasses.dataclass(frozen=True)
 class JobIdentity:
-    """Which training this is: the run, the task in it, the iteration of a loop around the task."""
+    """Identity of a training job: its run, its task, and the iteration of a loop around the task."""
 
     run: str
     task: str
@@ -34,70 +34,73 @@ class JobIdentity:
 
 
 def check_run(run: str) -> str:
-    """Return the name of a run.
+    """Validate the name of a run, and return it.
 
     Raises:
-        ConfigError: a person could not tell it from other names.
+        ConfigError: If the name is empty, too long, not printable or surrounded by spaces.
     """
     if not 1 <= len(run) <= _RUN_LENGTH or not run.isprintable() or run != run.strip():
         raise ConfigError(
-            f"run: must be a name of 1 to {_RUN_LENGTH} printable characters, no space around them. "
+            f"run: must be a name of 1 to {_RUN_LENGTH} printable characters, without surrounding spaces. "
             f"Given: {run[:_RUN_LENGTH]!r}"
         )
     return run
 
 
 def name(identity: JobIdentity, hashed: str) -> str:
-    """Return the name of a job, made of run, task, iteration and hash: a DNS-1035 label, as the operator demands."""
+    """Return the name of a job from run, task, iteration and hash, as a DNS-1035 label.
+
+    The training operator requires such a label.
+    """
     end = f"-{identity.iteration}-{hashed[:8]}"
     task = slug(identity.task)[:16].strip("-")
     run = slug(identity.run)[: NAME_LENGTH - len(end) - len(task) - len("r-")].strip("-")
-    found = f"{run}-{task}{end}"
-    return found if found[0].isalpha() else f"r{found}"
+    label = f"{run}-{task}{end}"
+    return label if label[0].isalpha() else f"r{label}"
 
 
-def digest(described: Any) -> str:
-    """Return the SHA-256 of values that JSON can hold."""
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+def digest(value: Any) -> str:
+    """Return the SHA-256 of a JSON-serializable value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def run_label(run: str) -> str:
-    """Return the value of a run's label: what a label can hold of its name, and a hash of the name."""
+    """Return the label value of a run: the slug of its name, shortened, and a hash of the name."""
     hashed = hashlib.sha256(run.encode()).hexdigest()[:_HASH_LENGTH]
     readable = slug(run)[: LABEL_LENGTH - len("-") - _HASH_LENGTH].strip("-")
     return "-".join(filter(None, (readable, hashed)))
 
 
 def slug(text: str) -> str:
-    """Return what of a text names and labels may hold: small letters, digits, and hyphens between them."""
+    """Return text as lowercase letters, digits and single hyphens, as names and labels require."""
     return _NOT_IN_NAMES.sub("-", text.lower()).strip("-")
 
 
-# What a training may write, each at an address of its own: checkpoints and losses, TensorBoard events, the model.
+# Outputs of a training job, each with a separate URI: checkpoints and losses, TensorBoard events, the model.
 OUTPUTS = ("training", "logs", "model")
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Command of every process of a job, and the number of processes of each role (chief, worker, ps, evaluator).
+    """Command of every process of a job, and the number of processes of each role.
 
-    After a retryable failure, all processes are restarted, up to `restarts` times; a process whose role is in
-    `restart_individually` is restarted alone. A process without a heartbeat for `heartbeat_timeout_seconds` has failed.
-    The job has ended when all processes have exited whose role is not in `ignore_exit`. `outputs` has the URI of
-    each of `OUTPUTS` that the job writes.
+    Roles are chief, worker, ps and evaluator. After a retryable failure, all processes are restarted, up to `restarts`
+    times. A process whose role is in `restart_individually` is restarted alone. A process without a heartbeat for
+    `heartbeat_timeout_seconds` has failed. The job has ended when all processes have exited whose role is not in
+    `ignore_exit`. `outputs` has the URI of each of `OUTPUTS` that the job writes.
     """
 
     argv: tuple[str, ...]
     replicas: Mapping[str, int]
     restarts: int
     heartbeat_timeout_seconds: float
-    # Flags that take the port of another server of each process; needed where processes share a host.
+    # Flags for the port of an additional server of each process. Processes on one host need distinct ports.
     port_flags: tuple[str, ...] = ()
     ignore_exit: tuple[str, ...] = ()
     restart_individually: tuple[str, ...] = ()
-    # Only jobs of one kind can be run by the same processes, one after the other.
+    # Processes can be reused only for a job of the same kind.
     kind: str = ""
-    # What each process is given on a cluster; not used on one machine.
+    # Only used on a cluster.
     pod: PodSettings | None = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -107,45 +110,55 @@ class Job:
 
 
 def tf_config(addresses: Mapping[str, list[str]], role: str, index: int) -> str:
-    """Return TF_CONFIG for one process, in the form the training operator writes."""
+    """Return TF_CONFIG for one process, in the format of the training operator.
+
+    Args:
+        addresses: HOST:PORT of each process of each role.
+        role: Role of the process.
+        index: Index of the process in its role.
+    """
     task = {"type": role, "index": index}
     return json.dumps({"cluster": dict(addresses), "task": task, "environment": "cloud"})
 
 
 def last_error_line(lines: Sequence[str]) -> str:
-    """Return the line that says why a process ended, as a part of another message: its error, else the last line.
+    """Return the last error in the log of a process, or its last line, as a clause for another message.
 
-    stdout and stderr of a container are collected side by side, so a line of the log may stand behind an error that was
-    printed after it. Where the log is JSON, what its lines say counts.
+    The order of stdout and stderr in the log of a container is not reliable. An error may therefore be followed by a
+    line that was printed before it. JSON lines are converted to text.
     """
-    said = logs.lines_to_text(lines)
-    errors = [as_clause(line.removeprefix(ERROR)) for line in said if line.startswith(ERROR)]
-    return next(reversed(errors or said), "it printed nothing")
+    texts = logs.lines_to_text(lines)
+    errors = [as_clause(line.removeprefix(ERROR)) for line in texts if line.startswith(ERROR)]
+    return next(reversed(errors or texts), "it printed nothing")
 
 
 class PendingCreation:
-    """Whether a job may be being created, which the API does not show yet."""
+    """State of the creation of a job, which the API may not return yet."""
 
     def __init__(self) -> None:
-        self._is_going_on = False
+        self._is_pending = False
 
     @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
-        """Mark that a job may be created within this block."""
-        self._is_going_on = True
+        """Context manager that marks the creation of a job as pending."""
+        self._is_pending = True
         try:
             yield
         finally:
-            self._is_going_on = False
+            self._is_pending = False
 
     def ended(self, end: Callable[[], bool], seconds: float) -> bool:
-        """Call `end`, which tells whether it found a job, and return that; not raised is what it raises.
+        """Call `end` until it finds the job or no creation is pending, and return whether it found the job.
 
-        Where it finds none while one may be being created, it is called again, for so many seconds.
+        A QcnnError of `end` is suppressed.
+
+        Args:
+            end: Ends the job, and returns whether the job exists.
+            seconds: Time limit of the repetition.
         """
-        until, found = time.monotonic() + seconds, False
+        deadline, found = time.monotonic() + seconds, False
         with contextlib.suppress(QcnnError):
             found = end()
-            while self._is_going_on and not found and time.monotonic() < until:
+            while self._is_pending and not found and time.monotonic() < deadline:
                 found = end()
         return found

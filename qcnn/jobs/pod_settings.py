@@ -1,7 +1,7 @@
-"""The accelerators that a job may ask for, in one word for every platform.
+"""Settings of the pods of a job: image, resources, accelerators, scheduling, environment and volumes.
 
-The words are Compute Engine's own names of GPU models, as GKE's node label has them
-(cloud.google.com/kubernetes-engine/docs/how-to/gpus, 2026-11); Vertex AI writes the same words in capitals, with
+Accelerators have one name on every platform: the GPU model of Compute Engine, as in the GKE node label
+(cloud.google.com/kubernetes-engine/docs/how-to/gpus, 2026-11). Vertex AI uses the same names in uppercase and with
 underscores (google.cloud.aiplatform_v1.AcceleratorType of google-cloud-aiplatform 1.165.1).
 """
 
@@ -35,16 +35,16 @@ ACCELERATORS = (
 
 
 def on_vertex(accelerator: str) -> str:
-    """Return the name that Vertex AI has for an accelerator."""
+    """Return the Vertex AI name of an accelerator."""
     return accelerator.upper().replace("-", "_")
 
 
-# Words of a name, as in AWS_SECRET_ACCESS_KEY; KEY alone is too common.
+# Parts of a variable name, as in AWS_SECRET_ACCESS_KEY. KEY alone is too common.
 _SECRET_PARTS = "SECRET|TOKEN|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY"
 _SECRET_NAME = re.compile(rf"(^|_)({_SECRET_PARTS})(_|$)")
-# Endings of names of public values, or of files: AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS=/a/b.
+# Suffixes of variables with public values or paths, as in AWS_ACCESS_KEY_ID.
 _PUBLIC_NAME = re.compile(r"_(ID|FILE|PATH|DIR|URL|URI)$")
-# A password in an address, a key as files hold it, keys of Amazon, tokens of GitHub.
+# A password in a URL, a PEM private key, AWS access keys, GitHub tokens.
 _SECRET_VALUE = re.compile(
     r"://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_\w{20,}"
 )
@@ -60,19 +60,22 @@ def _has_secret_name(name: str, value: str) -> bool:
     return bool(value and _SECRET_NAME.search(upper) and not _PUBLIC_NAME.search(upper) and not value.startswith("/"))
 
 
-def refusal(
+def settings_error(
     error: ValidationError,
     root: str,
     model: type[BaseModel],
     parts: Mapping[str, tuple[type[BaseModel], str | None]] | None = None,
 ) -> ConfigError:
-    """Return one line with the first setting of a model that is wrong, its value, and what its description allows.
+    """Return a single-line error for the first invalid setting, with its value and the allowed values.
 
-    The setting's name begins with `root`. `parts` are the settings that map names to models of their own, and what each
-    of these must be.
+    Args:
+        error: Error of the validation of `model`.
+        root: Prefix of the names of settings in the message.
+        model: Model of the settings. The descriptions of its fields are the allowed values.
+        parts: Fields that map names to a nested model, with that model and the allowed values of the mapping.
     """
     first = error.errors(include_url=False)[0]
-    # Pydantic says "[key]" where it is the key of a mapping that is wrong.
+    # Pydantic appends "[key]" to the path of an invalid key of a mapping.
     path = [str(part) for part in first["loc"] if part != "[key]"]
     name, field, fields = ".".join((root, *path)), path[0], model.model_fields
     allowed = fields[field].description if field in fields else None
@@ -83,17 +86,17 @@ def refusal(
             allowed = fields[path[2]].description if path[2] in fields else None
     if first["type"] == "missing":
         return ConfigError(f"{name}: must be given. Given: none")
-    # A key that is no text is none of them either.
+    # Pydantic reports a key that is not text as "invalid_key".
     if first["type"] in ("extra_forbidden", "invalid_key"):
         return ConfigError(
-            f"{name}: unknown key; the keys are {', '.join(fields)}. Given: {format_value(first['input'])}"
+            f"{name}: unknown field; valid fields: {', '.join(fields)}. Given: {format_value(first['input'])}"
         )
     return ConfigError(f"{name}: must be {allowed}. Given: {format_value(first['input'])}")
 
 
 logger = logging.getLogger("qcnn")
 
-# TensorFlow's, in the order of Vertex AI's worker pools.
+# Roles of TF_CONFIG, in the order of the Vertex AI worker pools.
 Role = Literal["chief", "worker", "ps", "evaluator"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -106,14 +109,14 @@ _UNITS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 
 _PART = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _POD_NAME = rf"{_PART}(\.{_PART})*"
 _KEY = rf"({_POD_NAME}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?"
-# The account of deploy/rbac.yaml for the pods of trainings; in a cloud it is the one that reaches the bucket.
+# Service account of training pods in deploy/rbac.yaml. In a cloud, it has access to the bucket.
 WORKER_ACCOUNT = "qcnn-worker"
-# What of a volume is gone with its pod. One that cannot be written is the training's own to say.
+# Volume sources whose content is deleted with the pod. The training job reports volumes that are not writable.
 _EPHEMERAL_VOLUMES = {"emptyDir", "ephemeral"}
 
 
 def _number_as_text(value: object) -> object:
-    """In YAML, two CPUs are a number."""
+    """Convert a number to text, because YAML parses `cpu: 2` as a number."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -133,7 +136,7 @@ Image = Annotated[str, AfterValidator(_check_image)]
 Quantity = Annotated[str, StringConstraints(pattern=_QUANTITY), BeforeValidator(_number_as_text)]
 Accelerator = Annotated[str, AfterValidator(_check_accelerator)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
-# Each is text of this form, or empty where it is left out.
+# Empty: not set.
 Queue = Annotated[str, StringConstraints(pattern=rf"^({_POD_NAME})?$", max_length=63)]
 PriorityClass = Annotated[str, StringConstraints(pattern=rf"^({_POD_NAME})?$", max_length=253)]
 TopologyKey = Annotated[str, StringConstraints(pattern=rf"^({_KEY})?$", max_length=317)]
@@ -142,7 +145,7 @@ _CPU, _MEMORY, _GPUS = "a quantity such as 2 or 500m", "a quantity such as 2Gi",
 
 
 class RoleResources(BaseModel):
-    """What the processes of one role are given; None for what all roles have in common."""
+    """Resources of the processes of one role, where None selects the value of all roles."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -152,14 +155,14 @@ class RoleResources(BaseModel):
 
 
 class PodSettings(BaseModel):
-    """What each process of a job is given on a cluster; each field's description says what it accepts.
+    """Pod settings of each process of a job.
 
-    Quantities (`cpu`, `memory`) are Kubernetes' own; a role has those of `roles` where it has its own. `secrets` maps
-    environment variables to the secrets and keys that they are taken from. `volumes` maps the path a volume is mounted
-    at to its source, as in a pod's spec: {"persistentVolumeClaim": {"claimName": ...}}. The job waits in the `queue` of
-    Kueue. Its processes are spread over the values of the label of nodes `topology_spread`, as far as there is room.
-    They and their launcher serve metrics on `metrics_port`. What Vertex AI alone knows is in `vertex`, which is read
-    where a job is made for it; so one file serves every platform.
+    The description of a field states its allowed values. `cpu` and `memory` are Kubernetes quantities, and `roles`
+    overrides them for a role. `secrets` maps environment variables to SECRET/KEY. `volumes` maps mount paths to volume
+    sources, as in a pod's spec: {"persistentVolumeClaim": {"claimName": ...}}. The job waits in the Kueue LocalQueue
+    `queue`. Its pods are spread over the values of the node label `topology_spread`, as far as capacity allows. The
+    processes and their launcher serve metrics on `metrics_port`. `vertex` has settings that only Vertex AI supports.
+    Other platforms ignore it, so one file is valid for every platform.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -178,11 +181,9 @@ class PodSettings(BaseModel):
     )
     accelerator: Accelerator = Field("", description=f"one of {', '.join(ACCELERATORS)}")
     spot: bool = Field(False, strict=True, description="true or false")
-    queue: Queue = Field("", description="the name of a LocalQueue of Kueue, of small letters, digits, - and .")
+    queue: Queue = Field("", description="the name of a Kueue LocalQueue, of lowercase letters, digits, - and .")
     priority_class: PriorityClass = Field("", description="the name of a priority class")
-    topology_spread: TopologyKey = Field(
-        "", description="the key of a label of nodes such as topology.kubernetes.io/zone"
-    )
+    topology_spread: TopologyKey = Field("", description="the key of a node label such as topology.kubernetes.io/zone")
     environment: Mapping[str, str] = Field({}, description="a mapping of names to text (numbers in quotation marks)")
     secrets: Mapping[str, SecretKey] = Field({}, description="a mapping of variables to SECRET/KEY")
     volumes: Mapping[str, Mapping[str, Any]] = Field(
@@ -195,18 +196,18 @@ class PodSettings(BaseModel):
         None, ge=1024, le=65535, strict=True, description="an integer, 1024 to 65535, or left out"
     )
     log_format: Literal["text", "json"] = Field("text", description="one of text, json")
-    vertex: Mapping[str, Any] = Field({}, description="a mapping of settings of Vertex AI's own")
+    vertex: Mapping[str, Any] = Field({}, description="a mapping of Vertex AI settings")
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment of every process: what is given, and what it is told of other settings."""
-        # Text is what a process prints by itself. Provenance in every artifact names the image.
-        told = {FORMAT_VARIABLE: self.log_format} if self.log_format != "text" else {}
-        return {**self.environment, **told, IMAGE_VARIABLE: self.image}
+        """Environment of every process: `environment`, and the variables for log format and image."""
+        # Text is the default log format. The provenance of every artifact includes the image.
+        log_format = {FORMAT_VARIABLE: self.log_format} if self.log_format != "text" else {}
+        return {**self.environment, **log_format, IMAGE_VARIABLE: self.image}
 
     @property
     def process_variables(self) -> dict[str, str]:
-        """Environment of a process of the job itself, which has the GPUs: `variables`, and the number of GPUs."""
+        """Environment of a process of the job, which may have GPUs: `variables`, and the number of GPUs."""
         return self.variables | ({GPUS_VARIABLE: str(self.gpus)} if self.gpus else {})
 
     @property
@@ -215,52 +216,54 @@ class PodSettings(BaseModel):
         return any(self.for_role(role).gpus for role in ROLES)
 
     def for_role(self, role: str) -> "PodSettings":
-        """Return the same with the resources of a role; where that leaves no GPU, no accelerator is asked for."""
-        own = next((resources for name, resources in self.roles.items() if name == role), RoleResources())
-        found = self.model_copy(update=own.model_dump(exclude_none=True))
-        return found if found.gpus else found.model_copy(update={"accelerator": ""})
+        """Return the settings with the resources of a role, and without accelerator if the role has no GPUs."""
+        overrides = next((resources for name, resources in self.roles.items() if name == role), RoleResources())
+        settings = self.model_copy(update=overrides.model_dump(exclude_none=True))
+        return settings if settings.gpus else settings.model_copy(update={"accelerator": ""})
 
-    def keeps(self, path: str) -> bool:
-        """Whether what is written at an absolute path outlives the pods: it lies in a volume that does."""
-        place = PurePosixPath(_normalize(path))
+    def is_persistent(self, path: str) -> bool:
+        """Return whether an absolute path is in a volume that is retained after the pods are deleted."""
+        normalized = PurePosixPath(_normalize(path))
         sources = {_normalize(mount): source for mount, source in self.volumes.items()}
-        mounts = [mount for mount in sources if place.is_relative_to(mount)]
-        # The innermost one counts.
+        mounts = [mount for mount in sources if normalized.is_relative_to(mount)]
+        # The innermost mount takes precedence.
         return bool(mounts) and _EPHEMERAL_VOLUMES.isdisjoint(sources[max(mounts, key=len)])
 
 
 def pod_settings(values: Mapping[str, Any]) -> PodSettings:
-    """Validate the settings of a job's pods; `image` is the only one without a default. Warn of secrets among them.
+    """Validate the pod settings of a job, and warn if an environment variable looks like a secret.
+
+    Only `image` is required.
 
     Raises:
-        ConfigError: one line with the first that is wrong, its value and what is allowed.
+        ConfigError: If a setting is invalid.
     """
     try:
         pod = PodSettings.model_validate(dict(values))
     except ValidationError as error:
         roles = (RoleResources, PodSettings.model_fields["roles"].description)
-        raise refusal(error, "pod", PodSettings, {"roles": roles}) from None
+        raise settings_error(error, "pod", PodSettings, {"roles": roles}) from None
     if pod.accelerator and not pod.has_gpus:
         raise ConfigError(f"pod.gpus: must be at least 1 with accelerator {pod.accelerator}. Given: {pod.gpus}")
     for name in secrets_in(pod.environment):
         logger.warning(
-            "warning: pod.environment: %s looks like a secret, which everybody who may look at the job can read there; "
-            "keep it in a Secret, and name that in the pod's settings: secrets: {%s: SECRET/KEY}",
+            "warning: pod.environment: %s looks like a secret and is readable by anyone who can view the job; store it "
+            "in a Secret, and refer to the Secret in the pod settings: secrets: {%s: SECRET/KEY}",
             *(name, name),
         )
     return pod
 
 
 def amount(quantity: str) -> float:
-    """Return the value of a quantity, which has been validated."""
-    found = re.fullmatch(_QUANTITY, quantity)
-    assert found, quantity
-    number, unit = found.groups()
+    """Return the value of a valid Kubernetes quantity, in cores or bytes."""
+    match = re.fullmatch(_QUANTITY, quantity)
+    assert match, quantity
+    number, unit = match.groups()
     if unit and unit not in _UNITS:
         return float(number + unit)
     return float(number) * (_UNITS[unit] if unit else 1.0)
 
 
 def _normalize(path: str) -> str:
-    """Return an absolute path without parts that mean nothing; two slashes at its beginning are one."""
+    """Return an absolute path without redundant parts. `normpath` alone would keep two leading slashes."""
     return posixpath.normpath(f"/{path.lstrip('/')}")

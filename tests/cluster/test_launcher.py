@@ -79,7 +79,7 @@ def test_launcher_reconnects_after_lost_connections(launchers: Launchers, proxy:
     launcher = launchers.start(job(COUNTER.format(20)))
     launcher.wait_for_line(r"\[worker 1\] second 2$")
     proxy.cut()
-    launcher.wait_for_line("the API server does not answer as it should .*; trying again")
+    launcher.wait_for_line("the API server is unavailable .*; retrying")
     proxy.mend()
     assert launcher.exit_code() == 0, launcher.output
     _check_lines(launcher, [f"second {second}" for second in range(20)])
@@ -90,7 +90,7 @@ def test_unreachable_api_server_is_retryable_error(launchers: Launchers, proxy: 
     launcher = launchers.start(job(""))
     assert launcher.exit_code() == RETRYABLE
     (error,) = launcher.errors
-    assert error.startswith("error: the API server does not answer as it should (")
+    assert error.startswith("error: the API server is unavailable (")
 
 
 def test_permanent_error_fails_job(launchers: Launchers) -> None:
@@ -151,7 +151,7 @@ def test_suspended_job_resumes_without_restart(launchers: Launchers) -> None:
     launcher = launchers.start(counting)
     launcher.wait_for_line(r"\[worker 1\] second 1$")
     launchers.suspend(counting, True)
-    launcher.wait_for_line("is suspended, as by a queue; it is waited for$")
+    launcher.wait_for_line("is suspended, for example by a queue; waiting$")
     launchers.wait_until(PODS, lambda pods: not pods)
     launchers.suspend(counting, False)
     launcher.wait_for_line("is no longer suspended$")
@@ -193,7 +193,7 @@ def test_active_job_with_other_settings_is_config_error(launchers: Launchers) ->
     assert again.exit_code() == PERMANENT_ERROR
     name = launchers.name(waiting)
     assert again.errors == [
-        f"error: TFJob: the same runs already, with other settings; wait for its end, or delete it and go on from its "
+        f"error: TFJob: already runs with other settings; wait until it ends, or delete it and resume from its "
         f"last checkpoint: qcnn delete {name} --namespace {launchers.namespace}. Given: {name}"
     ]
     assert len(launchers.wait_until(TFJOBS, bool)) == 1
@@ -208,7 +208,7 @@ def test_job_with_same_name_and_other_task_is_config_error(launchers: Launchers)
     again = launchers.start(waiting)
     assert again.exit_code() == PERMANENT_ERROR
     (error,) = again.errors
-    assert error.startswith("error: TFJob: one of this name trains something else. Given: ")
+    assert error.startswith("error: TFJob: a job of this name belongs to another experiment. Given: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

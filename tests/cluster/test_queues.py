@@ -68,7 +68,7 @@ def test_queued_job_is_watched_until_resumed(launchers: Launchers, qcnn: Qcnn) -
     assert created
     launcher = launchers.start(queued, pending_seconds=_PENDING_SECONDS)
     launcher.wait_for_line("is adopted$")
-    launcher.wait_for_line("is suspended, as by a queue; it is waited for$")
+    launcher.wait_for_line("is suspended, for example by a queue; waiting$")
     (found,) = launchers.wait_until(TFJOBS, lambda jobs: any(condition(each, "Suspended") for each in jobs))
     name = found["metadata"]["name"]
     assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"

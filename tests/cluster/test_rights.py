@@ -127,12 +127,12 @@ def test_revoked_permissions_end_launcher(isolated: Launchers) -> None:
     launcher = isolated.start(job(WAITER), JobTimeouts(lease_seconds=30))
     launcher.wait_for_line(r"\[worker 1\] up")
     RbacAuthorizationV1Api().delete_namespaced_role_binding("qcnn-launcher", isolated.namespace)
-    launcher.wait_for_line(r"^patch leases .* is refused, though it was allowed before \(.*\); trying again for 15 s$")
+    launcher.wait_for_line(r"^patch leases .* is rejected, although it was allowed before \(.*\); retrying for 15 s$")
     launcher.wait_for_line(r"^TFJob .* cannot be deleted; its pods end 30 s from now \(permission: delete tfjobs .*\)$")
     assert launcher.exit_code() == PERMANENT_ERROR
     (error,) = launcher.errors
     assert error.startswith("error: permission: patch leases in namespace ")
-    assert "was allowed and no longer is" in error
+    assert "was revoked" in error
 
 
 def test_launcher_continues_after_permission_is_restored(isolated: Launchers) -> None:
@@ -143,7 +143,7 @@ def test_launcher_continues_after_permission_is_restored(isolated: Launchers) ->
     roles = RbacAuthorizationV1Api()
     binding = roles.read_namespaced_role_binding("qcnn-launcher", isolated.namespace)
     roles.delete_namespaced_role_binding("qcnn-launcher", isolated.namespace)
-    launcher.wait_for_line("is refused, though it was allowed before")
+    launcher.wait_for_line("is rejected, although it was allowed before")
     binding.metadata.resource_version = None
     roles.create_namespaced_role_binding(isolated.namespace, binding)
     assert launcher.exit_code() == 0, launcher.output
@@ -157,7 +157,7 @@ def test_launcher_ends_after_namespace_deletion(isolated: Launchers) -> None:
     (error,) = launcher.errors
     # The message depends on which object was deleted first.
     namespace = "namespace: is being deleted; "
-    account = r"credentials: .* any more; was its service account deleted, or the namespace; "
+    account = r"credentials: rejected .*; its service account or namespace may have been deleted"
     tfjob = "TFJob: it, or its namespace, was deleted from outside"
     assert re.match(f"error: ({namespace}|{account}|{tfjob})", error), error
 

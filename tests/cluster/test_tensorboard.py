@@ -72,7 +72,9 @@ def test_tensorboard_shows_and_profiles_running_job(
         for found in launchers.api.find(resource, labelSelector=selector)
     ]
     assert (
-        qcnn("tensorboard", "--undeploy", code=2).splitlines()[-1].startswith("error: tensorboard: none of this name")
+        qcnn("tensorboard", "--undeploy", code=2)
+        .splitlines()[-1]
+        .startswith("error: tensorboard: not found in namespace ")
     )
     following.close()
     qcnn("delete", "--run", run, "--yes")

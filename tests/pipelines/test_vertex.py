@@ -90,7 +90,7 @@ def test_training_is_cached_where_the_image_is_pinned_and_hears_of_no_run(tmp_pa
     [
         ({"secrets": {"A": "b/c"}}, r"^pod\.secrets: has no meaning on Vertex AI; "),
         ({"gpus": 1}, r"^pod\.accelerator: must be set on Vertex AI "),
-        ({"vertex": {"color": "red"}}, r"^pod\.vertex\.color: unknown key; "),
+        ({"vertex": {"color": "red"}}, r"^pod\.vertex\.color: unknown field; "),
         ({"vertex": {"machine_type": "x1"}}, r"^pod\.vertex\.machine_type: must be a Vertex AI training machine type "),
     ],
 )

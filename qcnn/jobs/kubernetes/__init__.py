@@ -1,1 +1,1 @@
-"""What every kind of job on a Kubernetes cluster needs: access to the API, pods, and following a job to its end."""
+"""Kubernetes access shared by all types of jobs: API client, pods, manifests and job watcher."""

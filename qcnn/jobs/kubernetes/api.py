@@ -1,4 +1,4 @@
-"""The API of a cluster: the one that this process runs in, else the one that KUBECONFIG names."""
+"""Client of the Kubernetes API, for the cluster of this pod or the cluster of KUBECONFIG."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from qcnn.jobs.kubernetes.retry import (
     UNAVAILABLE,
     RequestRejectedError,
     RetryPolicy,
-    is_broken,
+    is_unavailable,
     rejection,
     why,
 )
 
-# The client library takes a third of a second to load: functions import it.
+# The client library takes a third of a second to load, so functions import it.
 if TYPE_CHECKING:
     import kubernetes.client
 
@@ -43,27 +43,27 @@ _NAMESPACE_OF_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespac
 
 
 def configuration() -> kubernetes.client.Configuration:
-    """Return how the cluster is reached.
+    """Load the access configuration of the cluster.
 
     Raises:
-        ConfigError: there is no cluster, or its description cannot be read.
+        ConfigError: If no valid configuration exists.
     """
     import kubernetes.config
 
-    found = kubernetes.client.Configuration()
+    loaded = kubernetes.client.Configuration()
     with _config_errors():
         try:
-            kubernetes.config.load_incluster_config(client_configuration=found)
+            kubernetes.config.load_incluster_config(client_configuration=loaded)
         except kubernetes.config.ConfigException:
-            kubernetes.config.load_kube_config(_kubeconfig(), client_configuration=found)
-    return found
+            kubernetes.config.load_kube_config(_kubeconfig(), client_configuration=loaded)
+    return loaded
 
 
 def own_namespace() -> str:
-    """Return the namespace of this pod, else of the current context, else "default".
+    """Return the namespace of this pod, or of the current context, or "default".
 
     Raises:
-        ConfigError: there is no cluster.
+        ConfigError: If no valid configuration exists.
     """
     if _NAMESPACE_OF_POD.exists():
         return _NAMESPACE_OF_POD.read_text(encoding="utf-8")
@@ -75,7 +75,10 @@ def own_namespace() -> str:
 
 
 def _kubeconfig() -> str:
-    """Return the path of the user's file, or several paths; the library reads the variable only when it is imported."""
+    """Return one or several paths of the user's configuration.
+
+    The library reads the variable only at import.
+    """
     return os.environ.get(_VARIABLE) or _DEFAULT
 
 
@@ -83,8 +86,8 @@ def _kubeconfig() -> str:
 def _config_errors() -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # Of a damaged file the library raises whatever its parser does.
-        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {single_line(error)}") from None
+    except Exception as error:  # For a damaged file, the library raises any error of its parser.
+        raise ConfigError(f"cluster: no valid configuration; set KUBECONFIG. Given: {single_line(error)}") from None
 
 
 logger = logging.getLogger("qcnn")
@@ -92,9 +95,9 @@ logger = logging.getLogger("qcnn")
 Object = dict[str, Any]
 
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
-# The server ends a watch after this time, so a connection that is silent for longer is dead.
+# The server ends a watch after this time. A connection without data for longer is broken.
 _WATCH_SECONDS = 50
-# A log that is silent for this long is opened again: its connection may be dead.
+# A log stream is reopened after this time without data, because its connection may be broken.
 _LOG_SECONDS = 300.0
 _GONE, _CONFLICT = 410, 409
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
@@ -102,7 +105,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """A kind of object of the API, which lives in a namespace."""
+    """Namespaced resource type of the API."""
 
     prefix: str
     plural: str
@@ -115,7 +118,7 @@ SERVICES = Resource("/api/v1", "services")
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 JOBS = Resource("/apis/batch/v1", "jobs")
-# A Service that is never created.
+# Only sent as a dry run.
 _PROBE = {
     "apiVersion": "v1",
     "kind": "Service",
@@ -127,13 +130,13 @@ REVIEWS = Resource("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews")
 
 @dataclasses.dataclass
 class _ServerState:
-    """State of the API server as seen by all connections to it.
+    """State of the API server, shared by all connections.
 
     Attributes:
-        answered: Whether it has answered anything.
-        allowed: Verbs and resources that it has allowed.
-        clock_difference: Seconds by which its clock is ahead.
-        outage: Whether an outage was reported and no request has succeeded since.
+        answered: Whether the server has sent any response.
+        allowed: Verbs and resources that the server has allowed.
+        clock_difference: Seconds by which the clock of the server is ahead.
+        outage: Whether an outage was reported and no request has succeeded since then.
     """
 
     answered: bool = False
@@ -150,93 +153,106 @@ class _ServerState:
 
 
 class NamespaceClient:
-    """One namespace of the cluster that this process runs in, or that KUBECONFIG names.
+    """Client of one namespace of the cluster.
 
-    Every request is tried again with backoff and jitter while the server is busy (429), broken (5xx) or gone, for as
-    long as `patience` says: seconds at first, minutes once it has answered anything.
+    A request is retried with backoff and jitter while the server is overloaded (429), failing (5xx) or unreachable. The
+    time limit is that of `RetryPolicy`: seconds before the first response of the server, then minutes.
 
-    Raises (by every method):
-        ConfigError: the server refuses; one line that says what is missing.
-        RetryableError: it did not answer for as long as that.
+    Raises:
+        ConfigError: By every method, if the server rejects a request.
+        RetryableError: By every method, if the server is unavailable until the time limit.
     """
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        self._longest = math.inf
+        self._max_seconds = math.inf
         self._server = _ServerState()
         self._client = _connect()
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close idle connections."""
         self._client.rest_client.pool_manager.clear()
         self._client.close()
 
     def with_own_connections(self) -> NamespaceClient:
-        """Return the same on connections of its own, which are not taken up by watches and logs."""
+        """Return a client with separate connections, which watches and logs cannot occupy."""
         other = copy.copy(self)
         other._client = _connect()
         return other
 
     def limited_to(self, seconds: float) -> NamespaceClient:
-        """Return the same, on the same connections, that tries no request for longer than so many seconds."""
-        hurried = copy.copy(self)
-        hurried._longest = seconds
-        return hurried
+        """Return a client with the same connections and a time limit for the retries of a request."""
+        limited = copy.copy(self)
+        limited._max_seconds = seconds
+        return limited
 
     def now(self) -> datetime.datetime:
-        """Return the time by the server's clock, the one that Leases are measured by."""
+        """Return the time of the server's clock, which is used for Leases."""
         return datetime.datetime.fromtimestamp(time.time() + self._server.clock_difference, datetime.timezone.utc)
 
     def get(self, resource: Resource, name: str) -> Object | None:
-        """Return an object, None if there is none."""
-        return self._found("GET", "get", resource, name)
+        """Return an object, or None if it does not exist."""
+        return self._request_existing("GET", "get", resource, name)
 
     def find(self, resource: Resource, **selectors: str) -> list[Object]:
         """Return the objects that match `labelSelector` and `fieldSelector`."""
-        return list(self._json("GET", "list", resource, query=selectors)["items"])
+        return list(self._request_json("GET", "list", resource, query=selectors)["items"])
 
     def namespace_is_ending(self) -> bool:
-        """Return whether the namespace is being deleted or no longer exists, in which nothing can be created."""
-        # To read a namespace is a right of its own, which qcnn-user has not; it may create Services.
+        """Return whether the namespace is being deleted or no longer exists."""
+        # The role qcnn-user has no permission to read the namespace, but may create Services in it.
         try:
-            self._json("POST", "create", SERVICES, query={"dryRun": "All"}, body=_PROBE)
+            self._request_json("POST", "create", SERVICES, query={"dryRun": "All"}, body=_PROBE)
         except RequestRejectedError as error:
             return error.is_final or error.status == NOT_FOUND
         return False
 
     def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object | None:
-        """Create an object and return it, None if there is one of that name."""
+        """Create an object and return it, or return None if an object of this name exists."""
         try:
-            return self._json("POST", "create", resource, body=manifest)
+            return self._request_json("POST", "create", resource, body=manifest)
         except RequestRejectedError as error:
             if error.status == _CONFLICT:
                 return None
             raise
 
     def apply(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
-        """Create an object or bring it to what the manifest says."""
+        """Create or update an object by server-side apply."""
         query = {"fieldManager": "qcnn", "force": "true"}
         name = manifest["metadata"]["name"]
         content = "application/apply-patch+yaml"
-        self._json("PATCH", "patch", resource, name, query=query, body=manifest, content=content)
+        self._request_json("PATCH", "patch", resource, name, query=query, body=manifest, content=content)
 
     def delete(self, resource: Resource, name: str, *, uid: str | None = None, dependents_first: bool = False) -> bool:
-        """Delete an object, of this uid if one is given, and what it owns; return whether it was there."""
+        """Delete an object and its dependents, and return whether the object existed.
+
+        Args:
+            resource: Resource type of the object.
+            name: Name of the object.
+            uid: UID that the object must have; by default any.
+            dependents_first: Whether the object exists until its dependents are deleted.
+        """
         body: Object = {"propagationPolicy": "Foreground" if dependents_first else "Background"}
         if uid:
             body["preconditions"] = {"uid": uid}
         try:
-            return self._found("DELETE", "delete", resource, name, body=body) is not None
+            return self._request_existing("DELETE", "delete", resource, name, body=body) is not None
         except RequestRejectedError as error:
             if error.status == _CONFLICT:
-                # Another object has this name.
+                # An object with another UID has this name.
                 return False
             raise
 
     def log(self, pod: str, container: str, since: str, *, follow: bool) -> Iterator[tuple[str, str]]:
-        """Yield time (RFC 3339) and text of every line of a container's log, from a time on, if one is given.
+        """Yield the time (RFC 3339) and the text of each line in the log of a container.
 
-        Nothing is yielded if the pod no longer exists: its job may delete it at any moment, as when the job has ended.
+        Yields nothing if the pod no longer exists, because the pods of a job may be deleted at any time.
+
+        Args:
+            pod: Name of the pod.
+            container: Name of the container.
+            since: Time of the first line (RFC 3339), or empty for all lines.
+            follow: Whether to stream new lines until the container exits.
         """
         query = {"container": container, "timestamps": "true", "follow": "true" if follow else "false"}
         if since:
@@ -250,20 +266,20 @@ class NamespaceClient:
             raise
         for line in self._lines(response):
             time, _, text = line.partition(" ")
-            # A line without a time is the kubelet's own message, as that it has removed the container.
+            # A line without a time is a message of the kubelet, for example about a removed container.
             if _TIME.match(time):
                 yield time, text
 
     def watch(self, resource: Resource, **selectors: str) -> Generator[dict[str, Object], None, None]:
-        """Yield the matching objects by name, as they are and after each change, for ever.
+        """Yield all matching objects by name, first the current ones, then again after each change.
 
-        A deleted object is yielded once more in its last state. A watch that breaks goes on where it was. Where the
-        server has forgotten that place (410), it begins with a new list.
+        A deleted object is yielded once more in its last state. A broken watch continues at its last resource version,
+        or with a new list if that version has expired (410).
         """
         version, objects = "", dict[str, Object]()
         while True:
             if not version:
-                listing = self._json("GET", "list", resource, query=selectors)
+                listing = self._request_json("GET", "list", resource, query=selectors)
                 version = listing["metadata"]["resourceVersion"]
                 objects = {item["metadata"]["name"]: item for item in listing["items"]}
                 yield dict(objects)
@@ -304,7 +320,7 @@ class NamespaceClient:
             yield from map(json.loads, lines)
 
     def _lines(self, response: urllib3.BaseHTTPResponse) -> Generator[str, None, None]:
-        """Yield the lines of a response; one whose connection breaks ends there, without the rest of its last line."""
+        """Yield the lines of a response, without an incomplete last line if the connection breaks."""
         rest = b""
         with contextlib.closing(response), contextlib.suppress(urllib3.exceptions.HTTPError, OSError):
             for chunk in response.stream(None, decode_content=False):
@@ -313,17 +329,17 @@ class NamespaceClient:
             if rest:
                 yield rest.decode(errors="replace")
 
-    def _found(
+    def _request_existing(
         self, method: str, verb: str, resource: Resource, name: str, body: Mapping[str, Any] | None = None
     ) -> Object | None:
         try:
-            return self._json(method, verb, resource, name, body=body)
+            return self._request_json(method, verb, resource, name, body=body)
         except RequestRejectedError as error:
             if error.status == NOT_FOUND:
                 return None
             raise
 
-    def _json(
+    def _request_json(
         self,
         method: str,
         verb: str,
@@ -371,35 +387,35 @@ class NamespaceClient:
                 )
             except ApiException as error:
                 if error.status:
-                    self._note_answer(error.headers or {})
-                if not is_broken(error):
+                    self._record_response(error.headers or {})
+                if not is_unavailable(error):
                     self._server.outage = False
                 raise
-            self._note_answer(response.headers)
+            self._record_response(response.headers)
             self._server.allowed.add((verb, resource))
             self._server.outage = False
             if not streamed:
-                # Read here, so that the request is tried again where its connection breaks in the middle.
+                # Read within the retried function, so that a broken connection is retried.
                 assert isinstance(response.data, bytes)
             return response
 
         action = f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}"
         was_allowed = (verb, resource) in self._server.allowed
-        patience = RetryPolicy(
+        policy = RetryPolicy(
             f"{action} in namespace {self.namespace}",
             lambda: self._server.answered,
             was_allowed,
             self._server.report_outage,
-            self._longest,
+            self._max_seconds,
         )
         try:
-            return patience.retrying()(once)
+            return policy.retrying()(once)
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            if is_broken(error):
+            if is_unavailable(error):
                 raise RetryableError(f"{UNAVAILABLE} ({why(error)}). Given: {self._host}") from None
             raise rejection(error, action, self.namespace, was_allowed=was_allowed) from None
 
-    def _note_answer(self, headers: Mapping[str, str]) -> None:
+    def _record_response(self, headers: Mapping[str, str]) -> None:
         self._server.answered = True
         if date := headers.get("Date"):
             self._server.clock_difference = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
@@ -413,6 +429,6 @@ def _connect() -> kubernetes.client.ApiClient:
     import kubernetes.client
 
     access = configuration()
-    # We retry ourselves: the library's own retries could not be ended at once and would not be logged.
+    # `RetryPolicy` retries instead: retries of the library cannot be interrupted and are not logged.
     access.retries = False
     return kubernetes.client.ApiClient(access)

@@ -1,4 +1,4 @@
-"""One training has one object on the cluster: it is created, or what is there already is taken up."""
+"""Creation of the object of a job on the cluster, or adoption of the existing object."""
 
 import contextlib
 import enum
@@ -14,7 +14,7 @@ logger = logging.getLogger("qcnn")
 
 
 class CreateOutcome(enum.Enum):
-    """How a job came to be on the cluster."""
+    """Outcome of `create_or_adopt`."""
 
     CREATED = "is created"
     ADOPTED = "is adopted"
@@ -22,12 +22,12 @@ class CreateOutcome(enum.Enum):
 
 
 class NextAction(enum.Enum):
-    """What is done about a job that may be there already."""
+    """Action for a manifest, depending on the existing job of its name."""
 
-    CREATE = "create it"
-    REPLACE = "delete what is there, and create it"
-    ADOPT = "follow what is there"
-    RETURN = "do nothing: it has succeeded"
+    CREATE = "create the job"
+    REPLACE = "delete the existing job, and create the job"
+    ADOPT = "watch the existing job"
+    RETURN = "return, because the existing job has succeeded"
 
 
 def create_or_adopt(
@@ -36,61 +36,81 @@ def create_or_adopt(
     manifest: dict[str, Any],
     creating: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> tuple[dict[str, Any], CreateOutcome]:
-    """Return the job of a manifest, as the API returns it; one that has failed is replaced.
+    """Create the job of a manifest or adopt the existing one, and return it as the API does.
 
-    It is created within `creating()`. A job that trains the same with other settings (image, memory, ...) is taken up
-    only once it has ended.
+    A failed job is replaced. A job with the same training but other settings (image, memory, ...) is adopted only if it
+    has succeeded.
+
+    Args:
+        api: Client of the namespace.
+        kind: Type of the job.
+        manifest: Manifest of the job.
+        creating: Returns a context manager that is active during the creation.
+
+    Returns:
+        The job, and the outcome.
 
     Raises:
-        ConfigError: a job of this name trains something else, or still runs with other settings, or the cluster
-            refuses it.
+        ConfigError: If a job of this name belongs to another experiment or runs with other settings, or if the API
+            server rejects the job.
     """
     name = manifest["metadata"]["name"]
     while True:
-        found = api.get(kind.resource, name)
-        step = next_action(kind, manifest, found)
-        if found and step is NextAction.RETURN:
-            return found, CreateOutcome.SUCCEEDED
-        if found and step is NextAction.ADOPT:
-            return found, CreateOutcome.ADOPTED
-        if found:
+        existing = api.get(kind.resource, name)
+        action = next_action(kind, manifest, existing)
+        if existing and action is NextAction.RETURN:
+            return existing, CreateOutcome.SUCCEEDED
+        if existing and action is NextAction.ADOPT:
+            return existing, CreateOutcome.ADOPTED
+        if existing:
             logger.info("%s %s has failed or is being deleted; it is replaced", kind.name, name)
-            _replace(api, kind, found)
+            _delete_and_wait(api, kind, existing)
         with creating():
             created = api.create(kind.resource, manifest)
-        # Where nothing was created, another launcher was faster, and its job is looked at.
+        # None: another launcher has created the job in the meantime. The loop checks that job.
         if created:
             return created, CreateOutcome.CREATED
 
 
-def next_action(kind: JobKind, manifest: dict[str, Any], found: dict[str, Any] | None) -> NextAction:
-    """Return what is done about a manifest whose name a job may have already.
+def next_action(kind: JobKind, manifest: dict[str, Any], existing: dict[str, Any] | None) -> NextAction:
+    """Return the action for a manifest.
+
+    Args:
+        kind: Type of the job.
+        manifest: Manifest of the job.
+        existing: Existing job of the same name, or None.
 
     Raises:
-        ConfigError: that job trains something else, or runs with other settings.
+        ConfigError: If the existing job belongs to another experiment or runs with other settings.
     """
-    if found is None:
+    if existing is None:
         return NextAction.CREATE
     name = manifest["metadata"]["name"]
-    if annotation(found["metadata"], TRAINING_ANNOTATION) != annotation(manifest["metadata"], TRAINING_ANNOTATION):
-        raise ConfigError(f"{kind.name}: one of this name trains something else. Given: {name}")
-    if "deletionTimestamp" in found["metadata"] or condition(found, "Failed"):
+    if annotation(existing["metadata"], TRAINING_ANNOTATION) != annotation(manifest["metadata"], TRAINING_ANNOTATION):
+        raise ConfigError(f"{kind.name}: a job of this name belongs to another experiment. Given: {name}")
+    if "deletionTimestamp" in existing["metadata"] or condition(existing, "Failed"):
         return NextAction.REPLACE
-    if condition(found, kind.succeeded):
+    if condition(existing, kind.succeeded):
         return NextAction.RETURN
-    if annotation(found["metadata"], HASH_ANNOTATION) == annotation(manifest["metadata"], HASH_ANNOTATION):
+    if annotation(existing["metadata"], HASH_ANNOTATION) == annotation(manifest["metadata"], HASH_ANNOTATION):
         return NextAction.ADOPT
-    delete = f"qcnn delete {name} --namespace {found['metadata']['namespace']}"
+    delete = f"qcnn delete {name} --namespace {existing['metadata']['namespace']}"
     raise ConfigError(
-        f"{kind.name}: the same runs already, with other settings; wait for its end, or delete it and go on "
-        f"from its last checkpoint: {delete}. Given: {name}"
+        f"{kind.name}: already runs with other settings; wait until it ends, or delete it and resume from its last "
+        f"checkpoint: {delete}. Given: {name}"
     )
 
 
 def cancel_unwatched(api: NamespaceClient, kind: JobKind, job: dict[str, Any], otherwise: str = "") -> None:
-    """Delete a job that nobody will follow any more.
+    """Delete a job that will not be watched any more, and log a warning if that fails.
 
-    Where it cannot be deleted, a warning says so, with what becomes of it `otherwise`; the caller's own error counts.
+    No error is raised, because it would hide the error of the caller.
+
+    Args:
+        api: Client of the namespace.
+        kind: Type of the job.
+        job: Job, as the API returned it.
+        otherwise: Clause of the warning about the consequence.
     """
     name = job["metadata"]["name"]
     try:
@@ -99,10 +119,10 @@ def cancel_unwatched(api: NamespaceClient, kind: JobKind, job: dict[str, Any], o
         logger.warning("%s %s cannot be deleted%s (%s)", kind.name, name, otherwise, error)
 
 
-def _replace(api: NamespaceClient, kind: JobKind, found: dict[str, Any]) -> None:
-    """Delete a job and wait until it and its pods are gone: the next job needs their names."""
-    name, uid = found["metadata"]["name"], found["metadata"]["uid"]
-    if "deletionTimestamp" not in found["metadata"]:
+def _delete_and_wait(api: NamespaceClient, kind: JobKind, job: dict[str, Any]) -> None:
+    """Delete a job and wait until neither it nor its pods exist, because the next job needs their names."""
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    if "deletionTimestamp" not in job["metadata"]:
         api.delete(kind.resource, name, uid=uid, dependents_first=True)
     with contextlib.closing(api.watch(kind.resource, fieldSelector=f"metadata.name={name}")) as watch:
         next(jobs for jobs in watch if name not in jobs or jobs[name]["metadata"]["uid"] != uid)

@@ -1,4 +1,4 @@
-"""Follows a job on a cluster to its end, and passes on what its processes print, each line once."""
+"""Watcher of a job on a cluster, which forwards the output of its processes."""
 
 import collections
 import contextlib
@@ -23,24 +23,24 @@ from qcnn.jobs.kubernetes.pods import PodProcess, StartupMonitor
 from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Decision, Observation, RestartTracker, decide
 from qcnn.monitoring import logs
 
-# So many lines of a process are kept, to be shown again when it has failed.
+# Number of lines of a process that are retained, and logged again if the process fails.
 LAST_LINES = 20
-# A log that breaks off while its process runs is opened again after this, in seconds.
+# Delay before a log stream is reopened while its process runs, in seconds.
 _PAUSE = 1.0
 _SECOND_LENGTH = len("2026-01-31T12:00:00")
 _printing = threading.Lock()
 
 
 class LogCursor:
-    """The lines of a container's log, each once, however often it is read."""
+    """Reader of the log of a container that returns each line once over several requests."""
 
     def __init__(self, pod: str, container: str) -> None:
         self._pod, self._container = pod, container
-        # The kubelet sends lines from a whole second on: those of the last second that it has already sent.
+        # The kubelet filters by whole seconds. `_sent` are the lines of the last second that were already returned.
         self._since, self._sent = "", set[tuple[str, str]]()
 
     def new(self, api: NamespaceClient, *, follow: bool) -> Iterator[tuple[str, str]]:
-        """Yield time and text of every line that was not yielded before."""
+        """Yield the time and text of each line that was not yielded before."""
         for line in api.log(self._pod, self._container, self._since, follow=follow):
             if line[0][:_SECOND_LENGTH] > self._since[:_SECOND_LENGTH]:
                 self._since, self._sent = line[0], set()
@@ -50,9 +50,9 @@ class LogCursor:
 
 
 class PodLog:
-    """Passes on the output of one process as it comes, with a name before each line where it has one.
+    """Log of one process, which a thread prints with `name` before each line.
 
-    Call `ended` when the process has ended.
+    Without `name`, the lines are printed unchanged. Call `ended` when the process has exited.
     """
 
     def __init__(self, api: NamespaceClient, process: PodProcess, name: str) -> None:
@@ -66,26 +66,26 @@ class PodLog:
         self._thread.start()
 
     def ended(self) -> None:
-        """Read only what is left."""
+        """Stop after the remaining lines."""
         self._ended.set()
 
     def wait(self, seconds: float) -> None:
-        """Wait until all has been passed on."""
+        """Wait until all lines are printed, up to a time limit."""
         self._thread.join(seconds)
 
     def _follow(self) -> None:
         while not self._ended.is_set():
-            self._pass_on(follow=True)
+            self._print_new_lines(follow=True)
             self._ended.wait(_PAUSE)
-        # What was printed after the connection ended and before the process did.
-        self._pass_on(follow=False)
+        # Lines between the end of the connection and the end of the process.
+        self._print_new_lines(follow=False)
 
-    def _pass_on(self, *, follow: bool) -> None:
+    def _print_new_lines(self, *, follow: bool) -> None:
         try:
             for _, text in self._lines.new(self._api, follow=follow):
                 self._print(text)
         except QcnnError:
-            # The pod or its node is gone. The training's state is known from elsewhere, so this is no error.
+            # The pod or its node no longer exists. `JobWatcher` determines the state of the job from other sources.
             return
 
     def _print(self, text: str) -> None:
@@ -100,25 +100,25 @@ logger = logging.getLogger("qcnn")
 
 Objects = dict[str, dict[str, Any]]
 
-# While processes have not started, the time that they take is looked at this often.
+# Interval between checks of the startup timeout.
 _CHECK_SECONDS = 1.0
-# The last lines of all processes are waited for this long, once the job has ended.
+# Time limit for the remaining log lines of all processes after the end of the job.
 _LOG_SECONDS = 10.0
 
 
-# Takes a job, as the API returned it, and how often its processes were started again.
+# Called with a job, as the API returned it, and its number of restarts.
 Observer = Callable[[dict[str, Any], int], None]
 
 
 def ignore(job: dict[str, Any], restarts: int) -> None:
-    """Observe nothing."""
+    """Observer that does nothing."""
 
 
 class LostError(RetryableError):
-    """A job failed because processes were lost; a new one continues from the last checkpoint.
+    """A job failed with a retryable error, so that a new job can resume from the last checkpoint.
 
     Attributes:
-        reason: What happened, without the job's name.
+        reason: Message without the name of the job.
     """
 
     def __init__(self, reason: str, name: str) -> None:
@@ -127,19 +127,29 @@ class LostError(RetryableError):
 
 
 class JobAbandonedError(LostError):
-    """A job was given up though its processes may be started again; it is to be replaced."""
+    """The operator has failed a job although restarts are left, so that a new job must replace it.
+
+    Attributes:
+        tracker: Restart history, including the loss that has ended the job.
+    """
 
     def __init__(self, reason: str, name: str, tracker: RestartTracker) -> None:
         super().__init__(reason, name)
-        # All losses so far, this one included.
         self.tracker = tracker
 
 
 class JobWatcher:
-    """Follows one job, as the API returned it, to its end.
+    """Watcher of one job until it ends.
 
-    `processes` are role and index of all that it is made of. Without `restarts` it only looks on, however often
-    processes are lost. `tracker` is what was seen of the jobs that it replaces. `observer` is told at every look.
+    Args:
+        api: Client of the namespace.
+        kind: Type of the job.
+        job: Job, as the API returned it.
+        processes: Role and index of each process.
+        restarts: Maximum number of restarts, or None to watch without a limit.
+        pending_seconds: Timeout for processes to start.
+        tracker: Restart history of the jobs that this one replaces.
+        observer: Called after each observation.
     """
 
     def __init__(
@@ -159,33 +169,35 @@ class JobWatcher:
         self._name, self._uid = job["metadata"]["name"], job["metadata"]["uid"]
         names = [f"{role} {index}" for role, index in processes]
         leader = "chief 0" if "chief 0" in names else names[0]
-        self._seen = Observation(leader, restarts, tracker.for_job(self._uid) if tracker else RestartTracker(self._uid))
-        self._start = StartupMonitor(api, job, names, pending_seconds)
+        self._observation = Observation(
+            leader, restarts, tracker.for_job(self._uid) if tracker else RestartTracker(self._uid)
+        )
+        self._startup = StartupMonitor(api, job, names, pending_seconds)
         self._observer = observer
-        self._news: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._logs: dict[str, PodLog] = {}
         self._failed_at = math.inf
         self._was_suspended = False
-        self._returned: list[str] = []
-        self._greedy: set[str] = set()
+        self._restarted: list[str] = []
+        self._reported_out_of_memory: set[str] = set()
         self._ended = threading.Event()
 
     def fail(self, error: Exception) -> None:
-        """Let `run` raise an error of another thread."""
+        """Raise an error of another thread in `run`."""
 
-        def raise_it() -> NoReturn:
+        def raise_error() -> NoReturn:
             raise error
 
-        self._news.put(raise_it)
+        self._events.put(raise_error)
 
     def run(self) -> None:
-        """Return when the job has succeeded.
+        """Wait until the job has succeeded.
 
         Raises:
-            ConfigError: its processes cannot start, or the cluster refuses what following it needs.
-            TrainingError: a process failed by its own fault.
-            GivenUpError: the operator gave it up, but it can be replaced.
-            RetryableError: processes were lost too often, the job was deleted, or the API server is gone.
+            ConfigError: If processes do not start, or the API server rejects a request.
+            TrainingError: If a process fails with a permanent error.
+            JobAbandonedError: If the operator has failed the job, but the job can be replaced.
+            RetryableError: If restarts exceed the limit, the job is deleted, or the API server is unavailable.
         """
         try:
             self._run()
@@ -196,71 +208,72 @@ class JobWatcher:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the process to blame, None where none has failed."""
-        process = pods.root_cause_process(self._seen.processes or ())
+        """Exit code of the root cause process, or None if no process has failed."""
+        process = pods.root_cause_process(self._observation.processes or ())
         return process.exit_code if process else None
 
     def _run(self) -> None:
-        own = f"metadata.name={self._name}"
-        self._watch(self._api.watch(self._kind.resource, fieldSelector=own), self._see_job)
-        self._watch(self._api.watch(PODS, labelSelector=f"{self._kind.pod_label}={self._name}"), self._see_pods)
-        while (verdict := decide(self._seen)).action is Action.CONTINUE:
+        by_name = f"metadata.name={self._name}"
+        self._watch(self._api.watch(self._kind.resource, fieldSelector=by_name), self._observe_job)
+        self._watch(self._api.watch(PODS, labelSelector=f"{self._kind.pod_label}={self._name}"), self._observe_pods)
+        while (decision := decide(self._observation)).action is Action.CONTINUE:
             self._log_changes()
-            if self._seen.failure:
-                self._handle_news(POD_SECONDS)
-                self._seen = dataclasses.replace(self._seen, failed_for=time.monotonic() - self._failed_at)
+            if self._observation.failure:
+                self._handle_event(POD_SECONDS)
+                failed_for = time.monotonic() - self._failed_at
+                self._observation = dataclasses.replace(self._observation, failed_for=failed_for)
             else:
-                self._start.check()
-                self._handle_news(_CHECK_SECONDS if self._start.is_pending else None)
-        if verdict.action is Action.CANCEL:
+                self._startup.check()
+                self._handle_event(_CHECK_SECONDS if self._startup.is_pending else None)
+        if decision.action is Action.CANCEL:
             cancel_unwatched(self._api, self._kind, self._job)
-        if verdict.action is not Action.DELETED:
+        if decision.action is not Action.DELETED:
             self._end_logs()
-        if verdict.action is not Action.SUCCEEDED:
-            raise self._error(verdict)
+        if decision.action is not Action.SUCCEEDED:
+            raise self._error(decision)
         logger.info("%s %s has succeeded", self._kind.name, self._name)
 
     def _watch(self, changes: Iterator[Objects], handler: Callable[[Objects], None]) -> None:
-        """Wait in a thread for what a watch yields, and have the thread of `run` handle it."""
+        """Read a watch in a thread, and call the handler in the thread of `run`."""
 
-        def pass_on() -> None:
+        def read() -> None:
             try:
                 for objects in changes:
                     if self._ended.is_set():
                         return
-                    self._news.put(functools.partial(handler, objects))
-            except Exception as error:  # Any error: without this thread, `run` would wait for ever.
+                    self._events.put(functools.partial(handler, objects))
+            except Exception as error:  # Without this thread, `run` would wait forever.
                 self.fail(error)
 
-        threading.Thread(target=pass_on, name=f"watch of {self._name}", daemon=True).start()
+        threading.Thread(target=read, name=f"watch of {self._name}", daemon=True).start()
 
-    def _handle_news(self, seconds: float | None) -> None:
+    def _handle_event(self, seconds: float | None) -> None:
         with contextlib.suppress(queue.Empty):
-            self._news.get(timeout=seconds)()
+            self._events.get(timeout=seconds)()
 
-    def _see_job(self, found: Objects) -> None:
-        job = found.get(self._name)
+    def _observe_job(self, jobs: Objects) -> None:
+        job = jobs.get(self._name)
         if job is None or job["metadata"]["uid"] != self._uid or "deletionTimestamp" in job["metadata"]:
-            self._seen = dataclasses.replace(self._seen, deleted=True)
+            self._observation = dataclasses.replace(self._observation, deleted=True)
             if job is not None and job["metadata"]["uid"] == self._uid:
-                self._observer(job, self._seen.tracker.restarts)
+                self._observer(job, self._observation.tracker.restarts)
             return
         self._job = job
         failure = condition(job, "Failed")
-        if failure and not self._seen.failure:
+        if failure and not self._observation.failure:
             self._failed_at = time.monotonic()
         succeeded = condition(job, self._kind.succeeded) is not None
-        self._seen = dataclasses.replace(self._seen, failure=failure, succeeded=succeeded)
+        self._observation = dataclasses.replace(self._observation, failure=failure, succeeded=succeeded)
         suspended = is_suspended(job)
         if suspended != self._was_suspended:
-            what = "is suspended, as by a queue; it is waited for" if suspended else "is no longer suspended"
+            what = "is suspended, for example by a queue; waiting" if suspended else "is no longer suspended"
             logger.info("%s %s %s", self._kind.name, self._name, what)
             self._was_suspended = suspended
-            if self._seen.processes is not None:
-                self._see_processes(self._seen.processes)
-        self._observer(job, self._seen.tracker.restarts)
+            if self._observation.processes is not None:
+                self._observe_processes(self._observation.processes)
+        self._observer(job, self._observation.tracker.restarts)
 
-    def _see_pods(self, found: Objects) -> None:
+    def _observe_pods(self, found: Objects) -> None:
         processes = pods.of_job(found.values(), self._job, self._kind)
         for process in processes:
             if process.started and process.uid not in self._logs:
@@ -269,25 +282,26 @@ class JobWatcher:
         running = {process.uid for process in processes if process.exit_code is None}
         for uid in self._logs.keys() - running:
             self._logs[uid].ended()
-        self._see_processes(processes)
+        self._observe_processes(processes)
 
-    def _see_processes(self, processes: Sequence[PodProcess]) -> None:
+    def _observe_processes(self, processes: Sequence[PodProcess]) -> None:
         suspended = is_suspended(self._job)
-        self._start.observe(processes, suspended=suspended)
-        self._returned += [process.name for process in processes if self._seen.tracker.is_replacement(process)]
-        self._seen = self._seen.observe(processes, suspended=suspended)
-        self._observer(self._job, self._seen.tracker.restarts)
+        self._startup.observe(processes, suspended=suspended)
+        tracker = self._observation.tracker
+        self._restarted += [process.name for process in processes if tracker.is_replacement(process)]
+        self._observation = self._observation.observe(processes, suspended=suspended)
+        self._observer(self._job, self._observation.tracker.restarts)
 
     def _log_changes(self) -> None:
-        """Log which processes were started again and, where nothing is done about it, which used too much memory."""
-        restarts, count = self._seen.restarts, self._seen.tracker.restarts
-        for name in self._returned:
+        """Log restarts and, without a restart limit, processes that exceeded their memory limit."""
+        restarts, count = self._observation.restarts, self._observation.tracker.restarts
+        for name in self._restarted:
             of_all = count if restarts is None else f"{count} of {restarts}"
-            logger.warning("%s was lost and is started again (%s)", name, of_all)
-        self._returned.clear()
-        for process in self._seen.processes or ():
-            if restarts is None and process.out_of_memory and process.uid not in self._greedy:
-                self._greedy.add(process.uid)
+            logger.warning("%s was lost and is restarted (%s)", name, of_all)
+        self._restarted.clear()
+        for process in self._observation.processes or ():
+            if restarts is None and process.out_of_memory and process.uid not in self._reported_out_of_memory:
+                self._reported_out_of_memory.add(process.uid)
                 logger.warning("%s used more memory than its limit", process.name)
 
     def _end_logs(self) -> None:
@@ -297,21 +311,21 @@ class JobWatcher:
         for log in self._logs.values():
             log.wait(max(0.0, end - time.monotonic()))
 
-    def _error(self, verdict: Decision) -> Exception:
-        """Log the last lines of the process to blame, and return the error that a verdict comes to."""
-        process, reason = verdict.process, f"{self._kind.name}: {verdict.reason}"
+    def _error(self, decision: Decision) -> Exception:
+        """Log the last lines of the root cause process, and return the error of a decision."""
+        process, reason = decision.process, f"{self._kind.name}: {decision.reason}"
         if process:
             lines = list(self._logs[process.uid].last_lines) if process.uid in self._logs else []
             if self._kind.many:
                 logger.info("last lines of %s:", process.name)
                 for line in logs.lines_to_text(lines):
                     logger.info("    %s", line)
-            reason = f"{verdict.reason}: {last_error_line(lines)}"
+            reason = f"{decision.reason}: {last_error_line(lines)}"
         reason = reason.removesuffix(".")
-        if verdict.action is Action.REPLACE and verdict.tracker:
-            return JobAbandonedError(reason, self._name, verdict.tracker)
-        if verdict.is_final:
+        if decision.action is Action.REPLACE and decision.tracker:
+            return JobAbandonedError(reason, self._name, decision.tracker)
+        if decision.is_final:
             return TrainingError(f"{reason}. Given: {self._name}")
-        if verdict.action is Action.DELETED:
+        if decision.action is Action.DELETED:
             return RetryableError(f"{reason}. Given: {self._name}")
         return LostError(reason, self._name)

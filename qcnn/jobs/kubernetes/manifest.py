@@ -1,4 +1,4 @@
-"""What manifests of jobs share: labels and annotations by which they are found, and the template of their pods."""
+"""Common parts of the manifests of jobs: labels, annotations and the pod template."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,57 +9,60 @@ from qcnn.jobs.kubernetes.api import JOBS, Resource
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE
 
-# By these labels qcnn finds its own objects, and those of a run, of a task, and of a TFJob that they predict with.
+# Labels that select the objects of qcnn, of a run, of a task, and of the TFJob whose model a prediction Job uses.
 OWN = {"app.kubernetes.io/managed-by": "qcnn"}
 RUN_LABEL = "app.kubernetes.io/instance"
 TASK_LABEL = "app.kubernetes.io/component"
 JOB_LABEL = "app.kubernetes.io/part-of"
-# Kueue (kueue.x-k8s.io) suspends a job with this label until the LocalQueue of this name lets it go on.
+# Kueue (kueue.x-k8s.io) suspends a job with this label until the LocalQueue of this name admits it.
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-# The run's full name. A label holds 63 characters of ASCII, so it only narrows a search.
+# Full name of the run. A label value has at most 63 ASCII characters, so a label alone does not identify a run.
 RUN_ANNOTATION = "qcnn/run"
-# Hashes of what is trained, by which a job is named, and of the whole object, by which it is the same or another one.
+# Hash of identity, command and replicas, which is part of the job's name, and hash of the complete manifest.
 TRAINING_ANNOTATION = "qcnn/training-sha256"
 HASH_ANNOTATION = "qcnn/spec-sha256"
 
 
 def labels(identity: JobIdentity) -> dict[str, str]:
-    """Return the labels of whatever belongs to a training."""
+    """Return the labels of all objects of a training job."""
     task = slug(identity.task)[:LABEL_LENGTH].strip("-")
     return {**OWN, RUN_LABEL: run_label(identity.run), TASK_LABEL: task}
 
 
 def queue_label(queue: str) -> dict[str, str]:
-    """Return the label of a job that waits in a queue, none without one; a pod with it would be queued by itself."""
+    """Return the label of a job in a queue, or no label without a queue.
+
+    Pods must not have the label, because Kueue would queue them separately.
+    """
     return {QUEUE_LABEL: queue} if queue else {}
 
 
 def annotations(identity: JobIdentity) -> dict[str, str]:
-    """Return the annotations of whatever belongs to a training."""
+    """Return the annotations of all objects of a training job."""
     return {RUN_ANNOTATION: identity.run}
 
 
 def run_of(metadata: dict[str, Any]) -> str | None:
-    """Return the name of the run that an object of ours belongs to, None where it does not say."""
+    """Return the name of the run of an object, or None without such an annotation."""
     return annotation(metadata, RUN_ANNOTATION)
 
 
 def annotation(metadata: dict[str, Any], name: str) -> str | None:
-    """Return an annotation of an object, None where it has none of that name."""
-    found: str | None = metadata.get("annotations", {}).get(name)
-    return found
+    """Return an annotation of an object, or None if it does not exist."""
+    value: str | None = metadata.get("annotations", {}).get(name)
+    return value
 
 
-# The operator finds the training's container by this name.
+# The training operator identifies the training container by this name.
 CONTAINER = "tensorflow"
-# A worker ends at once when it is told to; one that does not is hanging.
+# A worker exits immediately on SIGTERM, unless it hangs.
 _GRACE_SECONDS = 10
-# The group of the image's user. Without it processes have root's group, and cannot write to root's volumes.
+# Group of the image's user. Without it, processes have the group of root and cannot write to volumes of root.
 _GROUP_ID = 10001
-# Checkpoints, events and copies of datasets take megabytes; nothing else may fill the node's disk.
+# Checkpoints, events and dataset copies need megabytes. The limit protects the disk of the node.
 _TEMPORARY_LIMIT = "10Gi"
-# By these labels GKE tells which GPUs a node has, and that it may be taken back at any moment; the second is also the
-# usual key of a taint of such nodes (cloud.google.com/kubernetes-engine/docs/concepts/spot-vms).
+# GKE node labels for the GPU model and for Spot nodes. The latter is also the usual key of the taint of Spot nodes
+# (cloud.google.com/kubernetes-engine/docs/concepts/spot-vms).
 _ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
 _SPOT_LABEL = "cloud.google.com/gke-spot"
 
@@ -67,12 +70,19 @@ _SPOT_LABEL = "cloud.google.com/gke-spot"
 def pod_template(
     pod: PodSettings, name: str, identity: JobIdentity, command: Sequence[str], *, mounts_token: bool
 ) -> dict[str, Any]:
-    """Return the pod template (core/v1 PodTemplateSpec) of a process of the job `name`.
+    """Return the pod template (core/v1 PodTemplateSpec) of a process of a job.
 
-    It meets the Pod Security Standard "restricted" if its `volumes` do. It gets the token of its service account only
-    if it `mounts_token`.
+    The template meets the Pod Security Standard "restricted" if the volumes of `pod` do.
+
+    Args:
+        pod: Pod settings.
+        name: Name of the job.
+        identity: Identity of the job, for labels and annotations.
+        command: Command of the container.
+        mounts_token: Whether the token of the service account is mounted.
     """
-    # Istio's proxy would outlive the training and break its connections; old releases of Istio read the annotation.
+    # Istio's proxy would keep running after the process has exited, and break its connections. Old releases of Istio
+    # read the annotation.
     no_sidecar = {"sidecar.istio.io/inject": "false"}
     volumes: list[tuple[str, Mapping[str, Any]]] = [
         ("/tmp", {"emptyDir": {"sizeLimit": _TEMPORARY_LIMIT}}),
@@ -91,7 +101,7 @@ def pod_template(
         "securityContext": {
             "runAsNonRoot": True,
             "fsGroup": _GROUP_ID,
-            # Otherwise the owner of every file of a large volume would be looked at on each start.
+            # The default policy checks the owner of every file of a volume at each start.
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
@@ -103,7 +113,7 @@ def pod_template(
             "labels": {**pod.labels, **labels(identity), **no_sidecar},
             "annotations": {**annotations(identity), **no_sidecar},
         },
-        # Written even if false: the service account's own setting would count otherwise.
+        # Explicit even if false, because the setting of the service account is the default.
         "spec": {key: value for key, value in spec.items() if value} | {"automountServiceAccountToken": mounts_token},
     }
 
@@ -123,11 +133,11 @@ def _container(pod: PodSettings, name: str, command: Sequence[str], mounts: Sequ
         "env": _environment(pod, name),
         "resources": {
             "requests": {"cpu": pod.cpu, "memory": pod.memory, **gpus},
-            # CPU has no limit: using idle time of the node takes nothing from anybody.
+            # CPU has no limit, so that a process can use idle CPUs of the node.
             "limits": {"memory": pod.memory, **gpus},
         },
         "securityContext": {
-            # Not set for the pod: its own infrastructure container has no user, without which a group is refused.
+            # Not set for the pod, because its infrastructure container has no user and would reject a group.
             "runAsGroup": _GROUP_ID,
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -148,10 +158,16 @@ def _environment(pod: PodSettings, name: str) -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class JobKind:
-    """A kind, the condition in which it has succeeded, and the labels of its pods.
+    """Kubernetes kind of a job.
 
-    `pod_label` names the object on its pods, `role_label` the role of a process, and `index_label` its index, without
-    which every index is 0. `many`: whether it is made of several processes, which need names.
+    Attributes:
+        name: Kind.
+        resource: Resource type of the API.
+        succeeded: Condition type of a successful object.
+        pod_label: Pod label with the name of the object.
+        role_label: Pod label with the role of the process.
+        index_label: Pod label with the index of the process, or None if the index is always 0.
+        many: Whether the object can have several processes, so that log lines need the name of the process.
     """
 
     name: str
@@ -167,14 +183,14 @@ JOB = JobKind("Job", JOBS, "Complete", "batch.kubernetes.io/job-name", TASK_LABE
 
 
 def condition(job: dict[str, Any], kind: str) -> str | None:
-    """Return the message of a condition (Succeeded, Failed, ...) that a job is in, None if it is not in it."""
-    for found in job.get("status", {}).get("conditions", ()):
-        if found["type"] == kind and found["status"] == "True":
-            return str(found.get("message") or kind)
+    """Return the message of a condition (Succeeded, Failed, ...) of a job, or None if it is not true."""
+    for each in job.get("status", {}).get("conditions", ()):
+        if each["type"] == kind and each["status"] == "True":
+            return str(each.get("message") or kind)
     return None
 
 
 def is_suspended(job: dict[str, Any]) -> bool:
-    """Whether a TFJob or a Job (batch/v1) is suspended, as a queue does until there is room; it has no pods then."""
+    """Return whether a TFJob or Job (batch/v1) is suspended, for example by a queue, and has no pods."""
     spec = job["spec"]
     return bool(spec.get("runPolicy", spec).get("suspend"))

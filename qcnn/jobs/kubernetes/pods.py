@@ -1,4 +1,4 @@
-"""What the pods of a job and their events say, why they do not start too, by pure functions (core/v1)."""
+"""Processes of a job, derived from its pods and events (core/v1), and supervision of their startup."""
 
 import collections
 import dataclasses
@@ -13,16 +13,24 @@ from qcnn.jobs.kubernetes.api import EVENTS, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, is_suspended
 from qcnn.startup import RETRYABLE, is_permanent_error
 
-# Reasons for which a container waits while it starts normally; all others are trouble.
+# Waiting reasons of a container during a normal start.
 _NORMAL_WAITING = ("ContainerCreating", "PodInitializing")
 
 
 @dataclasses.dataclass(frozen=True)
 class PodProcess:
-    """One process of a job.
+    """Process of a job, as observed in one pod.
 
-    `exit_code` is None until it has ended. `trouble` says in one line why it has not started, None where it has or
-    where that is not known.
+    Attributes:
+        pod: Name of the pod.
+        uid: UID of the pod.
+        role: Role of the process.
+        index: Index of the process in its role.
+        started: Whether the container has started.
+        exit_code: Exit code, or None if the process has not exited.
+        is_terminating: Whether the pod is being deleted.
+        out_of_memory: Whether the process has exceeded its memory limit.
+        pending_reason: Reason, as a single line, why the process has not started, or None if it has or if unknown.
     """
 
     pod: str
@@ -33,31 +41,31 @@ class PodProcess:
     exit_code: int | None
     is_terminating: bool
     out_of_memory: bool
-    trouble: str | None
+    pending_reason: str | None
 
     @property
     def name(self) -> str:
-        """Role and index."""
+        """Role and index, such as "worker 0"."""
         return f"{self.role} {self.index}"
 
     @property
     def is_permanent_error(self) -> bool:
-        """Whether it ended by a fault of its own, after which the operator does not start it again."""
+        """Whether the process failed with a permanent error, after which the operator does not restart it."""
         return self.exit_code is not None and is_permanent_error(self.exit_code)
 
     @property
     def ended_by_peer(self) -> bool:
-        """Whether it ended because another process did, by its own exit code."""
+        """Whether the process exited because another process ended, according to its exit code."""
         return self.exit_code == RETRYABLE
 
     @property
     def lost(self) -> bool:
-        """Whether it failed neither by its own fault nor because it was told to end."""
+        """Whether the process failed with a retryable error while its pod was not being deleted."""
         return bool(self.exit_code) and not self.is_permanent_error and not self.is_terminating
 
 
 def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
-    """Return what a pod of a job of this kind says of the process in it."""
+    """Return the process in a pod of a job."""
     metadata, status = pod["metadata"], pod.get("status", {})
     labels = metadata["labels"]
     state: dict[str, Any] = {}
@@ -74,19 +82,28 @@ def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
         exit_code=terminated["exitCode"] if terminated else None,
         is_terminating="deletionTimestamp" in metadata,
         out_of_memory=terminated is not None and terminated.get("reason") == "OOMKilled",
-        trouble=_pending_reason(status, state),
+        pending_reason=_pending_reason(status, state),
     )
 
 
-def of_job(found: Iterable[dict[str, Any]], job: dict[str, Any], kind: JobKind) -> list[PodProcess]:
-    """Return the processes of a job; pods of an earlier job of its name, which have not gone yet, are none of them."""
+def of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: JobKind) -> list[PodProcess]:
+    """Return the processes of a job.
+
+    Args:
+        pods: Pods with the label of the job. Pods of an earlier job of the same name are ignored.
+        job: Job, as the API returned it.
+        kind: Type of the job.
+    """
     uid = job["metadata"]["uid"]
-    own = (pod for pod in found if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ())))
-    return [read_process(pod, kind) for pod in own]
+    owned = (pod for pod in pods if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ())))
+    return [read_process(pod, kind) for pod in owned]
 
 
 def root_cause_process(processes: Iterable[PodProcess]) -> PodProcess | None:
-    """Return a process that failed by its own fault, else one that was killed, else one that lost a peer, else None."""
+    """Return the process that most likely caused the failure of the job, or None if no process has failed.
+
+    A permanent error takes precedence over a killed process, and both over a process that ended because another did.
+    """
     failed = [process for process in processes if process.exit_code]
     return min(failed, key=lambda process: (not process.is_permanent_error, process.ended_by_peer), default=None)
 
@@ -101,43 +118,52 @@ def _pending_reason(status: dict[str, Any], state: dict[str, Any]) -> str | None
     return None
 
 
-# The kubelet reports the cause of a failed pull once, and then only the state's name, as "Error: ImagePullBackOff".
+# The kubelet reports the cause of a failed pull once, and then only the state, as "Error: ImagePullBackOff".
 _STATE_NAME_ONLY = re.compile(r"Error: \w+")
 # As in 'Error creating: pods "a-worker-0" is forbidden: exceeded quota'.
 _POD = re.compile(r'pods "([^"]+)"')
 
 
 def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: str = "") -> str | None:
-    """Return in one line the last of an object's warnings whose reason begins so, None if there is none.
+    """Return the last matching warning as a single line, or None if there is no such warning.
 
-    A warning that says why is preferred to those that only name the state. With `pod`, those that name another pod are
-    left out.
+    A warning with a cause is preferred to a warning that contains only the state.
+
+    Args:
+        warnings: Warning events of one object.
+        reason: Prefix of the reason of the event.
+        pod: Name of a pod; events that name another pod are ignored.
     """
-    telling = [
+    matching = [
         event
         for event in warnings
         if event["reason"].startswith(reason) and (not pod or set(_POD.findall(event["message"])) <= {pod})
     ]
-    if not telling:
+    if not matching:
         return None
-    last = max(telling, key=lambda event: (not _STATE_NAME_ONLY.fullmatch(event["message"]), _event_time(event)))
+    last = max(matching, key=lambda event: (not _STATE_NAME_ONLY.fullmatch(event["message"]), _event_time(event)))
     return f"cannot start, {last['reason']}: {single_line(last['message'])}"
 
 
 def count_restarts(
     job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[PodProcess]
 ) -> int:
-    """Return how often a TFJob was started again since its last suspension, or as far back as events are kept.
+    """Return the number of restarts of a TFJob since its last suspension.
 
-    `scheduled` are the events of pods that got a node: one for each time that a process was started. The operator's own
-    count of restarts cannot be used, as it drops events where there are many.
+    Restarts before the retention time of events are not counted. The operator's count of restarts is not reliable,
+    because the operator drops events if there are many.
+
+    Args:
+        job: TFJob, as the API returned it.
+        scheduled: "Scheduled" events of pods, one for each start of a process.
+        processes: Current processes of the TFJob.
     """
     metadata, prefix = job["metadata"], f"{job['metadata']['name']}-"
     began = max([metadata["creationTimestamp"], *_suspensions(job)])
     objects = [event["involvedObject"] for event in scheduled if event["metadata"]["creationTimestamp"] >= began]
-    lives = {(found["name"], found["uid"]) for found in objects if found["name"].startswith(prefix)}
-    lives |= {(process.pod, process.uid) for process in processes}
-    return max(collections.Counter(name for name, _ in lives).values(), default=1) - 1
+    pods = {(each["name"], each["uid"]) for each in objects if each["name"].startswith(prefix)}
+    pods |= {(process.pod, process.uid) for process in processes}
+    return max(collections.Counter(name for name, _ in pods).values(), default=1) - 1
 
 
 def _event_time(event: Mapping[str, Any]) -> str:
@@ -145,85 +171,102 @@ def _event_time(event: Mapping[str, Any]) -> str:
 
 
 def _suspensions(job: Mapping[str, Any]) -> list[str]:
-    """Return when a TFJob was last suspended or resumed."""
+    """Return the time at which a TFJob was last suspended or resumed, if any."""
     conditions = job.get("status", {}).get("conditions", ())
-    return [found["lastTransitionTime"] for found in conditions if found["type"] == "Suspended"]
+    return [each["lastTransitionTime"] for each in conditions if each["type"] == "Suspended"]
 
 
 logger = logging.getLogger("qcnn")
 
-# How often events are asked for while processes have not started.
+# Interval between requests for events while processes have not started.
 _EVENTS_SECONDS = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class EventQuery:
-    """Which warnings say why a process has not started: those about the object of this uid whose reason begins so.
+    """Query for warning events that explain why a process has not started.
 
-    With `pod`, those that name another pod are left out.
+    Attributes:
+        uid: UID of the object of the events.
+        reason: Prefix of the reason of the events.
+        pod: Name of a pod; events that name another pod are ignored.
     """
 
     uid: str
     reason: str
     pod: str = ""
 
-    def ask(self, api: NamespaceClient) -> str | None:
-        """Return the last of them in one line, None if there is none."""
+    def last_warning(self, api: NamespaceClient) -> str | None:
+        """Return the last matching warning as a single line, or None if there is no such warning."""
         warnings = api.find(EVENTS, fieldSelector=f"involvedObject.uid={self.uid},type=Warning")
         return last_warning(warnings, self.reason, self.pod)
 
 
 def event_query(job: Mapping[str, Any], process: PodProcess | None, pod: str = "") -> EventQuery:
-    """Return what to ask about a process that has not started; where it has no pod, the job's events say why.
+    """Return the query for a process that has not started.
 
-    Those are events of all processes that have no pod, but for what they say of others than `pod` if that is given.
+    Args:
+        job: Job, as the API returned it.
+        process: Process, or None if it has no pod. In that case, the events of the job contain the cause.
+        pod: Name of the missing pod; by default, the events of all missing pods match.
     """
     return EventQuery(process.uid, "") if process else EventQuery(job["metadata"]["uid"], "FailedCreate", pod)
 
 
 @dataclasses.dataclass(frozen=True)
 class PendingProcesses:
-    """Which processes have not started, by their names, and why, as far as is known.
+    """Processes that have not started, by name.
 
-    `processes` has None for one without a pod. `since` is when the first of them was seen not to have started, None
-    where all have.
+    Attributes:
+        since: Time in seconds since which processes are pending, or None if all have started.
+        processes: Pending processes; None for a process without a pod.
+        reasons: Known reasons why processes are pending.
     """
 
     since: float | None
     processes: Mapping[str, PodProcess | None]
-    troubles: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def observe(
         self, expected: Sequence[str], processes: Sequence[PodProcess], *, suspended: bool, now: float
     ) -> "PendingProcesses":
-        """Return what is known once all pods that are there were looked at; no pod of a suspended job is waited for."""
-        by_name = {process.name: process for process in processes}
-        waiting = {name: by_name.get(name) for name in expected if name not in by_name or not by_name[name].started}
-        if suspended or not waiting:
-            return PendingProcesses(since=None, processes={})
-        troubles = {name: process.trouble for name, process in waiting.items() if process and process.trouble}
-        since = now if self.since is None else self.since
-        return PendingProcesses(since, waiting, {**self.troubles, **troubles})
+        """Return the pending processes after an observation of all existing pods.
 
-    def with_reason(self, name: str, trouble: str) -> "PendingProcesses":
-        """Return what is known once events have told why a process does not start."""
-        return dataclasses.replace(self, troubles={**self.troubles, name: trouble})
+        Args:
+            expected: Names of all processes.
+            processes: Processes that have a pod.
+            suspended: Whether the job is suspended, so that no process is pending.
+            now: Time in seconds.
+        """
+        by_name = {process.name: process for process in processes}
+        pending = {name: by_name.get(name) for name in expected if name not in by_name or not by_name[name].started}
+        if suspended or not pending:
+            return PendingProcesses(since=None, processes={})
+        reasons = {
+            name: process.pending_reason for name, process in pending.items() if process and process.pending_reason
+        }
+        since = now if self.since is None else self.since
+        return PendingProcesses(since, pending, {**self.reasons, **reasons})
+
+    def with_reason(self, name: str, reason: str) -> "PendingProcesses":
+        """Return the pending processes with a reason from an event."""
+        return dataclasses.replace(self, reasons={**self.reasons, name: reason})
 
     def next_to_query(self) -> str | None:
-        """Return which process the events are to tell about: one without a pod, else one whose pod says nothing."""
+        """Return the name of a process without a pod, or without a reason, or None."""
         missing = [name for name, process in self.processes.items() if process is None]
-        silent = [name for name, process in self.processes.items() if process and not process.trouble]
-        return next(iter(missing + silent), None)
+        unexplained = [name for name, process in self.processes.items() if process and not process.pending_reason]
+        return next(iter(missing + unexplained), None)
 
     def describe(self) -> str:
-        """Return why processes have not started; where nothing is known, which."""
-        waiting = sorted(self.processes)
-        known = [f"{name} {self.troubles[name]}" for name in waiting if name in self.troubles]
-        return "; ".join(known) or ", ".join(waiting)
+        """Return the known reasons why processes are pending, or the names of the processes."""
+        pending = sorted(self.processes)
+        known = [f"{name} {self.reasons[name]}" for name in pending if name in self.reasons]
+        return "; ".join(known) or ", ".join(pending)
 
 
 class StartupMonitor:
-    """Watches over the start of the processes of a job, by their names; those that are started again are included."""
+    """Monitor for the start of the processes of a job, including restarts."""
 
     def __init__(
         self,
@@ -238,44 +281,47 @@ class StartupMonitor:
         self._expected = expected
         self._seconds = seconds
         self._clock = clock
-        self._waiting = (
+        self._pending = (
             PendingProcesses(None, {}) if is_suspended(job) else PendingProcesses(clock(), dict.fromkeys(expected))
         )
         self._events_at = clock() + _EVENTS_SECONDS
 
     @property
     def is_pending(self) -> bool:
-        """Whether a process is waited for."""
-        return self._waiting.since is not None
+        """Whether a process has not started."""
+        return self._pending.since is not None
 
     def observe(self, processes: Sequence[PodProcess], *, suspended: bool) -> None:
-        """Take note of all processes that have a pod; nothing is waited for while the job is suspended."""
+        """Record all processes that have a pod, and whether the job is suspended."""
         now = self._clock()
         if not self.is_pending:
             self._events_at = now + _EVENTS_SECONDS
-        self._note(self._waiting.observe(self._expected, processes, suspended=suspended, now=now))
+        self._update(self._pending.observe(self._expected, processes, suspended=suspended, now=now))
 
     def check(self) -> None:
-        """Ask for events where pods say nothing.
+        """Request the events of a pending process whose pod contains no reason.
 
         Raises:
-            ConfigError: processes have been waited for long enough.
+            ConfigError: If processes are pending for longer than the timeout.
         """
-        if self._waiting.since is None:
+        if self._pending.since is None:
             return
         now = self._clock()
         if now >= self._events_at:
             self._events_at = now + _EVENTS_SECONDS
-            name = self._waiting.next_to_query()
-            if name and (trouble := event_query(self._job, self._waiting.processes[name]).ask(self._api)):
-                self._note(self._waiting.with_reason(name, trouble))
-        if now - self._waiting.since > self._seconds:
-            reason, name = self._waiting.describe(), self._job["metadata"]["name"]
-            raise ConfigError(f"not started after {self._seconds:g} s: {reason}. Given: {name}")
+            name = self._pending.next_to_query()
+            if name and (reason := event_query(self._job, self._pending.processes[name]).last_warning(self._api)):
+                self._update(self._pending.with_reason(name, reason))
+        if now - self._pending.since > self._seconds:
+            description, name = self._pending.describe(), self._job["metadata"]["name"]
+            raise ConfigError(f"not started after {self._seconds:g} s: {description}. Given: {name}")
 
-    def _note(self, waiting: PendingProcesses) -> None:
-        """Log a process' first trouble; the two of an image that cannot be pulled would else take turns for ever."""
-        for name, trouble in waiting.troubles.items():
-            if name not in self._waiting.troubles:
-                logger.warning("%s %s", name, trouble)
-        self._waiting = waiting
+    def _update(self, pending: PendingProcesses) -> None:
+        """Log the first reason of each process.
+
+        Later reasons are not logged, because a failed image pull alternates between two.
+        """
+        for name, reason in pending.reasons.items():
+            if name not in self._pending.reasons:
+                logger.warning("%s %s", name, reason)
+        self._pending = pending

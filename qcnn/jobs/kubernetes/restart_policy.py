@@ -14,9 +14,10 @@ _MAX_EXITS = 2
 
 @dataclasses.dataclass(frozen=True)
 class ProcessFailure:
-    """Process, in one pod, that ended early; `caused_by_peer` if the loss of another process was the cause.
+    """Process, in one pod, that ended early.
 
-    `job` is the uid of the TFJob; a TFJob that replaces another one restarts all processes.
+    `caused_by_peer` is true if the loss of another process was the cause. `job` is the uid of the TFJob. A TFJob that
+    replaces another one restarts all processes.
     """
 
     job: str
@@ -120,7 +121,7 @@ class RestartTracker:
         return process.name in self.current and self.current[process.name].uid != process.uid
 
     def _with(self, ended: Iterable[PodProcess]) -> tuple[ProcessFailure, ...]:
-        """Return all endings; causes come first among those of the same observation."""
+        """Return all endings, with causes first among those of the same observation."""
         known = {ending.pod for ending in self.endings}
         new = [
             ProcessFailure(self.job, each.uid, each.name, each.ended_by_peer) for each in ended if each.uid not in known

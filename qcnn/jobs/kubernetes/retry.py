@@ -1,4 +1,4 @@
-"""Refusals of the API server in one line each, and which requests are tried again."""
+"""Errors of the API server, and the retry policy of requests."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ import urllib3
 
 from qcnn.errors import ConfigError, single_line
 
-# The client library takes a third of a second to load: functions import it.
+# The client library takes a third of a second to load, so functions import it.
 if TYPE_CHECKING:
     from kubernetes.client import ApiException
 
 FORBIDDEN, NOT_FOUND = 403, 404
-UNAVAILABLE = "the API server does not answer as it should"
-# The client library gives a connection that breaks under TLS the status 0.
-_BROKEN = (0, 429, 500, 502, 503, 504)
+UNAVAILABLE = "the API server is unavailable"
+# The client library reports status 0 for a broken TLS connection.
+_UNAVAILABLE_STATUSES = (0, 429, 500, 502, 503, 504)
 
 
 class RequestRejectedError(ConfigError):
-    """The server refuses a request; `status` is that of its answer.
+    """The API server rejects a request.
 
-    `is_final`: whether it does so because the namespace is being deleted.
+    Attributes:
+        status: HTTP status of the response.
+        is_final: Whether the namespace is being deleted.
     """
 
     def __init__(self, message: str, status: int, *, is_final: bool = False) -> None:
@@ -39,65 +41,69 @@ class RequestRejectedError(ConfigError):
 
 
 def rejection(error: ApiException, action: str, namespace: str, *, was_allowed: bool) -> RequestRejectedError:
-    """Return an error of one line for a request that will be refused again.
+    """Return a single-line error for a request that the API server will reject again.
 
-    `was_allowed`: whether the same was allowed before.
+    Args:
+        error: Response of the API server.
+        action: Verb and resource of the request.
+        namespace: Namespace of the request.
+        was_allowed: Whether the API server has accepted the same action before.
     """
     status, reason = int(error.status or 0), _reason(error)
     where = f"namespace {namespace}"
     if status == 401:
-        no_more = " any more; was its service account deleted, or the namespace" if was_allowed else ""
-        message = f"credentials: the API server does not accept them{no_more}; {action} was refused. Given: {where}"
+        cause = "; its service account or namespace may have been deleted" if was_allowed else ""
+        message = f"credentials: rejected by the API server ({action}){cause}. Given: {where}"
     elif is_final(error):
-        message = f"namespace: is being deleted; {action} was refused. Given: {namespace}"
+        message = f"namespace: is being deleted; {action} was rejected. Given: {namespace}"
     elif status == FORBIDDEN and "exceeded quota" in reason:
-        message = f"quota: {where} has none left. Given: {reason}"
+        message = f"quota: exceeded in {where}. Given: {reason}"
     elif status == FORBIDDEN and "forbidden: User" in reason and was_allowed:
         message = (
-            f"permission: {action} in {where} was allowed and no longer is; was a role or its binding deleted "
-            f"(deploy/rbac.yaml makes them)? Given: {reason}"
+            f"permission: {action} in {where} was revoked; a role or its binding may have been deleted "
+            f"(deploy/rbac.yaml creates them). Given: {reason}"
         )
     elif status == FORBIDDEN and "forbidden: User" in reason:
         message = (
-            f"permission: {action} in {where} is missing (deploy/rbac.yaml grants it), or there is no such namespace. "
-            f"Given: {reason}"
+            f"permission: {action} in {where} is missing (deploy/rbac.yaml grants it), "
+            f"or the namespace does not exist. Given: {reason}"
         )
     elif status == NOT_FOUND and "namespaces" in reason:
         message = f"namespace: does not exist. Given: {namespace}"
     elif status == NOT_FOUND and "page not found" in reason:
-        message = f"cluster: it does not know TFJobs; is the training operator installed? Given: {action} in {where}"
+        message = f"cluster: TFJobs are not available; install the training operator. Given: {action} in {where}"
     else:
-        message = f"{action} in {where}: the API server refuses. Given: {reason}"
+        message = f"{action} in {where}: rejected by the API server. Given: {reason}"
     return RequestRejectedError(message, status, is_final=is_final(error))
 
 
 def is_final(error: ApiException) -> bool:
-    """Whether the namespace is being deleted, in which nothing can be created any more."""
+    """Return whether the error is caused by the deletion of the namespace."""
     return error.status == FORBIDDEN and "because it is being terminated" in _reason(error)
 
 
-def is_broken(error: BaseException) -> bool:
-    """Whether the server is busy, broken or gone, and may come back; every other error is a refusal."""
+def is_unavailable(error: BaseException) -> bool:
+    """Return whether the error is temporary, because the API server is overloaded, failing or unreachable."""
     if found := _api_error(error):
-        return found.status in _BROKEN
+        return found.status in _UNAVAILABLE_STATUSES
     return isinstance(error, urllib3.exceptions.HTTPError | OSError)
 
 
 def why(error: BaseException) -> str:
-    """Return what an answer says, or what broke the connection, in one line."""
+    """Return the message of an API response, or the cause of a connection error, as a single line."""
     found = _api_error(error)
     return single_line(_reason(found) if found else _cause(error))
 
 
 def _api_error(error: BaseException | None) -> ApiException | None:
-    """Return an error that is an answer of the server, None for any other."""
+    """Return the error if it is a response of the API server, or None."""
     from kubernetes.client import ApiException
 
     return error if isinstance(error, ApiException) else None
 
 
 def _reason(error: ApiException) -> str:
-    """Return the message of the Status object in an answer."""
+    """Return the message of the Status object in a response."""
     body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         body = str(json.loads(body)["message"])
@@ -105,35 +111,40 @@ def _reason(error: ApiException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return what broke a connection, without the library's names for it."""
+    """Return the cause of a connection error, without the class names of the library."""
     return str(error).rpartition(">: ")[2]
 
 
 logger = logging.getLogger("qcnn")
 
-# In seconds: a server that never answered probably has a wrong address; one that has answered, even with an error, will
-# come back; one that refuses what it has allowed before may be starting, or not know yet of a right that was given.
+# Time limits for retries, in seconds. Without any response, the address of the server is probably wrong.
 FIRST_SECONDS = 20.0
+# After a first response, even an error, an outage is temporary.
 SECONDS = 600.0
+# A server that rejects a previously allowed request may be starting, or may not have loaded a new role binding yet.
 REJECTION_SECONDS = 15.0
 _AUTH_STATUSES = (401, 403)
-_TRIES_BEFORE_WARNING = 3
+_ATTEMPTS_BEFORE_WARNING = 3
 
 
 @dataclasses.dataclass
 class RetryPolicy:
-    """Decides after each try of the request `action` whether it is tried again, and when.
+    """Retry policy of one API request.
 
-    `has_answered` tells whether the server has answered anything yet, `was_allowed` whether it has allowed the same
-    before. `report_outage` records that the server is not answering, and returns whether that was unknown. No request
-    is tried for longer than `longest` seconds.
+    Attributes:
+        action: Verb, resource and namespace of the request, for messages.
+        has_answered: Returns whether the server has sent any response yet.
+        was_allowed: Whether the server has accepted the same action before.
+        report_outage: Records an outage, and returns whether it is a new one.
+        max_seconds: Time limit for retries.
+        clock: Returns the time in seconds.
     """
 
     action: str
     has_answered: Callable[[], bool]
     was_allowed: bool
     report_outage: Callable[[], bool] = lambda: True
-    longest: float = math.inf
+    max_seconds: float = math.inf
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -141,41 +152,44 @@ class RetryPolicy:
         self._rejected_since: float | None = None
 
     def retrying(self) -> tenacity.Retrying:
-        """Return what calls a function until it succeeds; where it never does, its last error is raised."""
+        """Return a callable that retries a function until it succeeds, or raises its last error."""
         return tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda error: is_broken(error) or self._may_pass(error)),
+            retry=tenacity.retry_if_exception(lambda error: is_unavailable(error) or self._is_temporary(error)),
             wait=_wait,
             stop=self._is_over,
             before_sleep=self._warn,
             reraise=True,
         )
 
-    def _may_pass(self, error: BaseException | None) -> bool:
-        """Whether the server refuses what it has allowed before, and may allow again."""
+    def _is_temporary(self, error: BaseException | None) -> bool:
+        """Return whether the server rejects a previously allowed action, and may allow it again."""
         return self.was_allowed and _is_auth_rejection(error)
 
     def _is_over(self, state: tenacity.RetryCallState) -> bool:
-        """Whether the next try would come too late."""
+        """Return whether the next attempt would exceed the time limit."""
         now = self.clock()
-        if not self._may_pass(_error(state)):
+        if not self._is_temporary(_error(state)):
             self._rejected_since = None
             since, seconds = self._began, SECONDS if self.has_answered() else FIRST_SECONDS
         else:
             self._rejected_since = now if self._rejected_since is None else self._rejected_since
             since, seconds = self._rejected_since, REJECTION_SECONDS
-        next_try = now + state.upcoming_sleep
-        return next_try - since >= seconds or next_try - self._began >= self.longest
+        next_attempt = now + state.upcoming_sleep
+        return next_attempt - since >= seconds or next_attempt - self._began >= self.max_seconds
 
     def _warn(self, state: tenacity.RetryCallState) -> None:
-        """Log a warning when a request has failed three times: for a refusal of each, for an outage of the first."""
+        """Log a warning at the third failure of a request.
+
+        An outage is logged for the first request only.
+        """
         error = _error(state)
-        if error is None or state.attempt_number != _TRIES_BEFORE_WARNING:
+        if error is None or state.attempt_number != _ATTEMPTS_BEFORE_WARNING:
             return
-        if self._may_pass(error):
-            what = f"{self.action} is refused, though it was allowed before"
-            logger.warning("%s (%s); trying again for %g s", what, why(error), REJECTION_SECONDS)
+        if self._is_temporary(error):
+            what = f"{self.action} is rejected, although it was allowed before"
+            logger.warning("%s (%s); retrying for %g s", what, why(error), REJECTION_SECONDS)
         elif self.report_outage():
-            logger.warning("%s (%s); trying again", UNAVAILABLE, why(error))
+            logger.warning("%s (%s); retrying", UNAVAILABLE, why(error))
 
 
 def _is_auth_rejection(error: BaseException | None) -> bool:
@@ -188,8 +202,8 @@ def _error(state: tenacity.RetryCallState) -> BaseException | None:
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    """Return the seconds to the next try, at least those that the server asks for."""
+    """Return the seconds until the next attempt, at least those of the Retry-After header."""
     wait = tenacity.wait_random_exponential(multiplier=0.5, max=10)(state)
-    found = _api_error(_error(state))
-    asked = (found.headers or {}).get("Retry-After", "") if found else ""
-    return max(wait, float(asked)) if asked.isdigit() else wait
+    error = _api_error(_error(state))
+    retry_after = (error.headers or {}).get("Retry-After", "") if error else ""
+    return max(wait, float(retry_after)) if retry_after.isdigit() else wait

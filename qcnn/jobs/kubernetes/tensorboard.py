@@ -1,4 +1,4 @@
-"""A TensorBoard on a cluster: Deployment and Service (apps/v1, core/v1), created and deleted."""
+"""TensorBoard on a cluster, as a Deployment and a Service (apps/v1, core/v1)."""
 
 import contextlib
 import dataclasses
@@ -13,35 +13,39 @@ from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, TASK_LABEL, JobKind, c
 from qcnn.jobs.kubernetes.pods import read_process
 from qcnn.jobs.pod_settings import PodSettings
 
-# The Service's port is the tutorial's.
+# Port of the Service, as in the TensorFlow Quantum tutorial.
 PORT = 5001
 _CONTAINER_PORT = 6006
 _TASK = "tensorboard"
 _NAME_LABEL = "app.kubernetes.io/name"
-# Of deploy/rbac.yaml; it may do nothing in the cluster.
+# Service account of deploy/rbac.yaml without permissions in the cluster.
 ACCOUNT = "qcnn-tensorboard"
-# The pods of trainings let those with this label reach their profilers (deploy/network.yaml).
+# Training pods accept connections to their profilers from pods with this label (deploy/network.yaml).
 _CAPTURE_LABEL = {"qcnn/captures-profiles": "true"}
-# While it reads a profile it answers late, and is there nevertheless.
+# The timeout is long, because TensorBoard responds slowly while it reads a profile.
 _READY = {
     "httpGet": {"path": "/", "port": "http"},
     "periodSeconds": 2,
     "timeoutSeconds": 30,
     "failureThreshold": 10,
 }
-# A pod that has not answered after so many seconds is given up.
+# Timeout for the pod to become ready.
 DEADLINE_SECONDS = 300
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,48}[a-z0-9])?")
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorBoardSpec:
-    """A TensorBoard of this name that shows what is logged at these addresses, in a pod with these settings.
+    """Specification of a TensorBoard on a cluster.
 
-    It is reached from the cluster alone, or from everywhere if it is `public`.
+    Attributes:
+        name: Name of the Deployment and the Service.
+        addresses: URIs of the logs.
+        pod: Pod settings.
+        public: Whether the Service is reachable from outside the cluster.
 
     Raises:
-        ConfigError: the name is none that a Service can have.
+        ConfigError: If the name is not valid for a Service.
     """
 
     name: str
@@ -54,30 +58,26 @@ class TensorBoardSpec:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that a Service cannot have.
-
-    Raises:
-        ConfigError: it is one.
-    """
+    """Raise ConfigError if a name is not valid for a Service."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            "name: must be of at most 50 small letters, digits and hyphens, beginning with a letter and not ending "
+            "name: must be at most 50 lowercase letters, digits and hyphens, beginning with a letter and not ending "
             f"with a hyphen. Given: {name}"
         )
 
 
 def selector(name: str) -> dict[str, str]:
-    """Return the labels by which the pods of a TensorBoard are found."""
+    """Return the labels that select the pods of a TensorBoard."""
     return {_NAME_LABEL: name, TASK_LABEL: _TASK}
 
 
 def deployment(board: TensorBoardSpec) -> dict[str, Any]:
-    """Return the Deployment: one pod, which mirrors its addresses and opens TensorBoard on the copies."""
-    shown = ("--bind-address", "0.0.0.0", "--port", str(_CONTAINER_PORT), "--wait")
-    command = ["python", "-m", "qcnn.cli", "tensorboard", *board.addresses, *shown]
+    """Return the Deployment of one pod, which syncs the logs and runs TensorBoard on the copies."""
+    options = ("--bind-address", "0.0.0.0", "--port", str(_CONTAINER_PORT), "--wait")
+    command = ["python", "-m", "qcnn.cli", "tensorboard", *board.addresses, *options]
     template = pod_template(board.pod, board.name, JobIdentity(board.name, _TASK), command, mounts_token=False)
     labels = selector(board.name)
-    # Not qcnn's own label: what guards the ports of trainings would close this one's.
+    # Without the label of qcnn, because the NetworkPolicy of training pods would block the port of TensorBoard.
     template["metadata"]["labels"] = {**board.pod.labels, **labels, **_CAPTURE_LABEL}
     for container in template["spec"]["containers"]:
         if container["name"] == CONTAINER:
@@ -89,7 +89,7 @@ def deployment(board: TensorBoardSpec) -> dict[str, Any]:
         "metadata": {"name": board.name, "labels": {**labels, **OWN}},
         "spec": {
             "replicas": 1,
-            # Two would read everything twice while one follows the other.
+            # A rolling update would run two pods, which both read all logs.
             "strategy": {"type": "Recreate"},
             "progressDeadlineSeconds": DEADLINE_SECONDS,
             "selector": {"matchLabels": labels},
@@ -99,7 +99,7 @@ def deployment(board: TensorBoardSpec) -> dict[str, Any]:
 
 
 def service(board: TensorBoardSpec) -> dict[str, Any]:
-    """Return the Service by which the pod is reached."""
+    """Return the Service of a TensorBoard."""
     labels = selector(board.name)
     return {
         "apiVersion": "v1",
@@ -117,15 +117,16 @@ _KIND = JobKind("Deployment", DEPLOYMENTS, "Available", "", TASK_LABEL, index_la
 
 
 def deploy(api: NamespaceClient, board: TensorBoardSpec) -> None:
-    """Create a TensorBoard, or bring one of this name to what is asked for; wait until it answers.
+    """Create or update a TensorBoard, and wait until it is ready.
 
     Raises:
-        ConfigError: the cluster refuses, or an object of this name is none of ours; or it does not start, and why.
+        ConfigError: If the API server rejects an object, the name belongs to an object that is not a TensorBoard of
+            qcnn, or TensorBoard does not start.
     """
     for resource, kind in ((DEPLOYMENTS, "Deployment"), (SERVICES, "Service")):
-        found = api.get(resource, board.name)
-        if found and not _is_ours(found, board.name):
-            raise ConfigError(f"name: a {kind} that is no TensorBoard of qcnn has it. Given: {board.name}")
+        existing = api.get(resource, board.name)
+        if existing and not _is_managed(existing, board.name):
+            raise ConfigError(f"name: belongs to a {kind} that is not a TensorBoard of qcnn. Given: {board.name}")
     api.apply(DEPLOYMENTS, deployment(board))
     api.apply(SERVICES, service(board))
     with contextlib.closing(api.watch(DEPLOYMENTS, fieldSelector=f"metadata.name={board.name}")) as watch:
@@ -135,23 +136,23 @@ def deploy(api: NamespaceClient, board: TensorBoardSpec) -> None:
 
 
 def undeploy(api: NamespaceClient, name: str) -> None:
-    """Delete a TensorBoard, and wait until its pod is gone.
+    """Delete a TensorBoard, and wait until its pod no longer exists.
 
     Raises:
-        ArtifactError: there is none of this name.
+        ArtifactError: If no TensorBoard of this name exists.
     """
-    found = [(resource, api.get(resource, name)) for resource in (SERVICES, DEPLOYMENTS)]
-    ours = [(resource, each) for resource, each in found if each and _is_ours(each, name)]
-    if not ours:
-        raise ArtifactError(f"tensorboard: none of this name in namespace {api.namespace}. Given: {name}")
-    for resource, each in ours:
+    existing = [(resource, api.get(resource, name)) for resource in (SERVICES, DEPLOYMENTS)]
+    managed = [(resource, each) for resource, each in existing if each and _is_managed(each, name)]
+    if not managed:
+        raise ArtifactError(f"tensorboard: not found in namespace {api.namespace}. Given: {name}")
+    for resource, each in managed:
         api.delete(resource, name, uid=each["metadata"]["uid"], dependents_first=True)
     with contextlib.closing(api.watch(PODS, labelSelector=_label_selector(name))) as watch:
         next(pods for pods in watch if not pods)
 
 
-def _is_ours(found: dict[str, Any], name: str) -> bool:
-    labels: dict[str, str] = found["metadata"].get("labels", {})
+def _is_managed(existing: dict[str, Any], name: str) -> bool:
+    labels: dict[str, str] = existing["metadata"].get("labels", {})
     return labels.items() >= {**selector(name), **OWN}.items()
 
 
@@ -159,23 +160,23 @@ def _label_selector(name: str) -> str:
     return ",".join(f"{key}={value}" for key, value in selector(name).items())
 
 
-def _is_available(api: NamespaceClient, found: dict[str, Any]) -> bool:
-    """Whether the pod that is asked for answers.
+def _is_available(api: NamespaceClient, deployed: dict[str, Any]) -> bool:
+    """Return whether the pod of a Deployment is ready.
 
     Raises:
-        ConfigError: it has not after the deadline, or cannot be created.
+        ConfigError: If the pod cannot be created, or is not ready before the deadline.
     """
-    name, status = found["metadata"]["name"], found.get("status", {})
-    if status.get("observedGeneration", 0) < found["metadata"]["generation"]:
+    name, status = deployed["metadata"]["name"], deployed.get("status", {})
+    if status.get("observedGeneration", 0) < deployed["metadata"]["generation"]:
         return False
     if status.get("updatedReplicas") == status.get("availableReplicas") == status.get("replicas") == 1:
         return True
-    if failure := condition(found, "ReplicaFailure"):
+    if failure := condition(deployed, "ReplicaFailure"):
         raise ConfigError(f"tensorboard: its pod cannot be created ({single_line(failure)}). Given: {name}")
     for each in status.get("conditions", ()):
-        # What was said of an earlier pod stands there until one of the new ones is made.
+        # Until a new pod is created, the condition is that of the previous pod.
         if each["type"] == "Progressing" and each["status"] == "False" and status.get("updatedReplicas"):
             pods = [read_process(pod, _KIND) for pod in api.find(PODS, labelSelector=_label_selector(name))]
-            why = "; ".join(pod.trouble for pod in pods if pod.trouble) or "it does not answer"
+            why = "; ".join(pod.pending_reason for pod in pods if pod.pending_reason) or "it does not answer"
             raise ConfigError(f"tensorboard: not started after {DEADLINE_SECONDS} s: {why}. Given: {name}")
     return False

@@ -133,7 +133,7 @@ def _check_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
             f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
     for uri in job.outputs.values():
-        if uri.startswith("/") and not job.pod.keeps(uri):
+        if uri.startswith("/") and not job.pod.is_persistent(uri):
             raise ConfigError(
                 "output: must be in a bucket, or in a volume that persists after its pods end, such as a "
                 f"persistentVolumeClaim (pod.volumes). Given: {uri.partition(f'/$({JOB_VARIABLE})')[0]}"

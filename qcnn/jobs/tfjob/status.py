@@ -142,7 +142,9 @@ def read_one(api: NamespaceClient, job: dict[str, Any]) -> tuple[Status, list[Pr
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
     processes = pods.of_job(found, job, TFJOB)
     status = status_of(job, processes, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
-    return status, process_statuses(job, processes, lambda process, pod: event_query(job, process, pod).ask(api))
+    return status, process_statuses(
+        job, processes, lambda process, pod: event_query(job, process, pod).last_warning(api)
+    )
 
 
 def status_of(
@@ -194,7 +196,7 @@ def process_statuses(
         name = f"{role} {index}"
         process = by_name.get(name)
         state = process_state(process, job_has_ended=job_has_ended)
-        trouble = (process.trouble or _exit_reason(process)) if process else None
+        trouble = (process.pending_reason or _exit_reason(process)) if process else None
         if state == "waiting" and not trouble:
             trouble = find_reason(process, pod_name(job, role, index))
         found.append(

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from qcnn.errors import ConfigError, format_value
-from qcnn.jobs.pod_settings import PodSettings, amount, on_vertex, refusal
+from qcnn.jobs.pod_settings import PodSettings, amount, on_vertex, settings_error
 from qcnn.jobs.pricing import CostEstimate, Prices, allocatable_memory, estimate_cost
 
 
@@ -241,7 +241,7 @@ def vertex_settings(pod: PodSettings) -> CustomJobMachines:
     try:
         settings = CustomJobMachines.model_validate({**account, **pod.vertex})
     except ValidationError as error:
-        raise refusal(error, "pod.vertex", CustomJobMachines) from None
+        raise settings_error(error, "pod.vertex", CustomJobMachines) from None
     _check_combinations(pod, settings)
     return settings
 

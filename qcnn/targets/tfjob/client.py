@@ -165,7 +165,7 @@ def board_of(name: str, logs: Sequence[str], settings: PodFields, *, public: boo
     # The account in the pod settings file is for training and may write. TensorBoard only reads.
     pod = settings.pod_with().model_copy(update={"service_account": settings.service_account or ACCOUNT})
     for address in logs:
-        if not parse_bucket_uri(address) and not pod.keeps(address):
+        if not parse_bucket_uri(address) and not pod.is_persistent(address):
             known = ", ".join(f"{scheme}://BUCKET/FOLDER" for scheme in SCHEMES)
             raise ConfigError(f"tensorboard: the logs must be at {known}, or on a volume of the pod. Given: {address}")
     # The pod derives display names from URIs, so check that they are unique.

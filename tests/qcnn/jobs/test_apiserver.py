@@ -195,7 +195,7 @@ def _as_owner(lease: Object) -> Object:
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": name, "uid": uid}
 
 
-def test_what_is_created_is_stored_and_known_by_more_than_its_name(cluster: Cluster) -> None:
+def test_create_returns_metadata_and_stores_object(cluster: Cluster) -> None:
     created = cluster.create("created", labels={"a": "b"})
     assert created["metadata"].keys() >= {"uid", "resourceVersion", "creationTimestamp"}
     assert (created["metadata"]["namespace"], created["metadata"]["labels"]) == (cluster.namespace, {"a": "b"})
@@ -205,7 +205,7 @@ def test_what_is_created_is_stored_and_known_by_more_than_its_name(cluster: Clus
     assert (status, found["metadata"]["uid"]) == (200, created["metadata"]["uid"])
 
 
-def test_a_name_is_given_once_in_a_namespace(cluster: Cluster, api: NamespaceClient) -> None:
+def test_create_existing_name_is_a_conflict(cluster: Cluster, api: NamespaceClient) -> None:
     cluster.create("once")
     status, refused = cluster.ask("POST", LEASES, body={"metadata": {"name": "once"}})
     assert (status, refused["reason"]) == (409, "AlreadyExists")
@@ -222,7 +222,7 @@ def _both(cluster: Cluster) -> tuple[str, str]:
     return cluster.namespace, cluster.other
 
 
-def test_a_list_is_of_one_namespace_and_what_matches(cluster: Cluster) -> None:
+def test_list_filters_by_namespace_and_selectors(cluster: Cluster) -> None:
     for name, labels in (("listed-1", {"list": "a"}), ("listed-2", {"list": "b"})):
         cluster.create(name, labels=labels)
 
@@ -239,13 +239,13 @@ def test_a_list_is_of_one_namespace_and_what_matches(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("body", [{"metadata": {"name": "Not A Name"}}, {"metadata": {}}])
-def test_an_object_needs_a_name_that_can_be_one(cluster: Cluster, body: Object) -> None:
+def test_create_invalid_name_is_invalid(cluster: Cluster, body: Object) -> None:
     status, refused = cluster.ask("POST", LEASES, body=body)
     assert (status, refused["reason"]) == (422, "Invalid")
     assert " is invalid: metadata.name: " in refused["message"]
 
 
-def test_an_object_of_another_kind_or_namespace_is_refused(cluster: Cluster) -> None:
+def test_create_mismatched_kind_or_namespace_is_a_bad_request(cluster: Cluster) -> None:
     metadata = {"name": "elsewhere"}
     for body in (
         {"kind": "Service", "metadata": metadata},
@@ -255,7 +255,7 @@ def test_an_object_of_another_kind_or_namespace_is_refused(cluster: Cluster) -> 
     assert cluster.ask("GET", LEASES, "elsewhere")[0] == 404
 
 
-def test_nothing_is_created_in_a_namespace_that_is_not_there_or_is_being_deleted(cluster: Cluster) -> None:
+def test_create_in_missing_or_ending_namespace_is_rejected(cluster: Cluster) -> None:
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "late"}}
     by_us: dict[str, Any] = {"content": APPLY, "query": BY_US}
     for method, name, how in (("POST", "", {}), ("PATCH", "late", by_us)):
@@ -267,7 +267,7 @@ def test_nothing_is_created_in_a_namespace_that_is_not_there_or_is_being_deleted
         assert refused["message"].endswith(f"namespace {cluster.ending} because it is being terminated")
 
 
-def test_a_namespace_that_is_not_there_or_is_being_deleted_can_be_found_out(cluster: Cluster) -> None:
+def test_namespace_is_ending_if_missing_or_being_deleted(cluster: Cluster) -> None:
     found = {}
     for namespace in (cluster.namespace, cluster.ending, "no-such-namespace"):
         with contextlib.closing(NamespaceClient(namespace)) as api:
@@ -277,7 +277,7 @@ def test_a_namespace_that_is_not_there_or_is_being_deleted_can_be_found_out(clus
     assert cluster.ask("GET", SERVICES)[1]["items"] == []
 
 
-def test_what_is_not_there_is_not_found_by_any_method(cluster: Cluster) -> None:
+def test_missing_object_is_not_found_by_any_method(cluster: Cluster) -> None:
     job = _changed(_manifest("none"), "metadata.resourceVersion", "5")
     name = job["metadata"]["name"]
     for method, body, content in (
@@ -291,7 +291,7 @@ def test_what_is_not_there_is_not_found_by_any_method(cluster: Cluster) -> None:
         assert refused["message"] == f'tfjobs.kubeflow.org "{name}" not found'
 
 
-def test_what_was_changed_since_it_was_read_is_not_overwritten(cluster: Cluster) -> None:
+def test_update_of_old_version_is_a_conflict(cluster: Cluster) -> None:
     created = cluster.create("read", labels={"a": "b"})
     first = created["metadata"]["resourceVersion"]
     newer = {**created, "metadata": {**created["metadata"], "labels": {"a": "c"}}}
@@ -308,7 +308,7 @@ def test_what_was_changed_since_it_was_read_is_not_overwritten(cluster: Cluster)
     assert cluster.ask("GET", LEASES, "read")[1] == written
 
 
-def test_a_merge_patch_deletes_by_null_and_replaces_lists(cluster: Cluster) -> None:
+def test_merge_patch_deletes_null_and_replaces_lists(cluster: Cluster) -> None:
     # Without its owners, a cluster would soon delete it.
     owners = [_as_owner(cluster.create(f"owner-{name}")) for name in ("x", "y")]
     cluster.create("merged", labels={"a": "b", "c": "d"}, finalizers=["qcnn.test/a", "qcnn.test/b"])
@@ -326,14 +326,14 @@ def test_a_merge_patch_deletes_by_null_and_replaces_lists(cluster: Cluster) -> N
 
 
 @pytest.mark.parametrize("content", ["application/json", "application/jsonlines"])
-def test_a_patch_of_no_known_kind_is_refused(cluster: Cluster, content: str) -> None:
+def test_patch_of_unknown_media_type_is_unsupported(cluster: Cluster, content: str) -> None:
     name = cluster.create(f"patched-{content.partition('/')[2]}")["metadata"]["name"]
     status, refused = cluster.ask("PATCH", LEASES, name, {"metadata": {"labels": {"a": "b"}}}, content=content)
     assert (status, refused["reason"]) == (415, "UnsupportedMediaType")
     assert "labels" not in cluster.ask("GET", LEASES, name)[1]["metadata"]
 
 
-def test_what_is_applied_is_created_and_then_brought_to_what_is_said(cluster: Cluster) -> None:
+def test_apply_creates_and_updates_owned_fields(cluster: Cluster) -> None:
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "applied"}}
 
     def apply(spec: Object, **metadata: Any) -> tuple[int, Object]:
@@ -355,7 +355,7 @@ def test_what_is_applied_is_created_and_then_brought_to_what_is_said(cluster: Cl
     assert apply({"holderIdentity": "two", "leaseTransitions": 8})[1]["spec"]["leaseTransitions"] == 8
 
 
-def test_what_others_have_applied_to_the_same_list_stays_in_it(cluster: Cluster) -> None:
+def test_apply_keeps_list_items_of_other_managers(cluster: Cluster) -> None:
     def apply(manager: str, *variables: str, **container: Any) -> Object:
         container |= {"name": "main", "env": [{"name": name, "value": "1"} for name in variables]}
         template = {"metadata": {"labels": {"app": "listed"}}, "spec": {"containers": [container]}}
@@ -374,7 +374,7 @@ def test_what_others_have_applied_to_the_same_list_stays_in_it(cluster: Cluster)
     assert (found["image"], found["args"]) == ("two", ["c"])
 
 
-def test_what_is_applied_must_say_who_applies_it_and_what_it_is(cluster: Cluster) -> None:
+def test_apply_without_manager_or_kind_is_rejected(cluster: Cluster) -> None:
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "nobodys"}}
     assert cluster.ask("PATCH", LEASES, "nobodys", lease, content=APPLY)[0] == 422
     for body in ({"metadata": {"name": "nobodys"}}, {**lease, "metadata": {"name": "another"}}):
@@ -382,7 +382,7 @@ def test_what_is_applied_must_say_who_applies_it_and_what_it_is(cluster: Cluster
     assert cluster.ask("GET", LEASES, "nobodys")[0] == 404
 
 
-def test_a_watch_tells_every_change_from_a_version_on(cluster: Cluster) -> None:
+def test_watch_returns_changes_since_version(cluster: Cluster) -> None:
     version = cluster.ask("GET", LEASES)[1]["metadata"]["resourceVersion"]
     cluster.create("watched", labels={"watch": "a"})
     cluster.create("unwatched")
@@ -404,19 +404,17 @@ def test_a_watch_tells_every_change_from_a_version_on(cluster: Cluster) -> None:
     assert rest == by_name[2:]
 
 
-def test_a_watch_from_a_forgotten_version_says_so(cluster: Cluster) -> None:
+def test_watch_from_expired_version_returns_error_event(cluster: Cluster) -> None:
     # A server remembers nothing of a kind from before it knew the kind, however young it is.
     (event,) = cluster.events(TFJOBS, "1", 1)
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
-def test_a_watch_that_the_server_has_forgotten_begins_with_a_new_list(
-    api: NamespaceClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watch_with_expired_version_lists_again(api: NamespaceClient, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = _manifest("forgotten")
     name = manifest["metadata"]["name"]
     assert api.create(TFJOBS, manifest)
-    as_it_is = api._json
+    as_it_is = api._request_json
     listings = []
 
     def outdated(*arguments: Any, **options: Any) -> Object:
@@ -426,13 +424,13 @@ def test_a_watch_that_the_server_has_forgotten_begins_with_a_new_list(
             listing["metadata"]["resourceVersion"] = "1"
         return listing
 
-    monkeypatch.setattr(api, "_json", outdated)
+    monkeypatch.setattr(api, "_request_json", outdated)
     with contextlib.closing(api.watch(TFJOBS, fieldSelector=f"metadata.name={name}")) as watch:
         assert [list(next(watch)) for _ in range(2)] == [[name], [name]]
     assert len(listings) == 2
 
 
-def test_a_list_in_parts_is_of_one_version_while_that_is_known(cluster: Cluster) -> None:
+def test_paginated_list_has_one_version_until_expired(cluster: Cluster) -> None:
     for name in ("part-1", "part-2"):
         cluster.create(name, labels={"part": "a"})
     _, first = cluster.ask("GET", LEASES, query={"labelSelector": "part=a", "limit": "1"})
@@ -448,7 +446,7 @@ def test_a_list_in_parts_is_of_one_version_while_that_is_known(cluster: Cluster)
     assert (status, refused["reason"]) == (410, "Expired")
 
 
-def test_what_is_deleted_is_seen_once_more_and_then_gone(cluster: Cluster, api: NamespaceClient) -> None:
+def test_watch_yields_deleted_object_once_more(cluster: Cluster, api: NamespaceClient) -> None:
     cluster.create("deleted")
     with contextlib.closing(api.watch(LEASES, fieldSelector="metadata.name=deleted")) as watch:
         assert list(next(watch)) == ["deleted"]
@@ -457,7 +455,7 @@ def test_what_is_deleted_is_seen_once_more_and_then_gone(cluster: Cluster, api: 
     assert not api.delete(LEASES, "deleted")
 
 
-def test_only_the_object_that_is_meant_is_deleted(cluster: Cluster, api: NamespaceClient) -> None:
+def test_delete_with_other_uid_is_a_conflict(cluster: Cluster, api: NamespaceClient) -> None:
     uid = cluster.create("another")["metadata"]["uid"]
     status, refused = cluster.ask("DELETE", LEASES, "another", {"preconditions": {"uid": "of-an-earlier-one"}})
     assert (status, refused["reason"]) == (409, "Conflict")
@@ -467,7 +465,7 @@ def test_only_the_object_that_is_meant_is_deleted(cluster: Cluster, api: Namespa
 
 
 @pytest.mark.parametrize("dependents_first", [True, False], ids=["foreground", "background"])
-def test_what_an_object_owns_is_deleted_with_it(cluster: Cluster, api: NamespaceClient, dependents_first: bool) -> None:
+def test_delete_removes_dependents_in_order(cluster: Cluster, api: NamespaceClient, dependents_first: bool) -> None:
     name = f"owner-{dependents_first}".lower()
     version = cluster.ask("GET", LEASES)[1]["metadata"]["resourceVersion"]
     owner = _as_owner(cluster.create(name, labels={"family": name}))
@@ -483,7 +481,7 @@ def test_what_an_object_owns_is_deleted_with_it(cluster: Cluster, api: Namespace
     assert ["deletionTimestamp" in event["object"]["metadata"] for event in going] == [True] * dependents_first
 
 
-def test_a_tfjob_is_created_once_and_then_adopted(cluster: Cluster, api: NamespaceClient) -> None:
+def test_create_or_adopt_creates_tfjob_once(cluster: Cluster, api: NamespaceClient) -> None:
     manifest = _manifest("adopted")
     created, how = create_or_adopt(api, TFJOB, manifest)
     assert how is CreateOutcome.CREATED
@@ -492,11 +490,11 @@ def test_a_tfjob_is_created_once_and_then_adopted(cluster: Cluster, api: Namespa
     again, how = create_or_adopt(api, TFJOB, manifest)
     assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], CreateOutcome.ADOPTED)
     more = _manifest("adopted", NOWHERE.model_copy(update={"memory": "4Gi"}))
-    with pytest.raises(ConfigError, match=r"^TFJob: the same runs already, with other settings; "):
+    with pytest.raises(ConfigError, match=r"^TFJob: already runs with other settings; "):
         create_or_adopt(api, TFJOB, more)
 
 
-def test_a_field_that_the_schema_does_not_know_is_dropped_and_a_status_is_not_for_users(cluster: Cluster) -> None:
+def test_tfjob_unknown_fields_and_status_are_dropped(cluster: Cluster) -> None:
     manifest = _changed(_manifest("dropped"), "spec.cleanPodPolicy", "None")
     manifest["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
     status, created = cluster.ask("POST", TFJOBS, body=manifest)
@@ -511,7 +509,7 @@ def test_a_field_that_the_schema_does_not_know_is_dropped_and_a_status_is_not_fo
         assert "Failed" not in [condition["type"] for condition in conditions]
 
 
-def test_the_pods_of_a_tfjob_are_found_by_their_labels_and_go_with_it(cluster: Cluster, api: NamespaceClient) -> None:
+def test_tfjob_pods_have_labels_and_are_deleted_with_tfjob(cluster: Cluster, api: NamespaceClient) -> None:
     job = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=NOWHERE)
     created = api.create(TFJOBS, tfjob(job, JobIdentity("pods", "train"), JobTimeouts()))
     assert created
@@ -550,14 +548,12 @@ CONTAINERS = f"{CHIEF}.template.spec.containers"
         ("kind", None, 400, "(must be of type TFJob)"),
     ],
 )
-def test_a_tfjob_that_the_operator_could_not_run_is_refused(
-    cluster: Cluster, path: str, value: object, code: int, said: str
-) -> None:
+def test_create_invalid_tfjob_is_rejected(cluster: Cluster, path: str, value: object, code: int, said: str) -> None:
     status, refused = cluster.ask("POST", TFJOBS, body=_changed(_manifest("bad"), path, value))
     assert (status, said in refused["message"]) == (code, True), refused
 
 
-def test_a_tfjob_that_runs_is_not_changed_to_one_that_could_not(cluster: Cluster) -> None:
+def test_update_to_invalid_tfjob_is_rejected(cluster: Cluster) -> None:
     manifest = _manifest("patched")
     name = manifest["metadata"]["name"]
     assert cluster.ask("POST", TFJOBS, body=manifest)[0] == 201
@@ -567,8 +563,8 @@ def test_a_tfjob_that_runs_is_not_changed_to_one_that_could_not(cluster: Cluster
     assert cluster.ask("PUT", TFJOBS, name, manifest)[0] == 422
 
 
-def test_what_the_server_refuses_is_one_line(cluster: Cluster, api: NamespaceClient) -> None:
-    with pytest.raises(ConfigError, match=r"^create leases in namespace .*: the API server refuses\. Given: .*$"):
+def test_rejected_requests_raise_config_error(cluster: Cluster, api: NamespaceClient) -> None:
+    with pytest.raises(ConfigError, match=r"^create leases in namespace .*: rejected by the API server\. Given: .*$"):
         api.create(LEASES, {"metadata": {"name": "Not A Name"}})
     api.namespace = "no-such-namespace"
     with pytest.raises(ConfigError, match=r"^namespace: does not exist. Given: no-such-namespace$"):
@@ -578,22 +574,22 @@ def test_what_the_server_refuses_is_one_line(cluster: Cluster, api: NamespaceCli
         api.create(LEASES, {"metadata": {"name": "late"}})
 
 
-def test_a_cluster_without_the_operator_is_one_line(api: NamespaceClient) -> None:
+def test_missing_training_operator_raises_config_error(api: NamespaceClient) -> None:
     unknown = dataclasses.replace(TFJOBS, plural="jobs-of-no-operator")
-    question = r"is the training operator installed\? Given: "
-    with pytest.raises(ConfigError, match=f"{question}create jobs-of-no-operator in namespace "):
+    message = r"^cluster: TFJobs are not available; install the training operator\. Given: "
+    with pytest.raises(ConfigError, match=f"{message}create jobs-of-no-operator in namespace "):
         api.create(unknown, {})
-    with pytest.raises(ConfigError, match=f"{question}list jobs-of-no-operator in namespace "):
+    with pytest.raises(ConfigError, match=f"{message}list jobs-of-no-operator in namespace "):
         api.find(unknown)
 
 
-def test_a_kind_that_a_part_of_the_server_does_not_know_is_not_found(cluster: Cluster) -> None:
+def test_unknown_resource_is_not_found(cluster: Cluster) -> None:
     status, refused = cluster.ask("GET", dataclasses.replace(LEASES, plural="rents"))
     assert (status, refused["message"]) == (404, "the server could not find the requested resource")
 
 
 @pytest.mark.cluster
-def test_the_schema_of_tfjobs_is_that_of_the_operator_that_runs() -> None:
+def test_tfjob_schema_equals_that_of_cluster() -> None:
     if not os.environ.get("KUBECONFIG"):
         pytest.skip("KUBECONFIG is not set: no cluster")
     with kubernetes.client.ApiClient(configuration()) as client:

@@ -7,13 +7,13 @@ from qcnn.jobs.job import check_run, last_error_line
 
 
 @pytest.mark.parametrize("run", ["", " ", "a\nb", " a", "a\t", "a" * 201, "\udc80"])
-def test_a_name_that_nobody_could_tell_from_others_is_refused(run: str) -> None:
+def test_check_run_invalid_name_is_an_error(run: str) -> None:
     with pytest.raises(ConfigError, match=r"^run: must be a name of 1 to 200 printable characters, .* Given: '.*'$"):
         check_run(run)
 
 
 @pytest.mark.parametrize("run", ["a", "量子", "exp 1", "a" * 200, "gs://bucket/a"])
-def test_any_other_name_is_a_run(run: str) -> None:
+def test_check_run_returns_valid_name(run: str) -> None:
     assert check_run(run) == run
 
 
@@ -35,5 +35,5 @@ def test_any_other_name_is_a_run(run: str) -> None:
         (['{"severity": "ERROR", "message": "ended by SIGTERM"}', "Killed"], "Killed"),
     ],
 )
-def test_an_error_is_found_behind_whichever_line_it_stands(lines: list[str], words: str) -> None:
+def test_last_error_line_prefers_error_to_last_line(lines: list[str], words: str) -> None:
     assert last_error_line(lines) == words

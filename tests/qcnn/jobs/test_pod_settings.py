@@ -14,7 +14,7 @@ from qcnn.jobs.tfjob.manifest import REPLICA_TYPES
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_vertex_knows_every_accelerator(accelerator: str) -> None:
+def test_on_vertex_returns_accelerator_type_of_api(accelerator: str) -> None:
     from qcnn.jobs.vertex.client import aiplatform
 
     assert on_vertex(accelerator) in aiplatform.AcceleratorType.__members__
@@ -34,7 +34,7 @@ def test_vertex_knows_every_accelerator(accelerator: str) -> None:
         ("ID", "AKIAABCDEFGHIJKLMNOP"),
     ],
 )
-def test_a_secret_is_seen_by_name_or_value(name: str, value: str) -> None:
+def test_secrets_in_detects_name_or_value(name: str, value: str) -> None:
     assert secrets_in({"A": "b", name: value}) == [name]
 
 
@@ -52,17 +52,17 @@ def test_a_secret_is_seen_by_name_or_value(name: str, value: str) -> None:
         ("COMPASS", "north"),
     ],
 )
-def test_what_is_none_is_not_warned_of(name: str, value: str) -> None:
+def test_secrets_in_ignores_public_values(name: str, value: str) -> None:
     assert secrets_in({name: value}) == []
 
 
 KINDS = ", ".join(ACCELERATORS)
-QUEUE = "the name of a LocalQueue of Kueue, of small letters, digits, - and ."
+QUEUE = "the name of a Kueue LocalQueue, of lowercase letters, digits, - and ."
 OF_ROLES = "a mapping of chief, worker, ps, evaluator to any of cpu, memory, gpus"
 CLAIM = {"persistentVolumeClaim": {"claimName": "outputs"}}
 
 
-def test_what_yaml_says_becomes_what_pods_are_given() -> None:
+def test_pod_settings_converts_yaml_values() -> None:
     given: dict[str, Any] = {
         "image": "qcnn",
         "cpu": 2,
@@ -91,7 +91,7 @@ def test_what_yaml_says_becomes_what_pods_are_given() -> None:
     )
 
 
-def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
+def test_pod_settings_survive_json_round_trip() -> None:
     pod = pod_settings({"image": "qcnn", "queue": "a", "roles": {"worker": {"gpus": 1}}, "accelerator": "nvidia-l4"})
     assert pod_settings(json.loads(json.dumps(pod.model_dump()))) == pod
 
@@ -110,7 +110,7 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
         ({"metrics_port": 80}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: 80"),
         ({"metrics_port": "9095"}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: '9095'"),
         ({"log_format": "xml"}, "pod.log_format: must be one of text, json. Given: 'xml'"),
-        ({"vertex": []}, "pod.vertex: must be a mapping of settings of Vertex AI's own. Given: []"),
+        ({"vertex": []}, "pod.vertex: must be a mapping of Vertex AI settings. Given: []"),
         (
             {"pull_policy": "Sometimes"},
             "pod.pull_policy: must be one of Always, IfNotPresent, Never. Given: 'Sometimes'",
@@ -131,7 +131,7 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
         ({"priority_class": 3}, "pod.priority_class: must be the name of a priority class. Given: 3"),
         (
             {"topology_spread": "zones of the cloud"},
-            "pod.topology_spread: must be the key of a label of nodes such as topology.kubernetes.io/zone. "
+            "pod.topology_spread: must be the key of a node label such as topology.kubernetes.io/zone. "
             "Given: 'zones of the cloud'",
         ),
         ({"roles": []}, f"pod.roles: must be {OF_ROLES}. Given: []"),
@@ -139,7 +139,7 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
         ({"roles": {"chief": 3}}, f"pod.roles.chief: must be {OF_ROLES}. Given: 3"),
         (
             {"roles": {"chief": {"disk": 1}}},
-            "pod.roles.chief.disk: unknown key; the keys are cpu, memory, gpus. Given: 1",
+            "pod.roles.chief.disk: unknown field; valid fields: cpu, memory, gpus. Given: 1",
         ),
         ({"roles": {"ps": {"cpu": "two"}}}, "pod.roles.ps.cpu: must be a quantity such as 2 or 500m. Given: 'two'"),
         ({"roles": {"ps": {"gpus": -1}}}, "pod.roles.ps.gpus: must be an integer, at least 0. Given: -1"),
@@ -151,28 +151,28 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
         ({"tolerations": {}}, "pod.tolerations: must be a list of tolerations, as in a pod's spec. Given: {}"),
     ],
 )
-def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
+def test_pod_settings_invalid_value_is_an_error(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as error:
         pod_settings({"image": "qcnn", **given})
     assert str(error.value) == said
 
 
-def test_what_is_unknown_or_missing_is_one_line() -> None:
+def test_pod_settings_unknown_or_missing_field_is_an_error() -> None:
     with pytest.raises(
-        ConfigError, match=r"^pod\.cpus: unknown key; the keys are image, .*, log_format, vertex\. Given: 3$"
+        ConfigError, match=r"^pod\.cpus: unknown field; valid fields: image, .*, log_format, vertex\. Given: 3$"
     ):
         pod_settings({"image": "qcnn", "cpus": 3})
-    with pytest.raises(ConfigError, match=r"^pod\.1: unknown key; the keys are image, .*\. Given: "):
+    with pytest.raises(ConfigError, match=r"^pod\.1: unknown field; valid fields: image, .*\. Given: "):
         pod_settings({"image": "qcnn", 1: 2})  # type: ignore[dict-item]
     with pytest.raises(
-        ConfigError, match=r"^pod\.roles\.worker\.1: unknown key; the keys are cpu, memory, gpus\. Given: "
+        ConfigError, match=r"^pod\.roles\.worker\.1: unknown field; valid fields: cpu, memory, gpus\. Given: "
     ):
         pod_settings({"image": "qcnn", "roles": {"worker": {1: 2}}})
     with pytest.raises(ConfigError, match=r"^pod\.image: must be given\. Given: none$"):
         pod_settings({})
 
 
-def test_roles_have_one_name_everywhere() -> None:
+def test_role_names_are_equal_in_all_modules() -> None:
     assert ROLES == qcnn.requirements.ROLES == qcnn.jobs.vertex.custom_job.POOLS == tuple(REPLICA_TYPES)
 
 
@@ -186,7 +186,7 @@ def test_roles_have_one_name_everywhere() -> None:
         ("evaluator", ("2", "2Gi", 1, "nvidia-l4")),
     ],
 )
-def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resources: tuple[str, str, int, str]) -> None:
+def test_for_role_overrides_common_resources(role: str, resources: tuple[str, str, int, str]) -> None:
     of_roles = {"chief": {"memory": "8Gi"}, "worker": {"gpus": 2}, "ps": {"cpu": "500m", "gpus": 0}}
     common = {"image": "qcnn", "cpu": 2, "gpus": 1, "accelerator": "nvidia-l4"}
     pod = pod_settings({**common, "roles": of_roles}).for_role(role)
@@ -194,7 +194,7 @@ def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resour
 
 
 @pytest.mark.parametrize(
-    ("volumes", "path", "kept"),
+    ("volumes", "path", "persistent"),
     [
         ({}, "/output", False),
         ({"/output": CLAIM}, "/output", True),
@@ -210,13 +210,11 @@ def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resour
         ({"/output": {"hostPath": {"path": "/disk"}}}, "/output/a", True),
     ],
 )
-def test_only_what_lies_in_a_volume_of_its_own_outlives_the_pods(
-    volumes: dict[str, Any], path: str, kept: bool
-) -> None:
-    assert PodSettings(image="qcnn", volumes=volumes).keeps(path) is kept
+def test_is_persistent_for_path_in_persistent_volume(volumes: dict[str, Any], path: str, persistent: bool) -> None:
+    assert PodSettings(image="qcnn", volumes=volumes).is_persistent(path) is persistent
 
 
-def test_a_log_as_json_is_asked_for_by_the_environment_of_every_process() -> None:
+def test_variables_include_image_and_json_log_format() -> None:
     pod = pod_settings({"image": "qcnn", "environment": {"A": "1"}})
     assert pod.variables == {"A": "1", "QCNN_IMAGE": "qcnn"}
     assert pod_settings({**pod.model_dump(), "log_format": "json"}).variables == {

@@ -28,20 +28,20 @@ PRICES: dict[str, Any] = {
 }
 
 
-def test_our_own_prices_are_those_of_machines_of_the_same_size_as_where_vertex_ai_trains() -> None:
+def test_default_prices_have_sizes_of_vertex_machine_types() -> None:
     priced = load_default_prices().machines
     sizes = {machine.name: (machine.cpus, machine.memory) for machine in MACHINES if machine.name in priced}
     assert len(sizes) > 50
     assert {name: (priced[name].cpus, priced[name].memory) for name in sizes} == sizes
 
 
-def test_a_spot_machine_is_cheaper_and_twice_the_machine_costs_twice_as_much() -> None:
+def test_default_prices_are_lower_for_spot_and_linear_in_size() -> None:
     machines = load_default_prices().machines
     assert all(each.spot is None or each.spot < each.price for each in machines.values())
     assert machines["n2-standard-8"].price == pytest.approx(2 * machines["n2-standard-4"].price, rel=1e-4)
 
 
-def test_a_file_of_ones_own() -> None:
+def test_prices_from_sets_defaults() -> None:
     prices = prices_from(PRICES)
     assert prices.machines["one"].spot is None
     assert prices.vertex_factor == 1.0
@@ -50,21 +50,21 @@ def test_a_file_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"date": "yesterday"}, "prices.date: must be a day. Given: 'yesterday'"),
+        ({"date": "yesterday"}, r"prices.date: must be a date \(YYYY-MM-DD\). Given: 'yesterday'"),
         ({"machines": {}}, "prices.machines: must be a mapping of names to machines. Given: {}"),
         ({"region": None}, "prices.region: must be text. Given: None"),
-        ({"currency": "euro"}, "prices.currency: unknown key; the keys are date, .*, machines. Given: 'euro'"),
+        ({"currency": "euro"}, "prices.currency: unknown field; valid fields: date, .*, machines. Given: 'euro'"),
         ({"vertex_factor": 0}, "prices.vertex_factor: must be a number above 0 and at most 100. Given: 0"),
         (
             {"machines": {"one": {"cpus": 1, "memory": 2, "price": 1, 1: 2}}},
-            "prices.machines.one.1: unknown key; the keys are cpus, .* Given: .*",
+            "prices.machines.one.1: unknown field; valid fields: cpus, .* Given: .*",
         ),
         ({"machines": {8: {}}}, "prices.machines.8: must be a machine with its cpus, memory and price. Given: 8"),
         ({"machines": {"one": 3}}, "prices.machines.one: must be a machine with its cpus, memory and price. Given: 3"),
         ({"machines": {"one": {"cpus": 1, "memory": 2}}}, "prices.machines.one.price: must be given. Given: none"),
         (
             {"machines": {"one": {"cpus": 1, "memory": 2, "price": float("nan")}}},
-            "prices.machines.one.price: must be dollars an hour, above 0 .*. Given: nan",
+            "prices.machines.one.price: must be USD per hour, above 0 .*. Given: nan",
         ),
         (
             {"machines": {"one": {"cpus": 1.5, "memory": 2, "price": 1}}},
@@ -72,17 +72,17 @@ def test_a_file_of_ones_own() -> None:
         ),
         (
             {"machines": {"one": {"cpus": 1, "memory": 2, "price": 1, "disk": 3}}},
-            "prices.machines.one.disk: unknown key; the keys are cpus, memory, price, spot, .* Given: 3",
+            "prices.machines.one.disk: unknown field; valid fields: cpus, memory, price, spot, .* Given: 3",
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(changed: dict[str, Any], line: str) -> None:
+def test_prices_from_invalid_value_is_an_error(changed: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError, match=f"^{line}$"):
         prices_from({**PRICES, **changed})
 
 
 @pytest.mark.parametrize(("gib", "left"), [(3.75, 2.8), (7.5, 5.8), (15, 12.4), (30, 26.4), (60, 54.7), (240, 228.4)])
-def test_memory_is_left_as_in_the_published_table(gib: float, left: float) -> None:
+def test_allocatable_memory_equals_published_values(gib: float, left: float) -> None:
     """That of n1-standard machines in GKE's "Allocatable memory and CPU resources", before what evicts pods."""
     assert allocatable_memory(gib) == pytest.approx(left, abs=0.25)
 
@@ -110,9 +110,7 @@ EIGHT_GPUS = MachinePrice(cpus=96, memory=680, price=29.4, accelerator="nvidia-t
         (EIGHT_GPUS, {"cpu": "1", "memory": "1Gi", "gpus": 2, "accelerator": "nvidia-l4"}, 0),
     ],
 )
-def test_a_node_takes_as_many_pods_as_all_that_they_ask_for_allows(
-    machine: MachinePrice, settings: dict[str, object], pods: int
-) -> None:
+def test_pods_per_node_is_limited_by_requests(machine: MachinePrice, settings: dict[str, object], pods: int) -> None:
     assert pods_per_node(machine, pod(**settings)) == pods
 
 
@@ -130,7 +128,7 @@ def billed_pod(**settings: Any) -> PodSettings:
     return pod_settings({"image": "qcnn", "memory": "1Gi", **settings})
 
 
-def test_a_machine_is_charged_by_the_second_and_for_a_minute_at_least() -> None:
+def test_estimate_cost_bills_at_least_one_minute() -> None:
     machine = MachinePrice(cpus=4, memory=16, price=0.6)
     assert estimate_cost("four", machine, 3, 7200).dollars == pytest.approx(3 * 2 * 0.6)
     assert (
@@ -141,7 +139,7 @@ def test_a_machine_is_charged_by_the_second_and_for_a_minute_at_least() -> None:
     assert estimate_cost("four", machine, 1, 1).spot_dollars is None
 
 
-def test_machines_of_several_types_are_one_bill() -> None:
+def test_total_cost_adds_machine_types() -> None:
     four, eight = MachinePrice(cpus=4, memory=16, price=0.2, spot=0.1), MachinePrice(cpus=8, memory=16, price=0.4)
     bills = [
         estimate_cost("four", four, 2, 3600),
@@ -158,7 +156,7 @@ def test_machines_of_several_types_are_one_bill() -> None:
     assert total_cost(bills[:1]) == bills[0]
 
 
-def test_the_cheapest_nodes_are_taken_and_stay_until_the_autoscaler_takes_them() -> None:
+def test_estimate_node_cost_selects_cheapest_with_idle_time() -> None:
     """Three pods of a core fit on four cores, seven on eight."""
     seconds = 3600 - IDLE_SECONDS
     few, many = (estimate_node_cost(pods, billed_pod(), seconds, prices()) for pods in (3, 7))
@@ -170,14 +168,14 @@ def test_the_cheapest_nodes_are_taken_and_stay_until_the_autoscaler_takes_them()
     assert many.dollars == pytest.approx(0.36)
 
 
-def test_spot_nodes_are_compared_by_their_own_price() -> None:
+def test_estimate_node_cost_compares_spot_prices() -> None:
     """Seven pods: one of eight cores on demand, but three of four cores on Spot would be 0.24."""
     dear = prices(machines={"n2-standard-4": FOUR_WORKERS, "n2-standard-8": {**EIGHT, "spot": 0.30}})
     assert estimate_node_cost(7, billed_pod(), 3000, dear).machine == "n2-standard-8"
     assert estimate_node_cost(7, billed_pod(spot=True), 3000, dear).machine == "n2-standard-4"
 
 
-def test_the_machine_that_is_named() -> None:
+def test_estimate_node_cost_uses_given_machine_type() -> None:
     found = estimate_node_cost(3, billed_pod(), 3000, prices(), "n2-standard-8")
     assert (found.machine, found.machines) == ("n2-standard-8", 1)
 
@@ -185,17 +183,19 @@ def test_the_machine_that_is_named() -> None:
 @pytest.mark.parametrize(
     ("settings", "machine_type", "line"),
     [
-        ({"cpu": "8"}, "", "pod: no machine type of the prices has room .* Given: cpu 8, memory 1Gi"),
-        ({"cpu": "4"}, "n2-standard-4", "pod: n2-standard-4 has no room .* Given: cpu 4, memory 1Gi"),
-        ({}, "z9", "machine_type: must be in the prices, which have 2 of here. Given: z9"),
+        ({"cpu": "8"}, "", "pod: must fit on a machine type of the prices, .* Given: cpu 8, memory 1Gi"),
+        ({"cpu": "4"}, "n2-standard-4", "pod: must fit on n2-standard-4, .* Given: cpu 4, memory 1Gi"),
+        ({}, "z9", r"machine_type: must be in the prices \(2 types in here\). Given: z9"),
     ],
 )
-def test_what_no_node_has_room_for_is_refused(settings: dict[str, Any], machine_type: str, line: str) -> None:
+def test_estimate_node_cost_without_fitting_node_is_an_error(
+    settings: dict[str, Any], machine_type: str, line: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^{line}$"):
         estimate_node_cost(1, billed_pod(**settings), 60, prices(), machine_type)
 
 
-def test_vertex_ai_gives_each_process_a_machine_at_a_price_of_its_own() -> None:
+def test_estimate_vm_cost_bills_one_vm_per_process() -> None:
     asked = billed_pod(vertex={"machine_type": "n2-standard-4"})
     found = estimate_vm_cost(2, asked, 3600, prices())
     assert (found.machine, found.machines) == ("n2-standard-4", 2)
@@ -210,6 +210,6 @@ def test_vertex_ai_gives_each_process_a_machine_at_a_price_of_its_own() -> None:
         {"gpus": 1, "accelerator": "nvidia-tesla-t4"},
     ],
 )
-def test_a_machine_of_vertex_ai_without_a_price_is_refused(settings: dict[str, Any]) -> None:
+def test_estimate_vm_cost_without_price_is_an_error(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"^prices: must contain the machine type of the job\. Given: no .*$"):
         estimate_vm_cost(1, billed_pod(**settings), 60, prices())

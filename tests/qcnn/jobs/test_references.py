@@ -18,7 +18,7 @@ DIGEST = "sha256:" + 64 * "a"
         *("qcnn:" + 128 * "t", "h/" + 253 * "a"),
     ],
 )
-def test_published_forms_of_images_are_accepted(text: str) -> None:
+def test_is_image_accepts_valid_references(text: str) -> None:
     assert is_image(text)
 
 
@@ -30,18 +30,18 @@ def test_published_forms_of_images_are_accepted(text: str) -> None:
         *("qcnn:" + 129 * "t", "h/" + 254 * "a"),
     ],
 )
-def test_text_that_no_registry_takes_is_no_image(text: str) -> None:
+def test_is_image_rejects_invalid_references(text: str) -> None:
     assert not is_image(text)
 
 
 @pytest.mark.parametrize("text", ["a", "kubeflow", "team-1", "1a", 63 * "n"])
-def test_labels_of_rfc_1123_are_namespaces(text: str) -> None:
+def test_check_namespace_accepts_rfc_1123_labels(text: str) -> None:
     check_namespace(text)
 
 
 @pytest.mark.parametrize("text", ["", "My NS", "Team", "a.b", "-a", "a-", "a_b", 64 * "n", "a\n", "ä"])
-def test_other_text_is_no_namespace(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^namespace: must be of at most 63 small letters, .* Given: "):
+def test_check_namespace_invalid_name_is_an_error(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^namespace: must be at most 63 lowercase letters, .* Given: "):
         check_namespace(text)
 
 
@@ -56,15 +56,15 @@ NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=datetime.timezon
         ("2026-01-31T13:00:00.250000+01:00", NOON),
     ],
 )
-def test_a_time_is_read_with_and_without_a_fraction(text: str, time: datetime.datetime) -> None:
+def test_parse_time_accepts_fractions_and_offsets(text: str, time: datetime.datetime) -> None:
     assert parse_time(text) == time
 
 
-def test_a_lease_is_renewed_at_a_time_with_six_digits() -> None:
+def test_micro_time_has_six_digits() -> None:
     assert micro_time(NOON) == "2026-01-31T12:00:00.250000Z"
     assert micro_time(NOON.replace(microsecond=0)) == "2026-01-31T12:00:00.000000Z"
 
 
-def test_what_is_no_time_is_refused() -> None:
+def test_parse_time_invalid_text_is_an_error() -> None:
     with pytest.raises(ValueError, match="soon"):
         parse_time("soon")

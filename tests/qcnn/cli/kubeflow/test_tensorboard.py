@@ -87,7 +87,7 @@ def test_runs_with_equal_names_are_numbered(backend: FakeBackend, typed: Typed, 
             ("--deploy", "--image", "qcnn", "runs-here"),
             "run: must be a folder with logs, .* or the ID of a remote run. Given: runs-here",
         ),
-        (("--undeploy", "--name", "No"), "name: must be of at most 50 small letters, .* Given: No"),
+        (("--undeploy", "--name", "No"), "name: must be at most 50 lowercase letters, .* Given: No"),
     ],
 )
 def test_invalid_deploy_options_are_an_error(typed: Typed, arguments: tuple[str, ...], line: str) -> None:

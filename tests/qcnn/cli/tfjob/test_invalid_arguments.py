@@ -53,12 +53,12 @@ def error_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         (("submit", "--target", "tfjob", "--output", "gs://bucket"), "error: pod.image: must be given. Given: none"),
         ((*SUBMIT, "--image", ""), "error: pod.image: must be an image reference, [HOST[:PORT]/]NAME[:TAG]"),
         ((*SUBMIT, "--image", "a b", "--dry-run"), "error: pod.image: must be an image reference, "),
-        ((*SUBMIT, "--namespace", "My NS", "--dry-run"), "error: namespace: must be of at most 63 small letters, "),
-        (("status", "--namespace", ""), "error: namespace: must be of at most 63 small letters, "),
-        (("delete", "a", "-n", "Team"), "error: namespace: must be of at most 63 small letters, "),
+        ((*SUBMIT, "--namespace", "My NS", "--dry-run"), "error: namespace: must be at most 63 lowercase letters, "),
+        (("status", "--namespace", ""), "error: namespace: must be at most 63 lowercase letters, "),
+        (("delete", "a", "-n", "Team"), "error: namespace: must be at most 63 lowercase letters, "),
         (
             ("compare", "--target", "kubeflow", "--experiment", "a", "--namespace", "A"),
-            "error: namespace: must be of at most 63 small letters, ",
+            "error: namespace: must be at most 63 lowercase letters, ",
         ),
         (
             ("submit", "--target", "kubeflow", "--image", "QCNN:1", "--dry-run"),
@@ -114,22 +114,22 @@ def test_invalid_arguments_are_an_error_without_request(
     "arguments", [("status",), ("logs", "a"), ("delete", "--all", "--yes"), (*PREDICT, "a"), SUBMIT], ids=" ".join
 )
 def test_commands_without_cluster_are_an_error(error_line: Type, arguments: tuple[str, ...]) -> None:
-    assert error_line(*arguments).startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+    assert error_line(*arguments).startswith("error: cluster: no valid configuration; set KUBECONFIG. Given: ")
     assert error_line(*arguments, "--namespace", "a").startswith(
-        "error: cluster: no access to any; set KUBECONFIG. Given: "
+        "error: cluster: no valid configuration; set KUBECONFIG. Given: "
     )
 
 
 def test_invalid_kubeconfig_is_an_error(error_line: Type, tmp_path: Path) -> None:
     for content in ("", "[1]", "a: b: c", "apiVersion: v1\ncurrent-context: none\n"):
         (tmp_path / "none").write_text(content)
-        assert error_line("status").startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+        assert error_line("status").startswith("error: cluster: no valid configuration; set KUBECONFIG. Given: ")
 
 
 def test_pod_flags_override_pod_file(error_line: Type, tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text("image: from-file\ncpu: 2\nenvironment: {A: b}\n")
-    assert "no access to any" in error_line(
+    assert "no valid configuration" in error_line(
         "submit", "--target", "tfjob", "--output", "gs://bucket", "--pod", str(path)
     )
     assert error_line(*SUBMIT, "--pod", str(path), "--memory", "2 GB").startswith(
@@ -140,7 +140,7 @@ def test_pod_flags_override_pod_file(error_line: Type, tmp_path: Path) -> None:
         "error: pod.environment: must be a mapping"
     )
     path.write_text("cores: 2\n")
-    assert error_line(*SUBMIT, "--pod", str(path)).startswith("error: pod.cores: unknown key; the keys are image, ")
+    assert error_line(*SUBMIT, "--pod", str(path)).startswith("error: pod.cores: unknown field; valid fields: image, ")
 
 
 def test_secret_in_env_is_warned_about_without_value(
@@ -154,7 +154,7 @@ def test_secret_in_env_is_warned_about_without_value(
     with pytest.raises(SystemExit):
         main()
     (warning,) = caplog.messages
-    assert warning.startswith("warning: pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret, ")
+    assert warning.startswith("warning: pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret ")
     assert warning.endswith("secrets: {AWS_SECRET_ACCESS_KEY: SECRET/KEY}")
     captured = capsys.readouterr()
     assert "hidden" not in warning + captured.out + captured.err

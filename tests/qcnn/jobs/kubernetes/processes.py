@@ -21,5 +21,5 @@ def process(text: str, job: int = 0) -> PodProcess:
         exit_code=int(code) if code else None,
         is_terminating=bool(told),
         out_of_memory=bool(greedy),
-        trouble=None,
+        pending_reason=None,
     )

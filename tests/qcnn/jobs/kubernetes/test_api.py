@@ -19,7 +19,7 @@ def _write(path: Path, server: str, namespace: str) -> str:
     return str(path)
 
 
-def test_the_cluster_is_the_one_that_is_named_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_configuration_uses_current_kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("first", "second"):
         monkeypatch.setenv("KUBECONFIG", _write(tmp_path / name, f"https://{name}:6443", name))
         assert (configuration().host, own_namespace()) == (f"https://{name}:6443", name)
@@ -27,7 +27,7 @@ def test_the_cluster_is_the_one_that_is_named_now(monkeypatch: pytest.MonkeyPatc
     assert configuration().host == "https://first:6443"
 
 
-def test_without_a_name_it_is_the_one_of_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_configuration_without_kubeconfig_uses_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".kube").mkdir()

@@ -38,26 +38,26 @@ def _job(state: str = "Running", training: str = "1", spec: str = "1", *, delete
         (JOB, _job("Succeeded"), NextAction.ADOPT),
     ],
 )
-def test_what_is_done_follows_from_what_is_there(kind: JobKind, found: dict[str, Any] | None, step: NextAction) -> None:
+def test_next_action_depends_on_existing_job(kind: JobKind, found: dict[str, Any] | None, step: NextAction) -> None:
     assert next_action(kind, _job(), found) is step
 
 
-def test_a_job_that_nobody_has_looked_at_yet_is_adopted() -> None:
+def test_next_action_adopts_job_without_status() -> None:
     found = _job()
     del found["status"]
     assert next_action(TFJOB, _job(), found) is NextAction.ADOPT
 
 
 @pytest.mark.parametrize("state", ["Running", "Succeeded", "Failed"])
-def test_a_name_that_something_else_has_is_refused(state: str) -> None:
-    with pytest.raises(ConfigError, match=r"^TFJob: one of this name trains something else\. Given: a$"):
+def test_next_action_for_other_experiment_is_an_error(state: str) -> None:
+    with pytest.raises(ConfigError, match=r"^TFJob: a job of this name belongs to another experiment\. Given: a$"):
         next_action(TFJOB, _job(), _job(state, training="2"))
     bare = {"metadata": {"name": "a"}}
-    with pytest.raises(ConfigError, match=r"^TFJob: one of this name trains something else\. Given: a$"):
+    with pytest.raises(ConfigError, match=r"^TFJob: a job of this name belongs to another experiment\. Given: a$"):
         next_action(TFJOB, _job(), bare)
 
 
-def test_the_same_with_other_settings_is_refused_while_it_runs() -> None:
-    said = r"^TFJob: the same runs already, with other settings; .*: qcnn delete a --namespace b\. Given: a$"
+def test_next_action_for_running_job_with_other_settings_is_an_error() -> None:
+    said = r"^TFJob: already runs with other settings; .*: qcnn delete a --namespace b\. Given: a$"
     with pytest.raises(ConfigError, match=said):
         next_action(TFJOB, _job(), _job(spec="2"))

@@ -20,7 +20,7 @@ ALIKE = [
 
 
 @pytest.mark.parametrize("runs", ALIKE, ids=lambda runs: runs[0][:10])
-def test_runs_that_look_alike_are_told_apart(runs: tuple[str, ...]) -> None:
+def test_run_labels_of_similar_names_are_distinct(runs: tuple[str, ...]) -> None:
     found = [run_label(run) for run in runs]
     assert len(set(found)) == len(runs)
     assert all(LABEL.fullmatch(label) for label in found)
@@ -28,11 +28,11 @@ def test_runs_that_look_alike_are_told_apart(runs: tuple[str, ...]) -> None:
         assert run_of({"annotations": annotations(JobIdentity(run, "train"))}) == run
 
 
-def test_a_label_begins_with_what_can_be_read_of_the_name() -> None:
+def test_run_label_starts_with_slug_of_name() -> None:
     assert re.fullmatch(r"exp-1-[0-9a-f]{16}", labels(JobIdentity("Exp 1", "train"))["app.kubernetes.io/instance"])
 
 
-def test_what_says_nothing_belongs_to_no_run() -> None:
+def test_run_of_without_annotation_is_none() -> None:
     assert run_of({"name": "a"}) == run_of({"annotations": {"other": "b"}}) is None
 
 
@@ -48,7 +48,7 @@ def test_what_says_nothing_belongs_to_no_run() -> None:
         ({"status": {"conditions": [{"type": "Running", "status": "True", "message": "why"}]}}, None),
     ],
 )
-def test_a_condition_has_a_message_only_while_the_job_is_in_it(job: dict[str, Any], expected: str | None) -> None:
+def test_condition_returns_message_if_true(job: dict[str, Any], expected: str | None) -> None:
     assert condition(job, "Failed") == expected
 
 
@@ -62,5 +62,5 @@ def test_a_condition_has_a_message_only_while_the_job_is_in_it(job: dict[str, An
         ({"suspend": False}, False),
     ],
 )
-def test_a_job_that_a_queue_holds_back_is_suspended(spec: dict[str, Any], suspended: bool) -> None:
+def test_is_suspended_reads_job_and_tfjob(spec: dict[str, Any], suspended: bool) -> None:
     assert is_suspended({"spec": spec}) is suspended

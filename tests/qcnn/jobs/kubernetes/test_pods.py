@@ -39,13 +39,13 @@ def _ended(code: int, index: int = 0, reason: str = "Error") -> dict[str, Any]:
     return _pod(index, {"terminated": {"exitCode": code, "reason": reason}})
 
 
-def test_a_process_is_called_by_the_labels_of_its_kind() -> None:
+def test_read_process_takes_name_from_labels() -> None:
     assert read(_pod(1)).name == "worker 1"
     metadata = {"name": "a", "uid": "b", "labels": {"app.kubernetes.io/component": "predict"}}
     assert pods.read_process({"metadata": metadata}, JOB).name == "predict 0"
 
 
-def test_a_process_has_started_once_its_own_container_runs_or_ran() -> None:
+def test_read_process_started_depends_on_own_container() -> None:
     assert not read(_pod()).started
     assert not read(_pod(state={"waiting": {"reason": "ContainerCreating"}})).started
     assert read(_pod(state={"running": {}})).started
@@ -54,7 +54,7 @@ def test_a_process_has_started_once_its_own_container_runs_or_ran() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "trouble"),
+    ("pod", "reason"),
     [
         (_pod(state={"waiting": {"reason": "ContainerCreating"}}), None),
         (_pod(state={"running": {}}), None),
@@ -69,11 +69,11 @@ def test_a_process_has_started_once_its_own_container_runs_or_ran() -> None:
         (_pod(conditions=[{"type": "PodScheduled", "status": "True"}]), None),
     ],
 )
-def test_why_a_process_does_not_start_is_one_line(pod: dict[str, Any], trouble: str | None) -> None:
-    assert read(pod).trouble == trouble
+def test_read_process_pending_reason_is_one_line(pod: dict[str, Any], reason: str | None) -> None:
+    assert read(pod).pending_reason == reason
 
 
-def test_whose_fault_an_end_is_follows_from_the_exit_code() -> None:
+def test_read_process_classifies_exit_codes() -> None:
     ends = [(code, read(_ended(code)).is_permanent_error, read(_ended(code)).lost) for code in (0, 1, 127, 128, 143)]
     assert ends == [
         (0, False, False),
@@ -89,7 +89,7 @@ def test_whose_fault_an_end_is_follows_from_the_exit_code() -> None:
     assert not read(_ended(137)).out_of_memory
 
 
-def test_the_one_to_blame_failed_by_itself_rather_than_by_a_signal_or_by_a_lost_peer() -> None:
+def test_root_cause_process_prefers_permanent_error() -> None:
     well, lost_peer, killed, own = (read(_ended(code, index)) for index, code in enumerate((0, 138, 137, 1)))
     assert root_cause_process([well, lost_peer, killed, own]) == own
     assert root_cause_process([well, lost_peer, killed]) == killed
@@ -104,7 +104,7 @@ def _scheduled(name: str, uid: str, created: str = "2026-01-31T12:00:01Z") -> di
     return {"metadata": {"creationTimestamp": created}, "involvedObject": {"name": name, "uid": uid}}
 
 
-def test_restarts_are_the_lives_of_processes_beyond_the_first() -> None:
+def test_count_restarts_counts_pods_after_the_first() -> None:
     first, second = "a-worker-0", "a-worker-1"
     found = [
         _scheduled(first, "a"),
@@ -118,12 +118,12 @@ def test_restarts_are_the_lives_of_processes_beyond_the_first() -> None:
     assert pods.count_restarts(FAILED_JOB, found, [dataclasses.replace(process("0e"), pod=first, uid="e")]) == 2
 
 
-def test_workers_that_begin_again_together_are_one_restart() -> None:
+def test_count_restarts_of_all_workers_is_one() -> None:
     names = ["a-worker-0", "a-worker-1"]
     assert pods.count_restarts(FAILED_JOB, [_scheduled(name, name + life) for name in names for life in "ab"], []) == 1
 
 
-def test_a_suspension_is_no_restart() -> None:
+def test_count_restarts_starts_at_last_suspension() -> None:
     resumed = {"type": "Suspended", "status": "False", "lastTransitionTime": "2026-01-31T12:30:00Z"}
     job = {**FAILED_JOB, "status": {"conditions": [{"type": "Created", "status": "True"}, resumed]}}
     name = "a-worker-0"
@@ -135,7 +135,7 @@ def test_a_suspension_is_no_restart() -> None:
     assert pods.count_restarts(job, [before], []) == 0
 
 
-def test_the_last_warning_of_a_kind_is_one_line() -> None:
+def test_last_warning_is_one_line() -> None:
     def warning(reason: str, second: int) -> dict[str, Any]:
         return {"reason": reason, "message": f"no\nroom {second}", "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
 
@@ -145,7 +145,7 @@ def test_the_last_warning_of_a_kind_is_one_line() -> None:
     assert pods.last_warning([]) is None
 
 
-def test_of_warnings_the_one_that_says_why_is_shown() -> None:
+def test_last_warning_prefers_cause_to_state() -> None:
     # As the kubelet writes them where an image is not there, all within a second or two.
     messages = ('Failed to pull image "a/b:1": not found', "Error: ErrImagePull", "Error: ImagePullBackOff")
     warnings = [
@@ -155,7 +155,7 @@ def test_of_warnings_the_one_that_says_why_is_shown() -> None:
     assert pods.last_warning(warnings) == 'cannot start, Failed: Failed to pull image "a/b:1": not found'
 
 
-def test_warning_that_names_another_pod_is_left_out() -> None:
+def test_last_warning_ignores_other_pods() -> None:
     def warning(message: str, second: int) -> dict[str, Any]:
         return {"reason": "FailedCreatePod", "message": message, "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
 
@@ -176,8 +176,8 @@ NAMES = ["worker 0", "worker 1"]
 NO_ROOM, NO_IMAGE = "cannot be scheduled: no room", "cannot start, ErrImagePull: no image"
 
 
-def _unstarted(text: str, trouble: str | None = None) -> PodProcess:
-    return dataclasses.replace(process(text), started=False, trouble=trouble)
+def _unstarted(text: str, reason: str | None = None) -> PodProcess:
+    return dataclasses.replace(process(text), started=False, pending_reason=reason)
 
 
 def _seen(*processes: PodProcess, suspended: bool = False, now: float = 10) -> PendingProcesses:
@@ -200,28 +200,28 @@ def _seen(*processes: PodProcess, suspended: bool = False, now: float = 10) -> P
         ([_unstarted("0a", NO_ROOM)], True, None, "", None),
     ],
 )
-def test_who_has_not_started_and_why_follows_from_the_pods(
+def test_pending_processes_observe_pods(
     processes: list[PodProcess], suspended: bool, since: float | None, why: str, asked: str | None
 ) -> None:
     waiting = _seen(*processes, suspended=suspended)
     assert (waiting.since, waiting.describe(), waiting.next_to_query()) == (since, why, asked)
 
 
-def test_what_was_told_once_is_known_until_the_process_has_started() -> None:
+def test_pending_processes_keep_reason_until_start() -> None:
     told = _seen(_unstarted("0a"), process("1a")).with_reason("worker 0", NO_IMAGE)
     assert told.describe() == f"worker 0 {NO_IMAGE}"
     assert told.observe(NAMES, [_unstarted("0a"), process("1a")], suspended=False, now=20).describe() == told.describe()
     lost = told.observe(NAMES, [process("0a"), _unstarted("1b")], suspended=False, now=20)
     assert (lost.describe(), lost.since) == ("worker 1", 0)
-    assert not told.observe(NAMES, [process("0a"), process("1a")], suspended=False, now=20).troubles
+    assert not told.observe(NAMES, [process("0a"), process("1a")], suspended=False, now=20).reasons
 
 
-def test_who_is_started_again_is_waited_for_from_then_on() -> None:
+def test_pending_processes_since_restart() -> None:
     started = _seen(process("0a"), process("1a"))
     assert started.observe(NAMES, [process("0a")], suspended=False, now=500).since == 500
 
 
-def test_without_a_pod_the_events_of_the_job_tell_why() -> None:
+def test_event_query_without_pod_uses_job_events() -> None:
     assert event_query(WAITING_JOB, None) == EventQuery("1-2-3", "FailedCreate")
     assert event_query(WAITING_JOB, None, "a-worker-1") == EventQuery("1-2-3", "FailedCreate", "a-worker-1")
     assert event_query(WAITING_JOB, process("0a"), "a-worker-0") == EventQuery("0-0a", "")
@@ -253,7 +253,7 @@ class _Watched:
         self.start.check()
 
 
-def test_what_has_no_pod_is_waited_for_so_long() -> None:
+def test_startup_monitor_without_pod_times_out() -> None:
     watched = _Watched()
     watched.start.observe([], suspended=False)
     watched.check(600)
@@ -261,7 +261,7 @@ def test_what_has_no_pod_is_waited_for_so_long() -> None:
         watched.check(601)
 
 
-def test_the_time_for_which_a_job_is_suspended_does_not_count() -> None:
+def test_startup_monitor_excludes_suspension() -> None:
     watched = _Watched()
     watched.check(500)
     watched.start.observe([], suspended=True)
@@ -274,20 +274,20 @@ def test_the_time_for_which_a_job_is_suspended_does_not_count() -> None:
         watched.check(100_601)
 
 
-def test_a_job_that_a_queue_holds_back_from_the_beginning_is_not_waited_for() -> None:
+def test_startup_monitor_of_suspended_job_is_not_pending() -> None:
     held = {**WAITING_JOB, "spec": {"runPolicy": {"suspend": True}}}
     start = StartupMonitor(_Events({}), held, NAMES, 600, lambda: 0.0)  # type: ignore[arg-type]
     assert not start.is_pending
 
 
-def test_nothing_is_asked_or_refused_once_all_have_started() -> None:
+def test_startup_monitor_after_start_sends_no_request() -> None:
     watched = _Watched()
     watched.start.observe([process("0a")], suspended=False)
     watched.check(10_000)
     assert (watched.start.is_pending, watched.events.asked) == (False, [])
 
 
-def test_events_are_asked_for_every_ten_seconds_while_pods_say_nothing() -> None:
+def test_startup_monitor_requests_events_every_10_s() -> None:
     watched = _Watched(events={"0-0a": "no account"})
     for now in (0, 9, 10, 19, 20):
         watched.start.observe([_unstarted("0a")], suspended=False)
@@ -297,17 +297,17 @@ def test_events_are_asked_for_every_ten_seconds_while_pods_say_nothing() -> None
         watched.check(601)
 
 
-def test_the_first_trouble_of_each_process_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_startup_monitor_logs_first_reason_once(caplog: pytest.LogCaptureFixture) -> None:
     watched = _Watched(NAMES, {"1-2-3": "over quota"})
     with caplog.at_level(logging.WARNING, "qcnn"):
-        for now, trouble in (
+        for now, reason in (
             (0, NO_IMAGE),
             (1, "cannot start, ImagePullBackOff: again"),
             (10, NO_IMAGE),
             (20, NO_IMAGE),
         ):
             watched.now = now
-            watched.start.observe([_unstarted("0a", trouble)], suspended=False)
+            watched.start.observe([_unstarted("0a", reason)], suspended=False)
             watched.start.check()
     expected = [f"worker 0 {NO_IMAGE}", "worker 1 cannot start, FailedCreatePod: over quota"]
     assert [record.getMessage() for record in caplog.records] == expected

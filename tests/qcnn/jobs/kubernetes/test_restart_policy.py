@@ -94,7 +94,7 @@ def _seen(*moments: str) -> RestartTracker:
         (["0a 1a", "0a:0 1a", "0a:0 1a!", "0a:0 1a:143!"], 0),
     ],
 )
-def test_restarts_follow_from_what_was_seen(moments: list[str], restarts: int) -> None:
+def test_restarts_are_counted_from_observed_pods(moments: list[str], restarts: int) -> None:
     assert _seen(*moments).restarts == restarts
 
 
@@ -105,21 +105,21 @@ def test_restarts_follow_from_what_was_seen(moments: list[str], restarts: int) -
         ["0a 1a", "0a! 1a!", "0a:143! 1a!", "1a!", "0b 1a:143!", "0b", "0b 1b"],
     ],
 )
-def test_one_deletion_counts_once_however_little_of_it_is_seen(story: list[str]) -> None:
+def test_one_deletion_counts_once_for_any_observations(story: list[str]) -> None:
     first, *middle, last = story
     for length in range(len(middle) + 1):
         for moments in itertools.combinations(middle, length):
             assert _seen(first, *moments, last).restarts == 1, moments
 
 
-def test_the_loss_that_is_one_too_many_is_named() -> None:
+def test_failure_over_limit_returns_exceeding_loss() -> None:
     tracker = _seen("0a 1a", "0a 1a:137", "0a:138 1b", "0b 1b", "0b:137 1b", "0b:137 1b:138")
     assert tracker.failure_over_limit(2) is None
     blamed = [tracker.failure_over_limit(allowed) for allowed in (1, 0)]
     assert [loss.process if loss else None for loss in blamed] == ["worker 0", "worker 1"]
 
 
-def test_who_takes_the_place_of_what_was_lost_has_returned() -> None:
+def test_is_replacement_of_lost_pod() -> None:
     assert _seen("0a 1a").is_replacement(process("1b", 0))
     assert not _seen("0a 1a").is_replacement(process("1a", 0))
     assert not _seen("0a 1a", "suspended 0a! 1a!").is_replacement(process("1b", 0))
@@ -217,7 +217,7 @@ REPLACE = (Action.REPLACE, None, False)
         (_seen_of_verdict("0a 1a:138", failure=TIME_IS_UP), (Action.FAILED, "worker 1", False)),
     ],
 )
-def test_a_verdict_follows_from_what_was_seen(seen: Observation, expected: tuple[Action, str | None, bool]) -> None:
+def test_decide_returns_action_and_process(seen: Observation, expected: tuple[Action, str | None, bool]) -> None:
     assert _summary(decide(seen)) == expected
 
 
@@ -237,11 +237,11 @@ def test_a_verdict_follows_from_what_was_seen(seen: Observation, expected: tuple
         (_seen_of_verdict("0a 1a!", failure=PODS_FAILED, failed_for=LATE), "was given up for a process that was lost."),
     ],
 )
-def test_a_verdict_says_why(seen: Observation, reason: str) -> None:
+def test_decide_returns_reason(seen: Observation, reason: str) -> None:
     assert decide(seen).reason == reason
 
 
-def test_a_job_that_replaces_another_has_lost_what_that_one_had() -> None:
+def test_replacing_job_inherits_restarts() -> None:
     verdict = decide(_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE))
     assert verdict.tracker
     assert verdict.tracker.restarts == 1

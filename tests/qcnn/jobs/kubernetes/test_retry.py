@@ -55,7 +55,7 @@ def _answer(status: int, message: str = "") -> kubernetes.client.ApiException:
         (True, True, [(0, _answer(409))], False),
     ],
 )
-def test_who_is_asked_again_follows_from_the_answers(
+def test_retry_policy_depends_on_responses(
     has_answered: bool, was_allowed: bool, answers: list[tuple[float, Exception]], waits: bool
 ) -> None:
     now = 0.0
@@ -125,19 +125,19 @@ def api(server: _Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         yield api
 
 
-def test_a_server_that_has_answered_in_any_words_is_waited_for(server: _Server, api: NamespaceClient) -> None:
+def test_request_is_retried_after_any_response(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"GET": [(404, 'tfjobs "a" not found')], "POST": [(500, WEBHOOK)] * 5 + [(201, "")]}
     assert api.get(TFJOBS, "a") is None
     assert api.create(TFJOBS, {})
     assert server.asked == ["GET", *["POST"] * 6]
 
 
-def test_the_first_answer_may_be_a_fault(server: _Server, api: NamespaceClient) -> None:
+def test_request_is_retried_if_first_response_is_500(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"POST": [(500, WEBHOOK)] * 5 + [(201, "")]}
     assert api.create(TFJOBS, {})
 
 
-def test_what_one_has_heard_another_on_its_own_connections_knows(
+def test_clients_with_own_connections_share_server_state(
     server: _Server, api: NamespaceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = 0
@@ -158,13 +158,13 @@ def test_what_one_has_heard_another_on_its_own_connections_knows(
     assert tries > 1
 
 
-def test_a_server_that_never_answered_is_not_waited_for(server: _Server, api: NamespaceClient) -> None:
+def test_request_without_any_response_is_an_error(server: _Server, api: NamespaceClient) -> None:
     server.close()
-    with pytest.raises(RetryableError, match=r"^the API server does not answer as it should \(.*\)\. Given: http"):
+    with pytest.raises(RetryableError, match=r"^the API server is unavailable \(.*\)\. Given: http"):
         api.get(TFJOBS, "a")
 
 
-def test_one_in_a_hurry_does_not_wait_for_a_server_that_has_answered(server: _Server, api: NamespaceClient) -> None:
+def test_limited_client_does_not_retry(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"GET": [(404, "")], "DELETE": [(500, "")]}
     assert api.get(TFJOBS, "a") is None
     with pytest.raises(RetryableError):
@@ -177,16 +177,16 @@ def test_one_in_a_hurry_does_not_wait_for_a_server_that_has_answered(server: _Se
     [
         (
             (403, FORBIDDEN),
-            "^permission: create tfjobs in namespace a was allowed and no longer is; was a role",
+            "^permission: create tfjobs in namespace a was revoked; a role or its binding may",
         ),
         (
             (401, "Unauthorized"),
-            "^credentials: the API server does not accept them any more; was its service",
+            r"^credentials: rejected by the API server \(create tfjobs\); its service account or",
         ),
     ],
     ids=["permission", "credentials"],
 )
-def test_what_was_allowed_and_is_refused_for_good_is_told_from_what_never_was(
+def test_revoked_permission_is_an_error_after_retries(
     server: _Server, api: NamespaceClient, monkeypatch: pytest.MonkeyPatch, answer: Answer, said: str
 ) -> None:
     server.answers = {"POST": [(201, ""), answer, answer, answer, (201, "")]}
@@ -198,25 +198,25 @@ def test_what_was_allowed_and_is_refused_for_good_is_told_from_what_never_was(
         api.create(TFJOBS, {})
 
 
-def test_a_namespace_that_is_being_deleted_is_said_at_once(server: _Server, api: NamespaceClient) -> None:
+def test_ending_namespace_is_an_error_without_retry(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"POST": [(201, ""), (403, ENDING)]}
     assert api.create(TFJOBS, {})
-    with pytest.raises(ConfigError, match=r"^namespace: is being deleted; create tfjobs was refused\. Given: a$"):
+    with pytest.raises(ConfigError, match=r"^namespace: is being deleted; create tfjobs was rejected\. Given: a$"):
         api.create(TFJOBS, {})
     assert server.asked == ["POST", "POST"]
 
 
-def test_that_a_right_is_missing_is_said_while_it_is_waited_for(
+def test_revoked_permission_is_logged_during_retries(
     server: _Server, api: NamespaceClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.answers = {"POST": [(201, ""), *[(403, FORBIDDEN)] * 3, (201, "")]}
     assert api.create(TFJOBS, {})
     assert api.create(TFJOBS, {})
-    said = f"create tfjobs in namespace a is refused, though it was allowed before ({FORBIDDEN}); trying again for 15 s"
+    said = f"create tfjobs in namespace a is rejected, although it was allowed before ({FORBIDDEN}); retrying for 15 s"
     assert caplog.messages == [said]
 
 
-def test_outage_is_logged_once_however_many_requests_meet_it(
+def test_outage_is_logged_once_for_all_requests(
     server: _Server, api: NamespaceClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "SECONDS", 0.1)
@@ -228,7 +228,7 @@ def test_outage_is_logged_once_however_many_requests_meet_it(
                 asking.get(TFJOBS, "a")
         with pytest.raises(RetryableError):
             api.create(TFJOBS, {})
-        outage = f"the API server does not answer as it should ({WEBHOOK}); trying again"
+        outage = f"the API server is unavailable ({WEBHOOK}); retrying"
         assert caplog.messages == [outage]
         # The next outage is another one.
         server.answers["GET"] = [(404, ""), (500, WEBHOOK)]

@@ -21,7 +21,7 @@ BOARD = TensorBoardSpec("tensorboard", ["gs://bucket/a", "gs://bucket/b"], POD)
 POLICY = Path(__file__).parents[4] / "deploy" / "network.yaml"
 
 
-def test_the_pod_mirrors_all_addresses_and_waits_for_what_is_not_logged_yet() -> None:
+def test_deployment_command_has_all_uris_and_wait() -> None:
     (container,) = deployment(BOARD)["spec"]["template"]["spec"]["containers"]
     command = " ".join(container["command"])
     assert command == (
@@ -31,7 +31,7 @@ def test_the_pod_mirrors_all_addresses_and_waits_for_what_is_not_logged_yet() ->
     assert {"name": "A", "value": "1"} in container["env"]
 
 
-def test_the_pod_speaks_to_no_api_and_may_be_in_a_restricted_namespace() -> None:
+def test_deployment_pod_has_no_token_and_is_restricted() -> None:
     spec = deployment(BOARD)["spec"]["template"]["spec"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["serviceAccountName"] == "reader"
@@ -39,7 +39,7 @@ def test_the_pod_speaks_to_no_api_and_may_be_in_a_restricted_namespace() -> None
     assert spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
 
 
-def test_the_service_finds_the_pod_and_its_port() -> None:
+def test_service_selects_pod_and_port() -> None:
     made, template = service(BOARD)["spec"], deployment(BOARD)["spec"]["template"]
     assert made["type"] == "ClusterIP"
     (port,) = made["ports"]
@@ -48,12 +48,12 @@ def test_the_service_finds_the_pod_and_its_port() -> None:
     assert port["targetPort"] in [each["name"] for each in template["spec"]["containers"][0]["ports"]]
 
 
-def test_only_who_asks_for_it_is_public() -> None:
+def test_service_of_public_board_is_load_balancer() -> None:
     public = TensorBoardSpec("tensorboard", ["gs://bucket/a"], POD, public=True)
     assert service(public)["spec"]["type"] == "LoadBalancer"
 
 
-def test_the_policy_of_trainings_lets_it_capture_profiles_and_is_not_about_it() -> None:
+def test_network_policy_allows_tensorboard_to_capture_profiles() -> None:
     labels = deployment(BOARD)["spec"]["template"]["metadata"]["labels"]
     (policy,) = yaml.safe_load_all(POLICY.read_text())
     allowed = [rule["from"][0]["podSelector"]["matchLabels"] for rule in policy["spec"]["ingress"]]
@@ -62,8 +62,8 @@ def test_the_policy_of_trainings_lets_it_capture_profiles_and_is_not_about_it() 
 
 
 @pytest.mark.parametrize("name", ["", "A", "9", "a-", "a_b", "a" * 51])
-def test_a_name_that_a_service_cannot_have_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^name: must be of at most 50 small letters.* Given: {name}$"):
+def test_spec_invalid_name_is_an_error(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^name: must be at most 50 lowercase letters.* Given: {name}$"):
         TensorBoardSpec(name, ["gs://bucket/a"], POD)
 
 
@@ -98,7 +98,7 @@ def _controller(server: ApiServer, status: dict[str, Any]) -> Iterator[None]:
     thread.join()
 
 
-def test_it_is_waited_for_until_it_answers(api: NamespaceClient, api_server: ApiServer) -> None:
+def test_deploy_waits_until_available(api: NamespaceClient, api_server: ApiServer) -> None:
     with _controller(api_server, UP):
         deploy(api, DEPLOYED_BOARD)
     (made,) = api_server.all("services")
@@ -120,7 +120,7 @@ def test_it_is_waited_for_until_it_answers(api: NamespaceClient, api_server: Api
         ),
     ],
 )
-def test_what_does_not_start_says_why_in_one_line(
+def test_deploy_without_start_is_an_error_with_reason(
     api: NamespaceClient, api_server: ApiServer, condition: dict[str, str], line: str
 ) -> None:
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
@@ -134,11 +134,11 @@ def test_what_does_not_start_says_why_in_one_line(
         deploy(api, DEPLOYED_BOARD)
 
 
-def test_what_somebody_else_made_is_left_alone(api: NamespaceClient, api_server: ApiServer) -> None:
+def test_deploy_and_undeploy_keep_foreign_objects(api: NamespaceClient, api_server: ApiServer) -> None:
     api_server.put("services", {"metadata": {"name": "tensorboard", "labels": {"app": "other"}}})
-    with pytest.raises(ConfigError, match=r"^name: a Service that is no TensorBoard of qcnn has it\. Given: "):
+    with pytest.raises(ConfigError, match=r"^name: belongs to a Service that is not a TensorBoard of qcnn\. Given: "):
         deploy(api, DEPLOYED_BOARD)
-    with pytest.raises(ArtifactError, match=r"^tensorboard: none of this name in namespace a\. Given: tensorboard$"):
+    with pytest.raises(ArtifactError, match=r"^tensorboard: not found in namespace a\. Given: tensorboard$"):
         undeploy(api, "tensorboard")
     assert [each["metadata"]["labels"] for each in api_server.all("services")] == [{"app": "other"}]
     assert not api_server.all("deployments")

@@ -101,7 +101,7 @@ def test_suspended_job_is_adopted_and_watched(server: ApiServer, caplog: pytest.
         launch(_manifest(), "a")
     prefix = f"TFJob {NAME} "
     messages = [line.removeprefix(prefix) for line in caplog.messages if line.startswith(prefix)]
-    assert messages[:3] == ["is adopted", "is suspended, as by a queue; it is waited for", "is no longer suspended"]
+    assert messages[:3] == ["is adopted", "is suspended, for example by a queue; waiting", "is no longer suspended"]
     assert [job["metadata"]["uid"] for job in server.all("tfjobs")] == [created["metadata"]["uid"]]
 
 
@@ -122,7 +122,7 @@ def test_suspended_time_does_not_count_as_pending_time(server: ApiServer) -> Non
 
 def test_active_job_with_other_settings_is_config_error(server: ApiServer) -> None:
     server.put("tfjobs", _manifest())
-    with pytest.raises(ConfigError, match=r"^TFJob: the same runs already, with other settings; "):
+    with pytest.raises(ConfigError, match=r"^TFJob: already runs with other settings; "):
         launch(_manifest(memory="2Gi"), "a")
     assert server.get("tfjobs", NAME)
 
@@ -150,7 +150,7 @@ def test_job_over_restart_limit_is_deleted(server: ApiServer, caplog: pytest.Log
     with pytest.raises(RetryableError, match=rf"^worker \d ended with exit code 13\d, after 1 restarts: .* {NAME}$"):
         launch(_manifest(restarts=1), "a")
     assert server.get("tfjobs", NAME) is None
-    assert [line for line in caplog.messages if line.endswith("was lost and is started again (1 of 1)")]
+    assert [line for line in caplog.messages if line.endswith("was lost and is restarted (1 of 1)")]
 
 
 def test_out_of_memory_deletes_job_without_restart(server: ApiServer) -> None:

@@ -122,7 +122,7 @@ def test_vertex_settings_ignores_kubernetes_service_account() -> None:
         ({"restart_job_on_worker_restart": 1}, "restart_job_on_worker_restart: must be true or false. Given: 1"),
         (
             {"machine": "n1"},
-            f"machine: unknown key; the keys are {', '.join(CustomJobMachines.model_fields)}. Given: 'n1'",
+            f"machine: unknown field; valid fields: {', '.join(CustomJobMachines.model_fields)}. Given: 'n1'",
         ),
     ],
 )
