@@ -25,7 +25,7 @@ from qcnn.simulators.tensor_ops import as_input, gather_rows, padded, permuted, 
 
 
 class Superoperators:
-    """Pauli transfer matrices of distinct blocks, computed together for blocks on the same number of qubits."""
+    """Pauli transfer matrices of distinct blocks, batched by the number of qubits."""
 
     def __init__(self, blocks: Iterable[Block], parameters: int) -> None:
         by_size: dict[int, dict[tuple[object, ...], Block]] = {}
@@ -49,7 +49,7 @@ class Superoperators:
 
 
 class _SameSizeBlocks:
-    """Pauli transfer matrices of blocks on the same number of qubits: gate products, padded with identities."""
+    """Transfer matrices of blocks on the same number of qubits, as gate products padded with identities."""
 
     def __init__(self, blocks: Sequence[Block], parameters: int) -> None:
         size = 4 ** len(blocks[0].qubits)
@@ -170,7 +170,7 @@ class DensitySimulator:
 
 
 def _moved(observable: tf.Tensor, step: HeisenbergStep) -> tf.Tensor:
-    """Move the axes that a block acts on to the end. Axes that stay adjacent are moved as one."""
+    """Move the axes that a block acts on to the end, with axes that stay adjacent as one."""
     after = (*step.rest, *step.held)
     if after == step.before:
         return observable
@@ -221,7 +221,7 @@ class _Overlaps:
         self._states = [_piece_last(reduced, piece) for piece in self._pieces]
 
     def __call__(self, observable: tf.Tensor) -> tf.Tensor:
-        """Return the contraction of observable and state over all other qubits, for each qubit, (qubits, 4, 4).
+        """Return for each qubit the contraction of observable and state over all others, (qubits, 4, 4).
 
         The rows are the observable's Pauli matrix on the qubit, the columns the state's.
         """
@@ -300,7 +300,10 @@ def _kronecker(vectors: Sequence[tf.Tensor], samples: tf.Tensor) -> tf.Tensor:
 
 
 class _Operator:
-    """Real part of an observable's matrix. Real states do not depend on the imaginary part."""
+    """Real part of an observable's matrix, for expectation values of real states.
+
+    The imaginary part does not contribute to them.
+    """
 
     def __init__(self, pulled: PropagatedObservable, qubits: int) -> None:
         count = len(pulled.qubits)

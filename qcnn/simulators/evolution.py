@@ -238,7 +238,7 @@ def _bring_last(states: tf.Tensor, order: tuple[int, ...], qubits: Sequence[int]
 
 
 def _moved(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> tf.Tensor:
-    """Transpose the qubits' axes. Axes that stay adjacent are moved as one."""
+    """Transpose the qubits' axes, with axes that stay adjacent as one."""
     if old == new:
         return states
     slices = list(common_slices(old, new))

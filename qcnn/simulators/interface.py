@@ -78,7 +78,7 @@ class ExcitationBatch(NamedTuple):
 
 
 class ProductStateBatch(NamedTuple):
-    """Product state samples: the rotation angle of each feature's qubit, float32 (batch, features), radians."""
+    """Product state samples: rotation angles of the qubits, float32 (batch, features), in radians."""
 
     features: tf.Tensor
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CostModule(Protocol):
-    """Interface of a module in `costs`. Functions take networks that the declaration allows."""
+    """Interface of a module in `costs`, for networks that its declaration allows."""
 
     DECLARATION: Declaration
 

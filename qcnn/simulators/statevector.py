@@ -1,8 +1,8 @@
 """Simulator statevector: state vectors in TensorFlow, for any circuit, on CPU and GPU.
 
 A batch of excitations evolves its samples or the states that they span, whichever are fewer. The spanning states are
-the graph state and one flipped state per qubit. Replicas that split a batch by qubit evolve the graph state and the
-flipped states of their own qubits only. With other preparations every sample is evolved. States that exceed the memory
+the graph state and one flipped state per qubit. Replicas that split a batch by qubit evolve the graph state and
+only the flipped states of their share. With other preparations every sample is evolved. States that exceed the memory
 limit are evolved in chunks.
 """
 
@@ -34,7 +34,7 @@ def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorSimulator
 
 
 class StatevectorSimulator:
-    """Simulator that evolves state vectors through the whole circuit and sums probabilities for each readout."""
+    """Simulator that evolves state vectors and sums probabilities for each readout."""
 
     name = "statevector"
     compiles = DECLARATION.own_operations
@@ -126,7 +126,7 @@ class StatevectorSimulator:
         return evolve([group.qubits for group in self._groups], states, matrices)
 
     def _z(self, weights: tf.Tensor) -> tf.Tensor:
-        """Return the sums of basis state probabilities, (states, 2^qubits), with each readout's sign, in float64."""
+        """Return Z on the readouts, float64 (states, readouts), from probabilities (states, 2^qubits)."""
         high = self._qubits // 2
         halves = tf.reshape(tf.cast(weights, tf.float64), [-1, 2**high, 2 ** (self._qubits - high)])
         # Each readout needs only one of the two partial sums.

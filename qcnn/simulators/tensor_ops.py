@@ -1,4 +1,4 @@
-"""Operations with gradients that are fast in compiled programs: gathers, chunked maps, matrix products."""
+"""Gathers, chunked maps and matrix products with gradients that are fast in compiled programs."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -69,7 +69,7 @@ def gather_rows(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
 
 
 def fixed_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
-    """Return table[places], (places, columns), for constant places. See `gather_rows`."""
+    """Return table[places], (places, columns), for places that are constant, as `gather_rows`."""
     ones = np.equal.outer(places, np.arange(table.shape[0])).astype(table.dtype.as_numpy_dtype)
     return _rows_at(table, as_input(places), lambda: as_input(ones))
 

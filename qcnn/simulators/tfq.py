@@ -1,4 +1,4 @@
-"""Simulator tfq: TensorFlow Quantum, the reference. One state vector per sample, CPU only."""
+"""Simulator tfq: TensorFlow Quantum, the reference, with one state vector per sample on CPU."""
 
 import math
 from collections.abc import Sequence

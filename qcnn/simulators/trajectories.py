@@ -1,4 +1,4 @@
-"""Noise as random trajectories of state vectors, for circuits with too many qubits for density matrices.
+"""Noise as random trajectories of state vectors, for more qubits than density matrices allow.
 
 A trajectory is one state. Each channel applies one of its Kraus operators, sampled with its probability in that state
 (Dalibard, Castin and Moelmer, Phys. Rev. Lett. 68, 580). The mean of a readout over trajectories is its value under

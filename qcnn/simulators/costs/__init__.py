@@ -1,1 +1,1 @@
-"""Requirements and cost estimates of the simulators. Loads no TensorFlow."""
+"""Requirements and cost estimates of the simulators, without loading TensorFlow."""

@@ -47,13 +47,21 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 
 def _of_excitations(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a step on excitations."""
-    from qcnn.simulators.structure.readouts import absorbed_gates, alike_kinds, alike_parts, find_readouts, groups_of
+    from qcnn.simulators.structure.readouts import (
+        absorbed_gates,
+        find_readouts,
+        groups_of,
+        parts_by_shape,
+        readouts_by_shape,
+    )
 
     readouts = find_readouts(network)
-    batches = alike_parts(readouts.kinds)
+    batches = parts_by_shape(readouts.kinds)
     groups = [group for cones in batches for cone in cones for group in groups_of(cone)]
     total = step([*groups, *map(absorbed_gates, readouts.kinds)])
-    total += StepCost(kernels=_KERNELS_OF_KINDS * len(alike_kinds(readouts.kinds)) + _KERNELS_OF_PARTS * len(batches))
+    total += StepCost(
+        kernels=_KERNELS_OF_KINDS * len(readouts_by_shape(readouts.kinds)) + _KERNELS_OF_PARTS * len(batches)
+    )
     memory = 0.0
     for cones in batches:
         total += sweeps(groups_of(cones[0]))
@@ -72,16 +80,18 @@ def _of_excitations(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 
 
 def _of_products(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
-    """Return the cost of a step on product states, which evolves the parts of every sample, if necessary in chunks."""
+    """Return the cost of a step on product states, which evolves every sample's parts."""
     from qcnn.simulators.structure.readouts import absorbed_gates, find_products, groups_of
 
     found, share = find_products(network), limits.share
     groups = [group for part in found.parts for group in groups_of(part.cone)]
     total = step([*groups, *(absorbed_gates(kind.split) for kind in found.kinds)])
-    total += StepCost(kernels=_KERNELS_OF_KINDS * len(found.alike_kinds) + _KERNELS_OF_PARTS * len(found.alike_parts))
+    total += StepCost(
+        kernels=_KERNELS_OF_KINDS * len(found.kinds_by_shape) + _KERNELS_OF_PARTS * len(found.parts_by_shape)
+    )
     states = StepCost()
-    for alike in found.alike_parts:
-        states += sweeps(groups_of(found.parts[alike[0]].cone))
+    for batch in found.parts_by_shape:
+        states += sweeps(groups_of(found.parts[batch[0]].cone))
     for part in found.parts:
         amplitudes = share * len(part.places) * 2.0**part.cone.inner
         states += evolution(groups_of(part.cone), amplitudes, _REAL_BYTES)
