@@ -1,4 +1,4 @@
-"""Simulators behind one interface; `create` returns the one that an experiment asks for."""
+"""Quantum circuit simulators with a common interface."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -47,12 +47,19 @@ def create(
     noise: Noise = NOISELESS,
     gradient: str = "adjoint",
 ) -> Simulator:
-    """Create the simulator of that name, or with `auto` the cheapest, for an ansatz on a ring of qubits.
+    """Create a simulator for an ansatz on a ring of qubits.
 
-    Its gradient is the simulator's own, or with `parameter_shift` made of the readouts of shifted circuits.
+    Args:
+        simulator: Name of the simulator. `auto` selects the cheapest one that fits in memory.
+        ansatz: Circuit, symbols and readouts.
+        qubits: Ring of qubits.
+        limits: Memory limit, batch size and number of replicas.
+        preparation: Preparation of the data states.
+        noise: Noise channels after the gates.
+        gradient: `adjoint`, the simulator's own gradient, or `parameter_shift`.
 
     Raises:
-        ConfigError: it cannot run the circuit, or not in that memory.
+        ConfigError: If the simulator cannot run the circuit, or needs more memory than the limit.
 
     >>> import tensorflow as tf
     >>> from qcnn.circuits import circuits
@@ -64,19 +71,18 @@ def create(
     >>> simulator.name, simulator.expectations(parameters, samples).shape
     ('statevector', TensorShape([3, 2]))
     """
-    # Imported here: cirq and TensorFlow take seconds to load, and the interface does not need them.
+    # Deferred imports: cirq and TensorFlow take seconds to load, and the interface does not need them.
     from qcnn.simulators import registry
     from qcnn.simulators.structure.gates import read_network
     from qcnn.simulators.structure.shift_rules import with_shift_rule
 
-    # All simulators share one reader: what it refuses, none of them runs.
     network = read_network(ansatz, qubits, preparation, noise)
-    own = with_shift_rule(network, gradient)
+    simulated = with_shift_rule(network, gradient)
     if simulator == "auto":
-        simulator = registry.cheapest(registry.estimates(own, limits), own, limits).simulator
+        simulator = registry.cheapest(registry.estimates(simulated, limits), simulated, limits).simulator
         logger.info("simulator: %s, the cheapest that is exact and fits", simulator)
-    created = registry.create(simulator, own, limits)
-    if own is network:
+    created = registry.create(simulator, simulated, limits)
+    if simulated is network:
         return created
     from qcnn.simulators.parameter_shift import ParameterShift
 

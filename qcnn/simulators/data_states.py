@@ -1,8 +1,8 @@
-"""Data states: a graph state and what one rotated qubit makes of it.
+"""Data states: graph states with one rotated qubit, product states, and given states.
 
-rx(angle) on a qubit turns the graph state |0> into cos(angle/2)|0> - i sin(angle/2)|flipped>, so whatever is
-measured on it is a + b cos(angle) + c sin(angle), fixed by three rows: the graph state's value, the flipped
-state's, and that of i|0><flipped| - i|flipped><0|.
+rx(angle) on a qubit transforms the graph state |0> into cos(angle/2)|0> - i sin(angle/2)|flipped>. Every expectation
+value is therefore a + b cos(angle) + c sin(angle). Three rows determine it: the values of the graph state, of the
+flipped state, and of i|0><flipped| - i|flipped><0| (the mixed row).
 """
 
 import math
@@ -18,10 +18,16 @@ from qcnn.simulators.structure.gates import CircuitIR
 
 
 def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray[np.int32]:
-    """Return for each qubit the bits whose parity is the sign that X on it gives to the graph state's amplitudes.
+    """Return the bit masks of the neighbors of qubits, int32 (flipped,).
 
-    X on a qubit and Z on its neighbours stabilize the graph state (Hein, Eisert and Briegel,
-    arXiv:quant-ph/0307130, equation 4), so X alone acts as Z on the neighbours.
+    X on a qubit changes the sign of the amplitudes whose masked bits have odd parity. X on a qubit and Z on its
+    neighbors stabilize the graph state (Hein, Eisert and Briegel, arXiv:quant-ph/0307130, equation 4), so X alone acts
+    as Z on the neighbors.
+
+    Args:
+        qubits: Number of qubits.
+        edges: Edges of the graph.
+        flipped: Qubits to return masks of.
     """
     masks = np.zeros(qubits, np.int32)
     for a, b in edges:
@@ -31,8 +37,14 @@ def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray
 
 
 def graph_state(qubits: int, edges: Edges, dtype: tf.DType) -> tf.Tensor:
-    """Return the amplitudes of the graph state, all real, (2^qubits,)."""
-    # Edges as far apart as each other are found by one shift: on a ring there are two such distances.
+    """Return the real amplitudes of the graph state, (2^qubits,).
+
+    Args:
+        qubits: Number of qubits.
+        edges: Edges of the graph.
+        dtype: Floating-point type of the amplitudes.
+    """
+    # One shift covers all edges of the same length. A ring has two edge lengths.
     lower: dict[int, int] = {}
     for a, b in edges:
         lower[abs(a - b)] = lower.get(abs(a - b), 0) ^ 1 << (qubits - 1 - max(a, b))
@@ -44,43 +56,76 @@ def graph_state(qubits: int, edges: Edges, dtype: tf.DType) -> tf.Tensor:
 
 
 def signs(qubits: int, masks: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Return the sign of every amplitude, (masks, 2^qubits): -1 to the parity of the mask's bits."""
+    """Return the sign of every amplitude, (masks, 2^qubits): -1 if the masked bits have odd parity.
+
+    Args:
+        qubits: Number of qubits.
+        masks: Bit masks, int32 (masks,).
+        dtype: Floating-point type of the signs.
+    """
     index = tf.range(2**qubits, dtype=tf.int32)
     return tf.cast(1 - 2 * _parity(index[None, :] & masks[:, None]), dtype)
 
 
-def _parity(words: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.raw_ops.PopulationCount(x=words), tf.int32) & 1
+def _parity(values: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.raw_ops.PopulationCount(x=values), tf.int32) & 1
 
 
 def spanning_states(qubits: int, edges: Edges, masks: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Return the graph state and the flipped ones, real and imaginary parts, (1 + masks, 2^qubits, 2)."""
+    """Return the graph state and the flipped states, real and imaginary parts, (1 + masks, 2^qubits, 2).
+
+    Args:
+        qubits: Number of qubits.
+        edges: Edges of the graph.
+        masks: Flip masks, see `flip_masks`, int32 (masks,).
+        dtype: Floating-point type of the parts.
+    """
     every = tf.concat([tf.zeros([1], tf.int32), masks], axis=0)
     real = graph_state(qubits, edges, dtype) * signs(qubits, every, dtype)
     return tf.stack([real, tf.zeros_like(real)], axis=2)
 
 
 def sample_states(qubits: int, edges: Edges, masks: tf.Tensor, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Return the data state of every sample, real and imaginary parts, (samples, 2^qubits, 2)."""
+    """Return the data states of excitations, real and imaginary parts, (samples, 2^qubits, 2).
+
+    Args:
+        qubits: Number of qubits.
+        edges: Edges of the graph.
+        masks: Flip mask of the excited qubit of each sample, int32 (samples,).
+        angles: Rotation angles, (samples,), in radians.
+        dtype: Floating-point type of the parts.
+    """
     half = tf.cast(angles, dtype)[:, None] / 2
     graph = graph_state(qubits, edges, dtype)
     return tf.stack([graph * tf.cos(half), -graph * signs(qubits, masks, dtype) * tf.sin(half)], axis=2)
 
 
 def shares(angles: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the weights of the flipped and the mixed row, float64 (samples,); the graph state's is 1 - flipped."""
+    """Return the weights of the flipped and the mixed row, float64 (samples,) each.
+
+    The weight of the graph state is 1 - flipped.
+
+    Args:
+        angles: Rotation angles, (samples,), in radians.
+    """
     angle = tf.cast(angles, tf.float64)
     return (1 - tf.cos(angle)) / 2, tf.sin(angle) / 2
 
 
 def data_states(network: CircuitIR, samples: Inputs, dtype: tf.DType) -> tf.Tensor:
-    """Return the state of every sample, real and imaginary parts, (samples, 2^qubits, 2)."""
+    """Return the data states of samples, real and imaginary parts, (samples, 2^qubits, 2).
+
+    Args:
+        network: Network whose preparation the samples have.
+        samples: Batch of samples.
+        dtype: Floating-point type of the parts.
+    """
     qubits = network.qubits
     if isinstance(samples, StateBatch):
         real = tf.cast(samples.state, dtype)
         return tf.stack([real, tf.zeros_like(real)], axis=2)
     if isinstance(samples, ProductStateBatch):
-        # Qubits without a feature are turned by nothing.
+        # Qubits without a feature have angle 0.
         angles = tf.pad(samples.features, [[0, 0], [0, qubits - network.preparation.features]])
         return product_states(network.preparation.kind, angles, dtype)
     edges = ring_edges(qubits)
@@ -89,25 +134,28 @@ def data_states(network: CircuitIR, samples: Inputs, dtype: tf.DType) -> tf.Tens
 
 
 def product_states(kind: Kind, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Return product states of turned qubits, real and imaginary parts, (samples, 2^qubits, 2).
+    """Return product states of rotated qubits, real and imaginary parts, (samples, 2^qubits, 2).
 
-    Of angles (samples, qubits), rad, about the axis that the kind of preparation names.
+    Args:
+        kind: Preparation, which names the rotation axis.
+        angles: Rotation angles, (samples, qubits), in radians.
+        dtype: Floating-point type of the parts.
     """
     half = tf.cast(angles, dtype) / 2
-    cos, sin, nothing = tf.cos(half), tf.sin(half), tf.zeros_like(half)
+    cos, sin, zero = tf.cos(half), tf.sin(half), tf.zeros_like(half)
     if kind == "rx":
-        real, imaginary = (cos, nothing), (nothing, -sin)
+        real, imaginary = (cos, zero), (zero, -sin)
     elif kind == "ry":
-        real, imaginary = (cos, sin), (nothing, nothing)
+        real, imaginary = (cos, sin), (zero, zero)
     else:
         root = math.sqrt(0.5)
         real, imaginary = (root * cos, root * cos), (-root * sin, root * sin)
     factors = tf.unstack(tf.complex(tf.stack(real, axis=2), tf.stack(imaginary, axis=2)), axis=1)
     while len(factors) > 1:
         pairs = zip(factors[0::2], factors[1::2], strict=False)
-        factors = [*(_joined(*pair) for pair in pairs), *factors[len(factors) // 2 * 2 :]]
+        factors = [*(_kronecker(*pair) for pair in pairs), *factors[len(factors) // 2 * 2 :]]
     return tf.stack([tf.math.real(factors[0]), tf.math.imag(factors[0])], axis=2)
 
 
-def _joined(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+def _kronecker(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     return tf.reshape(first[:, :, None] * second[:, None, :], [-1, first.shape[1] * second.shape[1]])

@@ -1,8 +1,9 @@
-"""State vectors under groups of blocks, with the adjoint gradient: a few sweeps, whatever the number of parameters.
+"""Evolution of state vectors by groups of blocks, with the adjoint gradient.
 
-The adjoint method is Jones and Gacon's, arXiv:2009.02823, with a group of blocks where they have a gate: one
-matrix a group gathers the gradient of all its parameters. Real and imaginary parts of an amplitude are
-neighbours and a group's qubits the last axes, so that every sweep is one real matrix product over long rows.
+The adjoint method (Jones and Gacon, arXiv:2009.02823) needs a few sweeps, independent of the number of parameters. Here
+it is applied to groups of blocks instead of gates: one matrix per group holds the gradient of all its parameters. Real
+and imaginary parts of an amplitude are adjacent, and the qubits of a group are the last axes. Every sweep is then one
+real matrix product with long rows.
 """
 
 import dataclasses
@@ -16,55 +17,61 @@ import tensorflow as tf
 from qcnn.simulators.structure.gate_fusion import MOST_QUBITS, Block, GateGroup
 from qcnn.simulators.tensor_ops import BlockUnitaries, gather_sparse, padded, permuted, product
 
-# Two blocks of up to so many qubits act side by side.
+# Maximum number of qubits of blocks that are combined in pairs.
 _PAIR_QUBITS = 2
-# Gates of a piece of a block. Most blocks have no more; longer ones are cut, so that not all are padded to theirs.
+# Maximum number of gates of a piece of a block. Most blocks have fewer. Longer ones are cut, because all pieces are
+# padded to the same length.
 _PIECE_GATES = 16
 
 
 class GroupUnitaries:
-    """The matrices of groups, each kind once, as functions of the parameters.
+    """Unitaries of distinct groups as functions of the parameters.
 
-    All at once, so that the program does not grow with groups and blocks: a group is the product of its layers, and
-    a layer the Kronecker product of blocks side by side, with the qubits put in order.
+    All unitaries are computed as one batch, so that the program size does not depend on the number of groups and
+    blocks. A group is the product of its layers. A layer is the Kronecker product of its blocks, with permuted qubits.
     """
 
     def __init__(self, groups: Iterable[GateGroup], parameters: int) -> None:
-        kinds = {group.key: _layers(group) for group in groups}
-        alike: dict[int, list[tuple[object, ...]]] = {}
-        for key, layers in kinds.items():
-            alike.setdefault(padded(len(layers)), []).append(key)
-        self._sizes = {depth: len(keys) for depth, keys in alike.items()}
-        ordered = [(key, depth) for depth, keys in alike.items() for key in keys]
+        layers_of = {group.key: _layers(group) for group in groups}
+        by_depth: dict[int, list[tuple[object, ...]]] = {}
+        for key, layers in layers_of.items():
+            by_depth.setdefault(padded(len(layers)), []).append(key)
+        self._sizes = {depth: len(keys) for depth, keys in by_depth.items()}
+        ordered = [(key, depth) for depth, keys in by_depth.items() for key in keys]
         self._index = {key: number for number, (key, _) in enumerate(ordered)}
-        every = [layer for key, depth in ordered for layer in [*kinds[key], *[_Layer()] * (depth - len(kinds[key]))]]
+        every = [
+            layer for key, depth in ordered for layer in [*layers_of[key], *[_Layer()] * (depth - len(layers_of[key]))]
+        ]
         self._pairs = _LayerMatrices([layer.pair for layer in every], _PAIR_QUBITS, parameters)
         wide = [layer.wide for layer in every]
         self._wide = _LayerMatrices(wide, MOST_QUBITS, parameters) if any(wide) else None
 
     def index(self, group: GateGroup) -> int:
-        """Return which of the matrices is the group's."""
+        """Return the index of the matrix of a group."""
         return self._index[group.key]
 
     def __call__(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Return every kind's matrix, complex128 (kinds, 16, 16), for parameters float64 (parameters,).
+        """Return the unitaries of the distinct groups, complex128 (groups, 16, 16).
 
-        A group on fewer than four qubits has the last of them.
+        A group on fewer than four qubits acts on the last of the four qubits.
+
+        Args:
+            parameters: Circuit parameters, float64 (parameters,).
         """
         layers = self._pairs(parameters)
         if self._wide is not None:
             layers = tf.matmul(self._wide(parameters), layers)
         by_depth = tf.split(layers, [depth * size for depth, size in self._sizes.items()])
         products = [
-            product(tf.reshape(own, [size, depth, *own.shape[1:]]))
-            for own, (depth, size) in zip(by_depth, self._sizes.items(), strict=True)
+            product(tf.reshape(matrices, [size, depth, *matrices.shape[1:]]))
+            for matrices, (depth, size) in zip(by_depth, self._sizes.items(), strict=True)
         ]
         return tf.concat(products, axis=0)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Placed:
-    """A block within a group: which of the four qubits are its own."""
+    """A block, and its axes among the four qubits of a group."""
 
     axes: tuple[int, ...]
     block: Block
@@ -72,13 +79,13 @@ class _Placed:
 
 @dataclasses.dataclass
 class _Layer:
-    """Up to two small blocks side by side, or one that is wider."""
+    """Up to two small blocks on disjoint qubits, or one wider block."""
 
     pair: list[_Placed] = dataclasses.field(default_factory=list)
     wide: list[_Placed] = dataclasses.field(default_factory=list)
 
     def add(self, placed: _Placed) -> bool:
-        """Take in a block that no other of this layer shares a qubit with, if there is room."""
+        """Add a block on disjoint qubits, if it fits, and return whether it was added."""
         small = len(placed.axes) <= _PAIR_QUBITS
         if self.wide or (self.pair and not small) or len(self.pair) == MOST_QUBITS // _PAIR_QUBITS:
             return False
@@ -87,7 +94,7 @@ class _Layer:
 
 
 def _layers(group: GateGroup) -> list[_Layer]:
-    """Return a group's blocks in layers, each in the first that comes late enough and has room."""
+    """Return the layers of a group, with each block in the first possible layer."""
     layers: list[_Layer] = []
     last: dict[int, int] = {}
     first = MOST_QUBITS - len(group.qubits)
@@ -103,27 +110,27 @@ def _layers(group: GateGroup) -> list[_Layer]:
 
 
 class _LayerMatrices:
-    """The matrices of layers whose blocks are on up to `width` qubits."""
+    """Unitaries of layers whose blocks act on up to `width` qubits."""
 
     def __init__(self, layers: Sequence[Sequence[_Placed]], width: int, parameters: int) -> None:
         self._layers, self._width = len(layers), width
         factors = MOST_QUBITS // width
         cut = [[_pieces(placed.block) for placed in layer] + [[]] * (factors - len(layer)) for layer in layers]
-        pieces = [piece for layer in cut for own in layer for piece in own]
+        pieces = [piece for layer in cut for block in layer for piece in block]
         self._matrices = BlockUnitaries(pieces, width, parameters)
-        self._longest = padded(max((len(own) for layer in cut for own in layer), default=1))
+        self._longest = padded(max((len(block) for layer in cut for block in layer), default=1))
         numbers = [
-            [*map(self._matrices.index, own), *[self._matrices.identity] * (self._longest - len(own))]
+            [*map(self._matrices.index, block), *[self._matrices.identity] * (self._longest - len(block))]
             for layer in cut
-            for own in layer
+            for block in layer
         ]
         self._numbers = np.array(numbers, np.int32).ravel()
         size = 4**MOST_QUBITS
-        orders = [_in_order([placed.axes for placed in layer], width) + size * n for n, layer in enumerate(layers)]
+        orders = [_element_order([placed.axes for placed in layer], width) + size * n for n, layer in enumerate(layers)]
         self._order = np.array(orders, np.int32).ravel()
 
     def __call__(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Return every layer's matrix, complex128 (layers, 16, 16)."""
+        """Return the unitaries of the layers, complex128 (layers, 16, 16)."""
         wide, narrow = 2**MOST_QUBITS, 2**self._width
         pieces = tf.reshape(self._matrices(parameters), [-1, narrow**2])
         chosen = gather_sparse(pieces, self._numbers, self._matrices.identity)
@@ -141,12 +148,17 @@ def _pieces(block: Block) -> list[Block]:
     return [Block(block.qubits, block.gates[start : start + _PIECE_GATES]) for start in cuts]
 
 
-def _in_order(own: Sequence[tuple[int, ...]], width: int) -> npt.NDArray[np.int32]:
-    """Return where each entry of a layer's matrix, qubits in order, stands in the product of its blocks' matrices."""
-    spare = [axis for axis in range(MOST_QUBITS) if not any(axis in axes for axes in own)]
+def _element_order(layer: Sequence[tuple[int, ...]], width: int) -> npt.NDArray[np.int32]:
+    """Return the indices of a layer's matrix elements in the Kronecker product of its blocks.
+
+    Args:
+        layer: Axes of each block.
+        width: Number of qubits of each factor of the product.
+    """
+    spare = [axis for axis in range(MOST_QUBITS) if not any(axis in axes for axes in layer)]
     order: list[int] = []
-    for axes in [*own, *[()] * (MOST_QUBITS // width - len(own))]:
-        # Spare qubits first: a matrix of fewer qubits is that of the last ones.
+    for axes in [*layer, *[()] * (MOST_QUBITS // width - len(layer))]:
+        # Spare qubits come first, because a smaller block acts on the last qubits.
         order += [*(spare.pop(0) for _ in range(width - len(axes))), *axes]
     size = 2**MOST_QUBITS
     rows = np.arange(size, dtype=np.int32).reshape([2] * MOST_QUBITS).transpose(np.argsort(order)).ravel()
@@ -155,10 +167,14 @@ def _in_order(own: Sequence[tuple[int, ...]], width: int) -> npt.NDArray[np.int3
 
 
 def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the states after unitaries on some qubits each, real (..., states, 2^qubits, 2) as they came.
+    """Apply unitaries to states, and return states of the same shape.
 
-    Differentiable in the unitaries, in the form that `real_forms` gives them, (..., 2d, 2d); the states that come in
-    are constant. The number of states may be unknown.
+    Differentiable in the unitaries. The gradient with respect to the states is not defined.
+
+    Args:
+        places: Qubits of each unitary.
+        states: Real and imaginary parts, (..., states, 2^qubits, 2). The number of states may be unknown.
+        unitaries: Unitaries as returned by `real_forms`, (..., 2d, 2d) each.
     """
     if not places:
         return states
@@ -176,18 +192,19 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             gradients: list[tf.Tensor] = []
-            nothing = tf.zeros([], states.dtype)
+            zero = tf.zeros([], states.dtype)
             state, adjoint, arranged = final, _moved(upstream, natural, order), order
             for qubits, matrix in zip(reversed(places), reversed(unitaries), strict=True):
                 _, state = _bring_last(state, arranged, qubits)
                 arranged, adjoint = _bring_last(adjoint, arranged, qubits)
-                inverse = matrix + nothing
+                inverse = matrix + zero
                 state = tf.matmul(_rows(state, outer, qubits), inverse)
                 adjoint = _rows(adjoint, outer, qubits)
-                own = tf.matmul(adjoint, state, transpose_a=True)
-                gradients.insert(0, own)
-                # Otherwise the compiler leaves these products to the end, and keeps the states of all groups for them.
-                nothing = 0 * tf.reshape(own, [-1])[0]
+                of_group = tf.matmul(adjoint, state, transpose_a=True)
+                gradients.insert(0, of_group)
+                # This dependency forces the order of execution. Otherwise the compiler moves these products to the end
+                # and keeps the states of all groups in memory.
+                zero = 0 * tf.reshape(of_group, [-1])[0]
                 if len(gradients) < len(places):
                     adjoint = tf.matmul(adjoint, inverse)
             return gradients
@@ -198,7 +215,7 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
 
 
 def real_forms(matrices: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Return the real matrices, (..., 2d, 2d), that act on amplitudes whose two parts are neighbours."""
+    """Convert complex matrices to real ones, (..., 2d, 2d), for amplitudes with adjacent parts."""
     real, imaginary = tf.math.real(matrices), tf.math.imag(matrices)
     rows = [tf.stack([real, -imaginary], axis=-1), tf.stack([imaginary, real], axis=-1)]
     size = 2 * matrices.shape[-1]
@@ -206,7 +223,7 @@ def real_forms(matrices: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def on_last(matrix: tf.Tensor, qubits: int) -> tf.Tensor:
-    """Return the part of a real form on four qubits that is that of the last ones, (..., 2d, 2d)."""
+    """Return the block of a real form that acts on the last qubits, (..., 2d, 2d)."""
     size = 2 * 2**qubits
     return matrix if matrix.shape[-1] == size else matrix[..., :size, :size]
 
@@ -221,17 +238,17 @@ def _bring_last(states: tf.Tensor, order: tuple[int, ...], qubits: Sequence[int]
 
 
 def _moved(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> tf.Tensor:
-    """Put the qubits' axes into another order; those that stay neighbours travel as one."""
+    """Transpose the qubits' axes, with axes that stay adjacent as one."""
     if old == new:
         return states
-    together = list(common_slices(old, new))
-    before = sorted(together, key=lambda run: old.index(run[0]))
+    slices = list(common_slices(old, new))
+    before = sorted(slices, key=lambda run: old.index(run[0]))
     view = tf.reshape(states, [-1, *(2 ** len(run) for run in before), 2])
-    return tf.transpose(view, [0, *(1 + before.index(run) for run in together), 1 + len(together)])
+    return tf.transpose(view, [0, *(1 + before.index(run) for run in slices), 1 + len(slices)])
 
 
 def common_slices(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the stretches of the new order that are also stretches of the old."""
+    """Yield the maximal slices of the new order that are also slices of the old order."""
     run = new[:1]
     for qubit, following in itertools.pairwise(new):
         if old.index(following) == old.index(qubit) + 1:

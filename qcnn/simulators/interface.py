@@ -1,4 +1,4 @@
-"""What every simulator declares and offers, and the limits that it has to keep to."""
+"""Common interface of the simulators: declaration, limits, inputs and readouts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """What a simulator can run, which is known before TensorFlow is loaded.
+    """Features and limits of a simulator, available without TensorFlow.
 
-    `most_qubits`: None for as many as memory holds. `holds`: what it holds of them, which is why they are limited.
-    `noise`: it knows noise. `states`: samples may be states. `shifts`: it reads the gates of a network, which may be
-    shifted, and not the circuit that they were read from. `own_operations`: it consists of TensorFlow's own operations,
-    which XLA compiles, and which every device and server of TensorFlow's runs. `library`: the name in `qcnn.extras` of
-    one that no other simulator needs.
+    Attributes:
+        max_qubits: Maximum number of qubits, or None if only memory limits it.
+        holds: The stored values that limit the number of qubits, for error messages.
+        noise: Whether noise channels are supported.
+        states: Whether samples may be states.
+        shifts: Whether gate exponents can be shifted for gradients by parameter shift.
+        own_operations: Whether the simulator uses built-in TensorFlow operations only. XLA compiles these, and every
+            device and TensorFlow server runs them.
+        library: Name in `qcnn.extras` of a library that only this simulator needs.
     """
 
-    most_qubits: int | None = None
+    max_qubits: int | None = None
     holds: str = ""
     noise: bool = False
     states: bool = True
@@ -36,9 +40,14 @@ class Declaration:
 
 @dataclasses.dataclass(frozen=True)
 class SimulatorLimits:
-    """Bytes that states may take at a time and of a real number of a state; a step's samples and who share them.
+    """Memory limit and batch of a training step.
 
-    `own_operations`: whoever runs the simulator runs TensorFlow's own operations only.
+    Attributes:
+        memory: Maximum memory of the states of a replica, in bytes.
+        batch: Global batch size.
+        real_bytes: Bytes of the real part of an amplitude, 4 or 8.
+        replicas: Number of replicas that share the batch.
+        own_operations: Whether only built-in TensorFlow operations can run, for example in TensorFlow Serving.
     """
 
     memory: float
@@ -49,15 +58,18 @@ class SimulatorLimits:
 
     @property
     def share(self) -> int:
-        """The most samples of a step that one replica has, shared by sample."""
+        """Maximum number of samples of a replica if the batch is split by sample."""
         return -(-self.batch // self.replicas)
 
 
 class ExcitationBatch(NamedTuple):
-    """Samples: the excited qubit, int32 (batch,), and its angle, float32 (batch,), rad.
+    """Excitation samples: the excited qubit and its rotation angle.
 
-    With `own`, int32 (most,), only the samples of these qubits count (-1 stands for none); what is returned for the
-    others is any finite value.
+    Attributes:
+        qubit: int32 (batch,).
+        angle: float32 (batch,), in radians.
+        own: int32 (count,), the qubits whose samples the replica evaluates, filled with -1. The values of the other
+            samples are finite but arbitrary. None: all samples.
     """
 
     qubit: tf.Tensor
@@ -66,77 +78,85 @@ class ExcitationBatch(NamedTuple):
 
 
 class ProductStateBatch(NamedTuple):
-    """Samples of a product state: what each feature's qubit is turned by, float32 (batch, features), rad."""
+    """Product state samples: rotation angles of the qubits, float32 (batch, features), in radians."""
 
     features: tf.Tensor
 
 
 class StateBatch(NamedTuple):
-    """Samples that are states: real amplitudes of length 1, float32 (batch, 2^qubits), qubit 0 most significant."""
+    """State samples: real, normalized amplitudes, float32 (batch, 2^qubits), qubit 0 most significant."""
 
     state: tf.Tensor
 
 
-# By the network's preparation: excitation; rx, ry or rz; state. Its fields are the names of the model's inputs.
+# Samples of the preparation excitation; rx, ry or rz; state. The field names are the names of the model inputs.
 Inputs: TypeAlias = ExcitationBatch | ProductStateBatch | StateBatch
 
 
 def batch_of(preparation: Preparation, inputs: Mapping[str, tf.Tensor]) -> Inputs:
-    """Return samples of a preparation from what the model takes of them, by name."""
-    # Without match, which TensorFlow cannot read where it compiles this, and says so.
+    """Convert the model inputs, by name, to the batch of a preparation."""
+    # No match statement: AutoGraph cannot convert it and logs a warning.
     kinds: dict[str, type[Inputs]] = {"excitation": ExcitationBatch, "state": StateBatch}
     return kinds.get(preparation.kind, ProductStateBatch)(**inputs)
 
 
 class ReadoutCoefficients(NamedTuple):
-    """What the readouts of every possible sample follow from, float64.
+    """Coefficients from which the readouts of every possible excitation are computed, float64.
 
-    Where the circuit is shallow a sample changes few readouts, those in its qubit's row of `reached` (a place that is
-    not used changes nothing); it adds (1 - cos(angle)) / 2 x flipped + sin(angle) / 2 x mixed to each. Under noise,
-    which qubit is turned tells even at angle 0: `unexcited` is then of qubit 0, and `still` what others differ by.
+    In a shallow circuit a sample changes only the readouts in the row `reached` of its qubit. To each it adds
+    (1 - cos(angle)) / 2 x flipped + sin(angle) / 2 x mixed. Unused columns have zero coefficients. Under noise the
+    readouts depend on the rotated qubit even at angle 0: `unexcited` is then the value for qubit 0, and `still` the
+    difference for the other qubits.
     """
 
     unexcited: tf.Tensor  # (readouts,)
-    reached: tf.Tensor  # int32 (qubits, most)
-    flipped: tf.Tensor  # (qubits, most)
-    mixed: tf.Tensor  # (qubits, most)
-    still: tf.Tensor | None = None  # (qubits, most); None for nothing
+    reached: tf.Tensor  # int32 (qubits, columns)
+    flipped: tf.Tensor  # (qubits, columns)
+    mixed: tf.Tensor  # (qubits, columns)
+    still: tf.Tensor | None = None  # (qubits, columns); None without noise
 
 
 class Simulator(Protocol):
-    """Exact expectation values of an ansatz on data states, which are what its network's preparation says."""
+    """Exact expectation values of an ansatz on data states of its network's preparation."""
 
     @property
     def name(self) -> str:
-        """Its name in the experiment's word `simulator`."""
+        """Value of the experiment field `simulator`."""
 
     @property
     def network(self) -> CircuitIR:
-        """What it simulates."""
+        """Simulated network."""
 
     @property
     def compiles(self) -> bool:
-        """Whether it consists of TensorFlow's own operations, which XLA compiles together with what is around them."""
+        """Whether XLA can compile the simulator, which then uses built-in TensorFlow operations only."""
 
     @property
     def large(self) -> bool:
-        """Whether compiling it pays off even for a few calls."""
+        """Whether compilation pays off even for a few calls."""
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
-        """Whether replicas had better share a step of so many samples by qubit (`Batch.own`) than by sample.
+        """Return whether replicas should split a batch by qubit (`ExcitationBatch.own`) instead of by sample.
 
-        False wherever samples are no excitations.
+        False if samples are not excitations.
         """
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts), of samples of the network's preparation.
+        """Return the expectation values of Z on the readouts, float64 (batch, readouts).
 
-        Differentiable in `parameters`, float64 (parameters,), whose gradient sums over the samples; works
-        in a tf.function and under every strategy the simulator's hardware allows.
+        Differentiable in the parameters; the gradient sums over the samples. Works in a tf.function and under every
+        strategy that the simulator's hardware supports.
+
+        Args:
+            parameters: Circuit parameters, float64 (parameters,).
+            batch: Samples of the network's preparation.
         """
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return what the readouts of every possible excitation follow from, for parameters float64 (parameters,).
+        """Return the readout coefficients of every possible excitation.
 
-        Asked for only where samples are excitations: no table holds every other sample.
+        Only called if samples are excitations: the other preparations have no finite set of coefficients.
+
+        Args:
+            parameters: Circuit parameters, float64 (parameters,).
         """

@@ -1,4 +1,7 @@
-"""Simulator lightcone: readouts of shallow circuits from independent parts, at a cost that hardly grows with qubits."""
+"""Simulator lightcone: readouts of shallow circuits from independent parts of their light cones.
+
+The cost of a step is almost independent of the number of qubits.
+"""
 
 import collections
 import itertools
@@ -17,31 +20,34 @@ from qcnn.simulators.structure.gate_fusion import GateGroup
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.light_cones import Factorization, LightCone
 from qcnn.simulators.structure.readouts import (
-    TOGETHER_AMPLITUDES,
+    BATCHED_AMPLITUDES,
     PlacedFactor,
     PlacedReadout,
     Places,
     absorbed_gates,
-    alike_kinds,
-    alike_parts,
     find_products,
     find_readouts,
     groups_of,
+    parts_by_shape,
+    readouts_by_shape,
 )
 from qcnn.simulators.tensor_ops import as_input, fixed_rows, gather_rows, gather_wide, map_in_chunks
 
 
 def stack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return a batch of tensors, or the only one as it is, whose products the compiler makes faster."""
+    """Stack tensors, or return a single tensor unchanged, because XLA runs unbatched products faster."""
     return tensors[0] if len(tensors) == 1 else tf.stack(tensors)
 
 
 def sweeps_of(
     groups: Sequence[Sequence[GateGroup]], unitaries: GroupUnitaries, forms: Sequence[tf.Tensor]
 ) -> tuple[list[tuple[int, ...]], list[tf.Tensor]]:
-    """Return the qubits and the matrices of each sweep over parts, whose groups are a row each.
+    """Return the qubits and the matrices of each sweep over a batch of parts.
 
-    Matrices are taken of `forms`, real (16 * 2, 16 * 2) each, in the order of `unitaries`.
+    Args:
+        groups: Groups of each part, of equal shapes.
+        unitaries: Index of the groups' matrices.
+        forms: Real forms of the matrices, (32, 32) each, in the order of `unitaries`.
     """
     places = [group.qubits for group in groups[0]]
     columns = zip(*groups, strict=True)
@@ -56,25 +62,37 @@ def observables(
     unitaries: GroupUnitaries,
     matrices: Sequence[tf.Tensor],
 ) -> tf.Tensor:
-    """Return the kinds' observables, complex128 (kinds, d^2 of each part ...), d^2 those of the part's density."""
+    """Return the observables of distinct readouts, complex128 (kinds, d^2 of each part ...).
+
+    The d^2 values of a part correspond to the elements of its density matrix.
+
+    Args:
+        kinds: Factorizations of equal shapes.
+        absorbed: Gates that each observable absorbs, see `absorbed_gates`.
+        unitaries: Index of the groups' matrices.
+        matrices: Complex matrices, (16, 16) each, in the order of `unitaries`.
+    """
     first = kinds[0]
     size = 2**first.targets
-    taken_in = tf.stack([matrices[unitaries.index(group)] for group in absorbed])[:, :size, :size]
+    evolution = tf.stack([matrices[unitaries.index(group)] for group in absorbed])[:, :size, :size]
     z = np.repeat([1.0 + 0j, -1.0], size // 2)[:, None]
-    observable = tf.matmul(taken_in, z * taken_in, adjoint_a=True)
-    # The two axes of each target, part by part: rows of its density's transpose.
+    observable = tf.matmul(evolution, z * evolution, adjoint_a=True)
+    # The column and row axes of each part's targets, in the order of its transposed density matrix.
     sides = [side + np.array(part.targets) for part in first.parts for side in (1 + first.targets, 1)]
     bits = tf.reshape(observable, [-1, *[2] * (2 * first.targets)])
     sizes = [4 ** len(part.targets) for part in first.parts]
     return tf.reshape(tf.transpose(bits, np.concatenate([[0], *sides])), [-1, *sizes])
 
 
-# Up to so many rows, their products are faster written out.
+# Maximum number of rows whose products are faster as elementwise products and sums.
 _SMALL = 4
 
 
 class ProductLightconeSimulator:
-    """Evaluates every part wherever other features turn its qubits, and puts the readouts together from them."""
+    """Simulator of product states, which combines density matrices of light cone parts.
+
+    A part is evaluated once per sample and assignment of features to its qubits.
+    """
 
     name = "lightcone"
     compiles = DECLARATION.own_operations
@@ -84,49 +102,49 @@ class ProductLightconeSimulator:
         self.network = network
         self._samples = fitting(network, limits)
         found, prepared = find_products(network), network.preparation.kind
-        self._parts = [_Parts([found.parts[part] for part in alike], prepared) for alike in found.alike_parts]
-        # Where a part's densities stand among those of as many targets.
+        self._parts = [_Parts([found.parts[part] for part in batch], prepared) for batch in found.parts_by_shape]
+        # Index of a part's first density matrix among those with the same number of targets.
         starts, ends = {}, collections.Counter[int]()
-        for number in itertools.chain(*found.alike_parts):
+        for number in itertools.chain(*found.parts_by_shape):
             part = found.parts[number]
             starts[number] = ends[part.cone.targets]
             ends[part.cone.targets] += len(part.places)
-        self._kinds = [_Kinds([found.kinds[kind] for kind in alike], starts) for alike in found.alike_kinds]
-        kinds = itertools.chain(*found.alike_kinds)
+        self._kinds = [_Kinds([found.kinds[kind] for kind in batch], starts) for batch in found.kinds_by_shape]
+        kinds = itertools.chain(*found.kinds_by_shape)
         values = [(kind, place) for kind in kinds for place in range(len(found.kinds[kind].places))]
         where = {value: number for number, value in enumerate(values)}
         self._readouts = np.array([where[readout] for readout in found.readouts], np.int32)
         groups = [group for parts in self._parts for every in parts.groups for group in every]
-        taken_in = [group for kinds in self._kinds for group in kinds.absorbed]
-        self._unitaries = GroupUnitaries([*groups, *taken_in], network.parameters)
+        absorbed = [group for kinds in self._kinds for group in kinds.absorbed]
+        self._unitaries = GroupUnitaries([*groups, *absorbed], network.parameters)
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
-        """Return False: it evolves every sample."""
+        """Return False, because every sample is evolved."""
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts), of `Features`."""
+        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
         return map_in_chunks(self._measure, parameters, (batch[0],), self._samples, (len(self._readouts),))
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Raise: no table holds every product state."""
+        """Raise NotImplementedError, because product states have no finite set of coefficients."""
         raise NotImplementedError
 
     def _measure(self, parameters: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
         matrices = self._unitaries(parameters)
         unitaries, forms = tf.unstack(matrices), tf.unstack(real_forms(matrices, tf.float64))
-        # One row a feature, and one for qubits that are turned by nothing.
+        # One row per feature, and a zero row for qubits without a feature.
         angles = tf.pad(tf.transpose(features), [[0, 1], [0, 0]])
         densities: dict[int, list[tf.Tensor]] = {}
         for parts in self._parts:
             densities.setdefault(parts.targets, []).append(parts.densities(self._unitaries, forms, angles))
-        every = {targets: tf.concat(own, axis=0) for targets, own in densities.items()}
+        every = {targets: tf.concat(batches, axis=0) for targets, batches in densities.items()}
         values = [kinds.values(self._unitaries, unitaries, every) for kinds in self._kinds]
         return tf.transpose(gather_wide(tf.concat(values, axis=0), self._readouts))
 
 
 class _Parts:
-    """Parts of one shape at as many places each, which are evolved as one batch."""
+    """Parts of the same shape and number of places, which are evolved as one batch."""
 
     def __init__(self, parts: Sequence[PlacedFactor], kind: Kind) -> None:
         self.groups = [groups_of(part.cone) for part in parts]
@@ -136,8 +154,8 @@ class _Parts:
 
     def densities(self, unitaries: GroupUnitaries, forms: Sequence[tf.Tensor], angles: tf.Tensor) -> tf.Tensor:
         """Return the targets' density matrices, complex128 (places of all parts, samples, d^2)."""
-        turned = tf.transpose(tf.gather(angles, as_input(self._features)), [0, 2, 1])
-        states = product_states(self._kind, tf.reshape(turned, [-1, self._qubits]), tf.float64)
+        rotations = tf.transpose(tf.gather(angles, as_input(self._features)), [0, 2, 1])
+        states = product_states(self._kind, tf.reshape(rotations, [-1, self._qubits]), tf.float64)
         places, every = sweeps_of(self.groups, unitaries, forms)
         if len(self.groups) > 1:
             states = tf.reshape(states, [len(self.groups), -1, *states.shape[1:]])
@@ -147,20 +165,20 @@ class _Parts:
 
 
 def _densities(rows: tf.Tensor) -> tf.Tensor:
-    """Return the products of rows, complex128 (..., d, m), with their adjoints, (..., d, d)."""
+    """Return the products of matrices, complex128 (..., d, m), with their adjoints, (..., d, d)."""
     if rows.shape[-2] > _SMALL:
         return tf.matmul(rows, rows, adjoint_b=True)
     return tf.reduce_sum(rows[..., :, None, :] * tf.math.conj(rows)[..., None, :, :], axis=-1)
 
 
 class _Kinds:
-    """Kinds of readouts of one shape at as many places each, whose values are put together as one batch."""
+    """Distinct readouts of the same shape and number of places, which are combined as one batch."""
 
     def __init__(self, kinds: Sequence[PlacedReadout], starts: Mapping[int, int]) -> None:
         self._splits = [kind.split for kind in kinds]
         self.absorbed = [absorbed_gates(split) for split in self._splits]
         self._targets = [len(part.targets) for part in self._splits[0].parts]
-        # One row a place of a kind, one column each of its parts: the row of that part's density.
+        # The row of each part's density matrix: one row per readout and place, one column per part.
         rows = [
             [starts[part] + at for part, at in zip(kind.parts, place, strict=True)]
             for kind in kinds
@@ -171,22 +189,22 @@ class _Kinds:
     def values(
         self, unitaries: GroupUnitaries, matrices: Sequence[tf.Tensor], densities: Mapping[int, tf.Tensor]
     ) -> tf.Tensor:
-        """Return the values, float64 (places of all kinds, samples)."""
+        """Return the expectation values, float64 (places of all kinds, samples)."""
         first, *others = (
             gather_wide(densities[targets], rows) for targets, rows in zip(self._targets, self._rows.T, strict=True)
         )
         observable = observables(self._splits, self.absorbed, unitaries, matrices)
         kinds, size = observable.shape[:2]
         values = tf.matmul(tf.reshape(first, [kinds, -1, size]), tf.reshape(observable, [kinds, size, -1]))
-        for own in others:
-            size = own.shape[2]
-            left = tf.reshape(values, [len(self._rows), -1, size, values.shape[2] // size])
-            values = tf.reduce_sum(own[..., None] * left, axis=2)
+        for density in others:
+            size = density.shape[2]
+            remaining = tf.reshape(values, [len(self._rows), -1, size, values.shape[2] // size])
+            values = tf.reduce_sum(density[..., None] * remaining, axis=2)
         return tf.math.real(tf.reshape(values, [len(self._rows), -1]))
 
 
 def create(network: CircuitIR, limits: SimulatorLimits) -> "LightconeSimulator | ProductLightconeSimulator":
-    """Create the simulator of a network that has been checked."""
+    """Create the simulator of a checked network."""
     return (
         LightconeSimulator(network)
         if network.preparation.kind == "excitation"
@@ -195,7 +213,7 @@ def create(network: CircuitIR, limits: SimulatorLimits) -> "LightconeSimulator |
 
 
 class LightconeSimulator:
-    """Evaluates every kind of independent part once, and puts the readouts of samples together from them."""
+    """Simulator of excitations, which evaluates each distinct light cone part once."""
 
     name = "lightcone"
     compiles = DECLARATION.own_operations
@@ -205,42 +223,42 @@ class LightconeSimulator:
         self.network = network
         self._readouts = find_readouts(network)
         kinds = self._readouts.kinds
-        self._parts = [_ReadoutParts(alike) for alike in alike_parts(kinds)]
-        self._kinds = [_ReadoutKinds(alike, self._parts) for alike in alike_kinds(kinds)]
+        self._parts = [_ReadoutParts(batch) for batch in parts_by_shape(kinds)]
+        self._kinds = [_ReadoutKinds(batch, self._parts) for batch in readouts_by_shape(kinds)]
         groups = [group for parts in self._parts for every in parts.groups for group in every]
         absorbed = [group for kinds in self._kinds for group in kinds.absorbed]
         self._unitaries = GroupUnitaries([*groups, *absorbed], network.parameters)
         self._places = self._places_of_values()
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
-        """Return False: one of each kind of window serves all qubits."""
+        """Return False, because the cost does not depend on the excited qubits."""
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts), of a `ExcitationBatch`."""
+        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
         assert isinstance(batch, ExcitationBatch)
         table = self.table(parameters)
-        most = table.reached.shape[1]
-        # One row for each qubit first: each sample then adds up a row instead of single numbers.
+        width = table.reached.shape[1]
+        # Concatenated to one row per qubit: the gradient then sums rows instead of single numbers.
         rows = gather_rows(tf.concat([table.flipped, table.mixed], axis=1), batch.qubit)
         flip_share, mix_share = data_states.shares(batch.angle)
-        change = flip_share[:, None] * rows[:, :most] + mix_share[:, None] * rows[:, most:]
+        change = flip_share[:, None] * rows[:, :width] + mix_share[:, None] * rows[:, width:]
         where = tf.one_hot(tf.gather(table.reached, batch.qubit), len(self._readouts.unexcited), dtype=change.dtype)
         return table.unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1)
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return what the readouts of every possible excitation follow from."""
+        """Return the readout coefficients of every possible excitation."""
         found = self._readouts
-        readouts, (qubits, most) = len(found.unexcited), found.reached.shape
+        readouts, (qubits, width) = len(found.unexcited), found.reached.shape
         per_qubit = found.flipped, found.unexcited[found.reached], found.mixed
         places = np.concatenate([found.unexcited, *(part.ravel() for part in per_qubit)])
         every = fixed_rows(self._values(parameters)[:, None], self._places[places])[:, 0]
-        unexcited, *parts = tf.split(every, [readouts, *[qubits * most] * 3])
-        flipped, before, mixed = (tf.reshape(part, [qubits, most]) for part in parts)
+        unexcited, *parts = tf.split(every, [readouts, *[qubits * width] * 3])
+        flipped, before, mixed = (tf.reshape(part, [qubits, width]) for part in parts)
         return ReadoutCoefficients(unexcited, as_input(found.reached), flipped - before, mixed)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Return the values of all kinds, float64, at their `_places`, and last a zero."""
+        """Return the values of all distinct readouts, float64, followed by a zero."""
         matrices = self._unitaries(parameters)
         unitaries, forms = tf.unstack(matrices), tf.unstack(real_forms(matrices, tf.float64))
         densities = [parts.densities(self._unitaries, forms) for parts in self._parts]
@@ -248,7 +266,7 @@ class LightconeSimulator:
         return tf.concat([*values, tf.zeros([1], tf.float64)], axis=0)
 
     def _places_of_values(self) -> Places:
-        """Return where `_values` has each of the values as `Readouts` orders them."""
+        """Return the index in `_values` of each value, in the order of `ReadoutPlan`."""
         places, end = {}, 0
         for kinds in self._kinds:
             for kind in kinds.kinds:
@@ -261,29 +279,30 @@ class LightconeSimulator:
 
 
 class _ReadoutParts:
-    """Parts of one shape, which are evolved as one batch."""
+    """Parts of the same shape, which are evolved as one batch."""
 
     def __init__(self, cones: Sequence[LightCone]) -> None:
         self.cones = cones
-        # One row a cone, one column a group of each.
+        # One row per cone, one column per group.
         self.groups = [groups_of(cone) for cone in cones]
-        # Of small parts they are kept: a program that makes them is a third longer.
-        self._kept = None if cones[0].amplitudes > TOGETHER_AMPLITUDES else self._states()
+        # Initial states of small parts are constants. Computing them makes the program a third longer.
+        self._constant_states = None if cones[0].amplitudes > BATCHED_AMPLITUDES else self._states()
 
     def densities(self, unitaries: GroupUnitaries, forms: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Return the targets' matrices, complex128 (parts, rows, d, d): unexcited, flipped and mixed for each qubit.
+        """Return the targets' density matrices, complex128 (parts, rows, d, d).
 
-        A mixed one is twice the product, whose Hermitian part is the density: an observable's value is the real part.
+        The rows are unexcited, flipped for each qubit, and mixed for each qubit. A mixed row is not Hermitian: twice
+        the product of which the density matrix is the Hermitian part. The real part of an expectation value is exact.
         """
         first = self.cones[0]
         qubits = first.inner + first.outer
-        states = self._states() if self._kept is None else self._kept
+        states = self._states() if self._constant_states is None else self._constant_states
         places, every = sweeps_of(self.groups, unitaries, forms)
         final = evolve(places, states, every)
         shape = [len(self.cones), 1 + first.inner, 2**first.targets, 2 ** (qubits - first.targets)]
         rows = tf.reshape(tf.complex(final[..., 0], final[..., 1]), shape)
-        own = tf.matmul(rows, rows, adjoint_b=True)
-        return tf.concat([own, 2j * tf.matmul(rows[:, :1], rows[:, 1:], adjoint_b=True)], axis=1)
+        densities = tf.matmul(rows, rows, adjoint_b=True)
+        return tf.concat([densities, 2j * tf.matmul(rows[:, :1], rows[:, 1:], adjoint_b=True)], axis=1)
 
     def _states(self) -> tf.Tensor:
         qubits = self.cones[0].inner + self.cones[0].outer
@@ -295,36 +314,39 @@ class _ReadoutParts:
 
 
 class _ReadoutKinds:
-    """Kinds of readouts of one shape, whose values are put together as one batch."""
+    """Distinct readouts of the same shape, which are combined as one batch."""
 
     def __init__(self, kinds: Sequence[Factorization], parts: Sequence[_ReadoutParts]) -> None:
         self.kinds = kinds
         self.absorbed = [absorbed_gates(kind) for kind in kinds]
-        where = {cone.key: (number, row) for number, alike in enumerate(parts) for row, cone in enumerate(alike.cones)}
-        # One row a kind, one column each of its parts: the batch of parts, and the row there.
+        where = {cone.key: (number, row) for number, batch in enumerate(parts) for row, cone in enumerate(batch.cones)}
+        # The batch of each part and its row in the batch: one row per readout, one column per part.
         self._where = [[where[part.cone.key] for part in kind.parts] for kind in kinds]
         self.rows = max(1 + 2 * part.cone.inner for kind in kinds for part in kind.parts)
 
     def values(
         self, unitaries: GroupUnitaries, matrices: Sequence[tf.Tensor], densities: Sequence[tf.Tensor]
     ) -> tf.Tensor:
-        """Return the values, float64 (kinds, parts, rows), with each part in each of its rows and others unexcited."""
-        parted = observables(self.kinds, self.absorbed, unitaries, matrices)
+        """Return the expectation values, float64 (kinds, parts, rows).
+
+        Each value has one part in one of its rows and all other parts unexcited.
+        """
+        observable = observables(self.kinds, self.absorbed, unitaries, matrices)
         rows = [self._rows(densities, number) for number in range(len(self._where[0]))]
-        return tf.stack([_with_one_excited(parted, rows, number) for number in range(len(rows))], axis=1)
+        return tf.stack([_with_one_excited(observable, rows, number) for number in range(len(rows))], axis=1)
 
     def _rows(self, densities: Sequence[tf.Tensor], number: int) -> tf.Tensor:
-        """Return every kind's densities of its part of that number, (kinds, rows, d^2), filled up with zeros."""
+        """Return the density matrices of one part of each readout, (kinds, rows, d^2), padded with zeros."""
         flat = {}
         for batch in dict.fromkeys(where[number][0] for where in self._where):
-            own = densities[batch]
-            rows = tf.reshape(own, [*own.shape[:2], -1])
-            flat[batch] = tf.unstack(tf.pad(rows, [[0, 0], [0, self.rows - own.shape[1]], [0, 0]]))
+            of_batch = densities[batch]
+            rows = tf.reshape(of_batch, [*of_batch.shape[:2], -1])
+            flat[batch] = tf.unstack(tf.pad(rows, [[0, 0], [0, self.rows - of_batch.shape[1]], [0, 0]]))
         return tf.stack([flat[batch][row] for batch, row in (where[number] for where in self._where)])
 
 
 def _with_one_excited(observable: tf.Tensor, rows: Sequence[tf.Tensor], number: int) -> tf.Tensor:
-    """Return the expectation, float64 (kinds, rows), with part `number` in each of its rows, the others unexcited."""
+    """Return the expectation values, float64 (kinds, rows), for each row of part `number`."""
     kinds = observable.shape[0]
     for part in reversed(range(number + 1, len(rows))):
         flat = tf.reshape(observable, [kinds, -1, rows[part].shape[2]])

@@ -1,4 +1,4 @@
-"""Gradients by parameter shift: of readouts alone, which may be exact or estimated from shots."""
+"""Gradients by the parameter-shift rule, from exact readouts or estimates from shots."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -10,14 +10,15 @@ from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.shift_rules import shift_parameters
 from qcnn.simulators.tensor_ops import as_input
 
-# What is known of readouts, (samples, readouts), at a point, int32 (): 0 where nothing is shifted.
+# Maps exact readouts, (samples, readouts), and a shift point's number, int32 (), to estimates. Point 0 is unshifted.
 Estimate: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class ParameterShift:
-    """A simulator of a network, by one of the same network whose gates have parameters of their own.
+    """Simulator with parameter-shift gradients.
 
-    A gradient evaluates every sample at each of the points of `Occurrences`, one after another.
+    Wraps a simulator of the same network with one parameter per gate. A gradient evaluates every sample at each shift
+    point of `ShiftedCircuit`, sequentially.
     """
 
     def __init__(self, network: CircuitIR, simulator: Simulator) -> None:
@@ -25,23 +26,29 @@ class ParameterShift:
         self.name, self.compiles, self.large = simulator.name, simulator.compiles, simulator.large
         self._simulator = simulator
         self._points = shift_parameters(network)
-        # XLA cannot compile the sampling around it.
+        # Compiled separately: XLA cannot compile the sampling of shots.
         self._compiled = tf.function(simulator.expectations, jit_compile=simulator.compiles, autograph=False)
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
-        """Whether replicas had better share a step of so many samples by qubit than by sample."""
+        """Return whether replicas should split a batch by qubit instead of by sample."""
         return self._simulator.shards_by_qubit(batch, replicas)
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
         return self._differentiable(self._simulator.expectations, lambda values, _: values, parameters, batch)
 
     def estimates(self, parameters: tf.Tensor, batch: Inputs, estimate: Estimate) -> tf.Tensor:
-        """Return what is estimated of the readouts, float64 (batch, readouts); so are those of the gradient."""
+        """Return estimates of the readouts, float64 (batch, readouts), with estimated gradients.
+
+        Args:
+            parameters: Circuit parameters, float64 (parameters,).
+            batch: Samples.
+            estimate: Estimator of the readouts of all samples at a shift point.
+        """
         return self._differentiable(self._compiled, estimate, parameters, batch)
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return what the readouts of every possible excitation follow from."""
+        """Return the readout coefficients of every possible excitation."""
         return self._simulator.table(self._exponents(parameters))
 
     def _differentiable(

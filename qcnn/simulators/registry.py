@@ -1,6 +1,6 @@
-"""Every simulator by the experiment's word for it, what it can run and costs, and which one `auto` chooses.
+"""Registry of simulators: requirements, cost estimates and the automatic selection.
 
-Read with the experiment's own description, so that this loads neither NumPy, cirq nor TensorFlow.
+Imported by the experiment schema, and therefore independent of NumPy, cirq and TensorFlow.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 class CostModule(Protocol):
-    """What a simulator's module in `costs` offers, of networks that its declaration allows."""
+    """Interface of a module in `costs`, for networks that its declaration allows."""
 
     DECLARATION: Declaration
 
     def estimate(self, network: CircuitIR, limits: SimulatorLimits, /) -> StepCost:
-        """Return the cost of a training step, counted before anything runs; infinite memory where it is impossible."""
+        """Return the estimated cost of a training step, with infinite memory if it cannot run."""
 
     def check(self, network: CircuitIR, limits: SimulatorLimits, /) -> None:
-        """Refuse what cannot be run.
+        """Check that the simulator can run a network.
 
         Raises:
-            ConfigError: it cannot run the circuit, or not in that memory.
+            ConfigError: If the simulator cannot run the circuit, or needs more memory than the limit.
         """
 
 
 class SimulatorModule(Protocol):
-    """What the module that computes offers."""
+    """Interface of a simulator's TensorFlow module."""
 
     def create(self, network: CircuitIR, limits: SimulatorLimits, /) -> Simulator:
-        """Create the simulator of a network that has been checked."""
+        """Create the simulator of a checked network."""
 
 
-# In the order in which their estimates are shown; of equally fast ones the first is taken. A new one is a module in
-# `costs`, a module of its name beside this one, and a line here.
+# Estimates are shown in this order, and the first of equally fast simulators is selected. A new simulator needs a
+# module in `costs`, a module of the same name in this package, and an entry here.
 SIMULATORS: dict[str, CostModule] = {
     "lightcone": lightcone,
     "statevector": statevector,
@@ -53,51 +53,56 @@ SIMULATORS: dict[str, CostModule] = {
     "density": density,
 }
 
-# Up to so many qubits noise is computed.
+# Maximum number of qubits with exact noise.
 NOISE_MAX_QUBITS = max(
-    each.DECLARATION.most_qubits or MAX_QUBITS for each in SIMULATORS.values() if each.DECLARATION.noise
+    each.DECLARATION.max_qubits or MAX_QUBITS for each in SIMULATORS.values() if each.DECLARATION.noise
 )
-# Of a training step's time, evaluating the readouts alone.
+# Fraction of a training step's time that evaluates the readouts, without the gradient.
 _FORWARD = 0.3
 
 
 def of_own_operations() -> tuple[str, ...]:
-    """Return the simulators that consist of TensorFlow's own operations."""
+    """Return the names of the simulators that use built-in TensorFlow operations only."""
     return tuple(name for name, each in SIMULATORS.items() if each.DECLARATION.own_operations)
 
 
 def described() -> str:
-    """Say how many qubits simulators take, and which knows noise."""
-    noisy = _knowing_noise()
+    """Describe the qubit limits and the noise support of the simulators."""
+    noisy = _noise_simulators()
     limits: list[str] = []
     for name, each in SIMULATORS.items():
-        if most := each.DECLARATION.most_qubits:
+        if maximum := each.DECLARATION.max_qubits:
             unit = "" if limits else " qubits"
-            limits.append(f"{most}{unit} with {name}{', which alone knows noise' if noisy == [name] else ''}")
+            limits.append(f"{maximum}{unit} with {name}{', the only one with noise' if noisy == [name] else ''}")
     return f"At most {', '.join(limits)}."
 
 
 def refusal(simulator: str, qubits: int, *, noise: bool, shifts: bool, states: str = "") -> str:
-    """Say why a simulator cannot run what is asked of it; empty if it can, as what `auto` chooses does.
+    """Return why a simulator does not support an experiment, or an empty string if it does.
 
-    `states` says where samples are states, if they are.
+    Args:
+        simulator: Name of the simulator. `auto` supports every experiment.
+        qubits: Number of qubits.
+        noise: Whether the circuit has noise.
+        shifts: Whether gradients use parameter shift.
+        states: Condition under which samples are states, for the message. Empty if samples are not states.
     """
     if simulator == "auto":
         return ""
     declared = SIMULATORS[simulator].DECLARATION
-    if declared.most_qubits and qubits > declared.most_qubits:
+    if declared.max_qubits and qubits > declared.max_qubits:
         return (
-            f"qubits: must be at most {declared.most_qubits} with simulator {simulator}, which holds {declared.holds}. "
+            f"qubits: must be at most {declared.max_qubits} with simulator {simulator}, which stores {declared.holds}. "
             f"Given: {qubits}"
         )
     if shifts and not declared.shifts:
         return (
-            f"gradient: must be adjoint with simulator {simulator}, whose circuits are not shifted. "
+            f"gradient: must be adjoint with simulator {simulator}, which cannot shift single gates. "
             "Given: parameter_shift"
         )
     if noise and not declared.noise:
-        able = " or ".join(["auto", *_knowing_noise()])
-        return f"simulator: must be {able} with noise, which the others do not know. Given: {simulator}"
+        able = " or ".join(["auto", *_noise_simulators()])
+        return f"simulator: must be {able} with noise, which the other simulators do not support. Given: {simulator}"
     if states and not declared.states:
         able = ", ".join(name for name, each in SIMULATORS.items() if each.DECLARATION.states)
         return f"simulator: must be {able} or auto {states}. Given: {simulator}"
@@ -105,7 +110,7 @@ def refusal(simulator: str, qubits: int, *, noise: bool, shifts: bool, states: s
 
 
 def unpublished(simulator: str) -> str:
-    """Say why the library of a simulator cannot be installed on this machine; empty if it can."""
+    """Return why the library of a simulator cannot be installed locally, or an empty string if it can."""
     library = SIMULATORS[simulator].DECLARATION.library if simulator != "auto" else ""
     if not library or not (published := extras.unpublished(library)):
         return ""
@@ -113,17 +118,23 @@ def unpublished(simulator: str) -> str:
 
 
 def check_published(simulator: str) -> None:
-    """Refuse a simulator whose library cannot be installed on this machine.
+    """Check that the library of a simulator can be installed locally.
 
     Raises:
-        ConfigError: one line that names the machine.
+        ConfigError: If the library does not support the local operating system.
     """
     if reason := unpublished(simulator):
         raise ConfigError(reason)
 
 
 def estimate(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> StepCost:
-    """Return what a training step would cost a simulator; infinite memory where it is impossible."""
+    """Return the estimated cost of a training step, with infinite memory if it cannot run.
+
+    Args:
+        simulator: Name of the simulator.
+        network: Network to simulate.
+        limits: Memory limit, batch size and number of replicas.
+    """
     if _reason(simulator, network, limits):
         return StepCost(memory=math.inf)
     cost = SIMULATORS[simulator].estimate(network, limits)
@@ -131,10 +142,15 @@ def estimate(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> Ste
 
 
 def check(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> None:
-    """Refuse what a simulator cannot run.
+    """Check that a simulator can run a network.
+
+    Args:
+        simulator: Name of the simulator.
+        network: Network to simulate.
+        limits: Memory limit, batch size and number of replicas.
 
     Raises:
-        ConfigError: it cannot run the circuit, or not in that memory.
+        ConfigError: If the simulator cannot run the circuit, or needs more memory than the limit.
     """
     if reason := _reason(simulator, network, limits):
         raise ConfigError(reason)
@@ -144,27 +160,32 @@ def check(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> None:
 def create(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> Simulator:
     """Create a simulator.
 
+    Args:
+        simulator: Name of the simulator.
+        network: Network to simulate.
+        limits: Memory limit, batch size and number of replicas.
+
     Raises:
-        ConfigError: as `check`.
+        ConfigError: If the simulator cannot run the circuit, or needs more memory than the limit.
     """
     check(simulator, network, limits)
     return load(simulator).create(network, limits)
 
 
 def load(simulator: str) -> SimulatorModule:
-    """Return the module that computes, which loads TensorFlow."""
+    """Import the TensorFlow module of a simulator."""
     return cast(SimulatorModule, importlib.import_module(f"qcnn.simulators.{simulator}"))
 
 
-def _knowing_noise() -> list[str]:
+def _noise_simulators() -> list[str]:
     return [name for name, each in SIMULATORS.items() if each.DECLARATION.noise]
 
 
 def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
-    """Say why a simulator runs no such networks here; empty if it does."""
+    """Return why a simulator does not support a network locally, or an empty string if it does."""
     if limits.own_operations and not SIMULATORS[simulator].DECLARATION.own_operations:
         able = " or ".join(of_own_operations())
-        return f"simulator: must be {able} where TensorFlow's own operations alone are run. Given: {simulator}"
+        return f"simulator: must be {able} where only built-in TensorFlow operations run. Given: {simulator}"
     return unpublished(simulator) or refusal(
         simulator,
         network.qubits,
@@ -176,7 +197,7 @@ def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """What a training step would cost a simulator, and whether it fits."""
+    """Estimated cost of a training step with a simulator, and whether it fits in memory."""
 
     simulator: str
     cost: StepCost
@@ -184,22 +205,27 @@ class Estimate:
 
 
 def estimates(network: CircuitIR, limits: SimulatorLimits) -> tuple[Estimate, ...]:
-    """Return what a training step would cost each simulator."""
+    """Return the estimates of all simulators."""
     costs = {name: estimate(name, network, limits) for name in SIMULATORS}
     return tuple(Estimate(name, cost, cost.memory <= limits.memory) for name, cost in costs.items())
 
 
 def cheapest(every: tuple[Estimate, ...], network: CircuitIR, limits: SimulatorLimits) -> Estimate:
-    """Return the estimate of the fastest that fits.
+    """Return the estimate of the fastest simulator that fits in memory.
+
+    Args:
+        every: Estimates of the simulators to compare.
+        network: Network of the estimates.
+        limits: Limits of the estimates.
 
     Raises:
-        ConfigError: none fits.
+        ConfigError: If no simulator fits in memory.
     """
     fitting = [estimate for estimate in every if estimate.fits]
     if not fitting:
-        least = min(every, key=lambda estimate: estimate.cost.memory)
+        smallest = min(every, key=lambda estimate: estimate.cost.memory)
         raise ConfigError(
             f"qubits: no simulator can run this circuit in {format_bytes(limits.memory)} (simulator_memory_gib); "
-            f"{least.simulator} needs the least, {format_bytes(least.cost.memory)}. Given: {network.qubits}"
+            f"{smallest.simulator} needs the least, {format_bytes(smallest.cost.memory)}. Given: {network.qubits}"
         )
     return min(fitting, key=lambda estimate: NOMINAL.seconds(estimate.cost))

@@ -1,9 +1,9 @@
-"""State vectors in TensorFlow: any circuit, on CPU and GPU.
+"""Simulator statevector: state vectors in TensorFlow, for any circuit, on CPU and GPU.
 
-A batch of excitations evolves either its samples or the states that all samples span, the graph state and the one
-with each qubit flipped, whichever are fewer; in turns where all at once need more memory than is given.
-Replicas that share a batch by qubit evolve the graph state and the flipped ones of their own qubits only.
-Of samples that are prepared in another way each is evolved.
+A batch of excitations evolves its samples or the states that they span, whichever are fewer. The spanning states are
+the graph state and one flipped state per qubit. Replicas that split a batch by qubit evolve the graph state and
+only the flipped states of their share. With other preparations every sample is evolved. States that exceed the memory
+limit are evolved in chunks.
 """
 
 import numpy as np
@@ -28,13 +28,13 @@ from qcnn.simulators.tensor_ops import gather_rows, map_in_chunks
 
 
 def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorSimulator":
-    """Create the simulator of a network that has been checked."""
+    """Create the simulator of a checked network."""
     dtype = tf.float64 if real_bytes(network, limits) == 8 else tf.float32
     return StatevectorSimulator(network, columns(network, limits), dtype)
 
 
 class StatevectorSimulator:
-    """Evolves state vectors through the whole circuit; every readout is then a sum over probabilities."""
+    """Simulator that evolves state vectors and sums probabilities for each readout."""
 
     name = "statevector"
     compiles = DECLARATION.own_operations
@@ -50,18 +50,18 @@ class StatevectorSimulator:
         self._masks = flip_masks(self._qubits, self._edges, range(self._qubits))
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
-        """Whether replicas had better share a step of so many samples by qubit than by sample."""
+        """Return whether replicas should split a batch by qubit instead of by sample."""
         return self.network.preparation.kind == "excitation" and shards_by_qubit(self._qubits, batch, replicas)
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
         if isinstance(batch, ProductStateBatch | StateBatch):
             kind, shape = type(batch), (len(self._readouts),)
 
-            def measured(parameters: tf.Tensor, samples: tf.Tensor) -> tf.Tensor:
+            def measure(parameters: tf.Tensor, samples: tf.Tensor) -> tf.Tensor:
                 return self._measure(data_states(self.network, kind(samples), self._dtype), parameters)
 
-            return map_in_chunks(measured, parameters, tuple(batch), self._columns, shape)
+            return map_in_chunks(measure, parameters, tuple(batch), self._columns, shape)
         return self._excited(parameters, batch)
 
     def _excited(self, parameters: tf.Tensor, batch: ExcitationBatch) -> tf.Tensor:
@@ -82,13 +82,20 @@ class StatevectorSimulator:
         return unexcited + difference + mixture
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return what the readouts of every possible excitation follow from; every qubit reaches all of them."""
+        """Return the readout coefficients of every possible excitation.
+
+        Every qubit reaches all readouts.
+        """
         unexcited, flipped, mixed = self._rows(parameters, tf.constant(self._masks))
         reached = tf.tile(tf.range(len(self._readouts))[None, :], [self._qubits, 1])
         return ReadoutCoefficients(unexcited, reached, flipped, mixed)
 
     def _rows(self, parameters: tf.Tensor, masks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return the unexcited readouts, and what flipped ones differ by and mixed ones are, (masks, readouts)."""
+        """Return the unexcited, flipped and mixed rows, float64.
+
+        The unexcited row is (readouts,). The flipped rows, minus the unexcited row, and the mixed rows are
+        (masks, readouts).
+        """
         shape = 3, len(self._readouts)
         rows = map_in_chunks(self._measure_spanning, parameters, (masks,), self._columns - 1, shape)
         unexcited = rows[0, 0]
@@ -103,7 +110,7 @@ class StatevectorSimulator:
         return self._z(tf.reduce_sum(tf.square(final), axis=2))
 
     def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
-        """Return the three rows of every flipped qubit, float64 (masks, 3, readouts)."""
+        """Return the unexcited, flipped and mixed rows of every flipped qubit, float64 (masks, 3, readouts)."""
         states = spanning_states(self._qubits, self._edges, masks, self._dtype)
         final = self._evolve(states, parameters)
         own = self._z(tf.reduce_sum(tf.square(final), axis=2))
@@ -119,10 +126,10 @@ class StatevectorSimulator:
         return evolve([group.qubits for group in self._groups], states, matrices)
 
     def _z(self, weights: tf.Tensor) -> tf.Tensor:
-        """Sum the weights of all basis states, (states, 2^qubits), with each readout's sign, in float64."""
+        """Return Z on the readouts, float64 (states, readouts), from probabilities (states, 2^qubits)."""
         high = self._qubits // 2
         halves = tf.reshape(tf.cast(weights, tf.float64), [-1, 2**high, 2 ** (self._qubits - high)])
-        # Each readout needs only one of these two.
+        # Each readout needs only one of the two partial sums.
         over_low, over_high = tf.reduce_sum(halves, axis=2), tf.reduce_sum(halves, axis=1)
         columns = [
             tf.linalg.matvec(over_low, _bit_signs(readout, high))

@@ -1,4 +1,4 @@
-"""Operations with a gradient that is fast where it is compiled: rows of a table, and turns of pairs of amplitudes."""
+"""Gathers, chunked maps and matrix products with gradients that are fast in compiled programs."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,32 +12,37 @@ from qcnn.simulators.structure.gates import LinearExponent
 
 
 def as_input(array: npt.NDArray[Any]) -> tf.Tensor:
-    """Return an array as what compiled programs are given, instead of as a part of them.
+    """Convert an array to an input of compiled programs, instead of a constant in them.
 
-    A program that holds more than 10,000 bytes of one constant is turned into machine code on one core only
-    (HasLargeConstants in xla/service/cpu/cpu_compiler.cc).
+    XLA compiles a program with a constant of more than 10,000 bytes on one core only (HasLargeConstants in
+    xla/service/cpu/cpu_compiler.cc).
     """
     with tf.init_scope():
         return tf.constant(array)
 
 
 def gather_sparse(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int) -> tf.Tensor:
-    """Return table[places], (places, columns), where few places are the same but for a row that is constant.
+    """Return table[places], (places, columns), for few uses of each row except a constant one.
 
-    The gradient gathers what the uses of each row were given; to the constant row it is zero.
+    The gradient of a row is the sum over its uses, as a gather. The gradient of the constant row is zero.
+
+    Args:
+        table: Rows, (rows, columns).
+        places: Row indices, int32 (places,).
+        constant: Index of a row that is constant.
     """
     uses: list[list[int]] = [[] for _ in range(table.shape[0])]
     for use, place in enumerate(places):
         if place != constant:
             uses[place].append(use)
-    most = max(1, *map(len, uses))
-    given_by = as_input(np.array([[*used, *[len(places)] * (most - len(used))] for used in uses], np.int32))
+    width = max(1, *map(len, uses))
+    used_by = as_input(np.array([[*used, *[len(places)] * (width - len(used))] for used in uses], np.int32))
 
     @tf.custom_gradient
     def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            with_nothing = tf.pad(upstream, [[0, 1], [0, 0]])
-            return tf.reduce_sum(tf.gather(with_nothing, given_by), axis=1)
+            with_zero = tf.pad(upstream, [[0, 1], [0, 0]])
+            return tf.reduce_sum(tf.gather(with_zero, used_by), axis=1)
 
         return tf.gather(table, as_input(places)), gradient
 
@@ -45,7 +50,7 @@ def gather_sparse(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int
 
 
 def permuted(values: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
-    """Return values[places], (count,), where every place is there once."""
+    """Return values[places], (count,), for a permutation of all indices."""
     forth, back = as_input(places), as_input(np.argsort(places).astype(np.int32))
 
     @tf.custom_gradient
@@ -58,19 +63,19 @@ def permuted(values: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
 def gather_rows(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     """Return table[places], (places, columns).
 
-    The gradient is a matrix product: that of tf.gather, compiled, adds up one row after another.
+    The gradient is a matrix product. The compiled gradient of tf.gather adds rows sequentially.
     """
     return _rows_at(table, places, lambda: tf.one_hot(places, table.shape[0], dtype=table.dtype))
 
 
 def fixed_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
-    """Return what `gather_rows` does, for places that are the same in every step."""
+    """Return table[places], (places, columns), for places that are constant, as `gather_rows`."""
     ones = np.equal.outer(places, np.arange(table.shape[0])).astype(table.dtype.as_numpy_dtype)
     return _rows_at(table, as_input(places), lambda: as_input(ones))
 
 
 def gather_wide(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
-    """Return table[places], (places, ...), for rows so long that their gradient may add up one after another."""
+    """Return table[places], (places, ...), for long rows, whose gradient is a sequential sum."""
     where = as_input(places)
 
     @tf.custom_gradient
@@ -81,10 +86,10 @@ def gather_wide(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
     return gather(table)
 
 
-def _rows_at(table: tf.Tensor, places: tf.Tensor, chosen: Callable[[], tf.Tensor]) -> tf.Tensor:
+def _rows_at(table: tf.Tensor, places: tf.Tensor, selection: Callable[[], tf.Tensor]) -> tf.Tensor:
     @tf.custom_gradient
     def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        return tf.gather(table, places), lambda upstream: tf.matmul(chosen(), upstream, transpose_a=True)
+        return tf.gather(table, places), lambda upstream: tf.matmul(selection(), upstream, transpose_a=True)
 
     return gather(table)
 
@@ -96,9 +101,16 @@ def map_in_chunks(
     size: int,
     shape: tuple[int, ...],
 ) -> tf.Tensor:
-    """Return rows(parameters, *inputs), one of `shape` an entry, from at most `size` entries at a time.
+    """Return rows(parameters, *inputs), evaluated in chunks of the inputs.
 
-    Differentiable in the parameters alone.
+    Differentiable in the parameters only. The gradient evaluates `rows` again, to save memory.
+
+    Args:
+        rows: Function of parameters and inputs that returns float64 (entries, *shape).
+        parameters: Circuit parameters, float64 (parameters,).
+        inputs: Tensors with the same first dimension.
+        size: Maximum number of entries of a chunk.
+        shape: Shape of the result of one entry.
     """
     count = inputs[0].shape[0]
     if count is not None and count <= size:
@@ -108,7 +120,7 @@ def map_in_chunks(
     groups = -(-count // size) if known else tf.maximum(-(-count // size), 1)
     size = -(-count // groups)
     padded = [tf.pad(values, [[0, groups * size - count], *[[0, 0]] * (values.shape.rank - 1)]) for values in inputs]
-    # What AutoGraph cannot read it warns of, and there is nothing to rewrite.
+    # There is no control flow to convert, and AutoGraph would log a warning.
     rows = tf.autograph.experimental.do_not_convert(rows)
     grouped = tuple(tf.reshape(values, [groups, size, *values.shape[1:]]) for values in padded)
 
@@ -122,7 +134,7 @@ def map_in_chunks(
         )
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            # Evolved once more: the states of all groups do not fit in memory.
+            # The forward pass is repeated, because the states of all chunks do not fit in memory.
             def add(total: tf.Tensor, group: tuple[tuple[tf.Tensor, ...], tf.Tensor]) -> tf.Tensor:
                 with tf.GradientTape() as tape:
                     tape.watch(parameters)
@@ -137,33 +149,36 @@ def map_in_chunks(
     return tf.reshape(every, [groups * size, *every.shape[2:]])[:count]
 
 
-# Up to such matrices, the products of many at a time are faster written out.
+# Maximum size of matrices whose batched products are faster as elementwise products and sums.
 _SMALL = 4
 
 
 class BlockUnitaries:
-    """The unitaries of blocks, each kind once, all on one number of qubits: fewer are the last of these."""
+    """Unitaries of distinct blocks, extended to the same number of qubits.
+
+    A block on fewer qubits acts on the last of them.
+    """
 
     def __init__(self, blocks: Iterable[Block], qubits: int, parameters: int) -> None:
-        kinds = {block.key: block for block in blocks}
-        self._index = {key: number for number, key in enumerate(kinds)}
-        self.identity = len(kinds)
-        depth = padded(max((len(block.gates) for block in kinds.values()), default=1))
-        gates = [gate for block in kinds.values() for gate in block.gates]
+        distinct = {block.key: block for block in blocks}
+        self._index = {key: number for number, key in enumerate(distinct)}
+        self.identity = len(distinct)
+        depth = padded(max((len(block.gates) for block in distinct.values()), default=1))
+        gates = [gate for block in distinct.values() for gate in block.gates]
         components = max((len(gate.spectrum.phases) for gate in gates), default=1)
-        shape = (len(kinds) + 1, depth)
+        shape = (len(distinct) + 1, depth)
         self._phases = np.zeros((*shape, components))
         self._projectors = np.zeros((*shape, components, 2**qubits, 2**qubits), np.complex128)
         self._projectors[:, :, 0] = np.eye(2**qubits)
         self._constants = np.zeros(shape)
         self._coefficients = np.zeros((*shape, parameters))
-        for row, block in enumerate(kinds.values()):
+        for row, block in enumerate(distinct.values()):
             spare = np.eye(2 ** (qubits - len(block.qubits)))
             for column, gate in enumerate(block.gates):
                 count = len(gate.spectrum.phases)
-                own = expand_to_block(gate.spectrum.projectors, gate.qubits, block.qubits, levels=2)
+                wide = expand_to_block(gate.spectrum.projectors, gate.qubits, block.qubits, levels=2)
                 self._phases[row, column, :count] = gate.spectrum.phases
-                self._projectors[row, column, :count] = np.kron(spare, own)
+                self._projectors[row, column, :count] = np.kron(spare, wide)
                 self._set_exponent(gate.exponent, row, column)
 
     def _set_exponent(self, exponent: LinearExponent, row: int, column: int) -> None:
@@ -172,24 +187,26 @@ class BlockUnitaries:
             self._coefficients[row, column, index] = coefficient
 
     def index(self, block: Block) -> int:
-        """Return which of the matrices is the block's."""
+        """Return the index of the matrix of a block."""
         return self._index[block.key]
 
     def __call__(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Return every kind's matrix and last the identity, complex128 (kinds + 1, d, d).
+        """Return the unitaries of the distinct blocks and then the identity, complex128 (blocks + 1, d, d).
 
-        For parameters float64 (parameters,).
+        Args:
+            parameters: Circuit parameters, float64 (parameters,).
         """
         exponents = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
         angles = np.pi * as_input(self._phases) * exponents[:, :, None]
-        turns = tf.complex(tf.cos(angles), tf.sin(angles))
-        return product(tf.reduce_sum(turns[..., None, None] * as_input(self._projectors), axis=2))
+        phases = tf.complex(tf.cos(angles), tf.sin(angles))
+        return product(tf.reduce_sum(phases[..., None, None] * as_input(self._projectors), axis=2))
 
 
 def product(factors: tf.Tensor) -> tf.Tensor:
-    """Return the products of matrices, (..., d, d), of factors (..., count, d, d), first the one that acts first.
+    """Return matrix products, (..., d, d).
 
-    The count is a power of two.
+    Args:
+        factors: Matrices in the order in which they act, (..., count, d, d). The count is a power of two.
     """
     while (count := factors.shape[-3]) > 1:
         pairs = tf.reshape(factors, [*factors.shape[:-3], count // 2, 2, *factors.shape[-2:]])
@@ -200,18 +217,18 @@ def product(factors: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _small_product(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
-    """Return the products of small matrices as sums of products: compiled, that takes a sixth of tf.matmul's time."""
+    """Return products of small matrices as sums of products, six times as fast as compiled tf.matmul."""
 
-    def multiplied(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        # Summed over the last axis: written out column by row, it is three times as long a program.
+    def multiply(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+        # Summing over the last axis keeps the program short: sums of outer products make it three times as long.
         return tf.reduce_sum(first[..., :, None, :] * tf.linalg.matrix_transpose(second)[..., None, :, :], axis=-1)
 
     def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-        return [multiplied(upstream, tf.linalg.adjoint(second)), multiplied(tf.linalg.adjoint(first), upstream)]
+        return [multiply(upstream, tf.linalg.adjoint(second)), multiply(tf.linalg.adjoint(first), upstream)]
 
-    return multiplied(first, second), gradient
+    return multiply(first, second), gradient
 
 
 def padded(count: int) -> int:
-    """Return the next power of two, for a product by pairs."""
+    """Return the smallest power of two that is at least `count`, for products by pairs."""
     return 1 << max(0, count - 1).bit_length()

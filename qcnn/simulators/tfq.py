@@ -1,4 +1,4 @@
-"""TensorFlow Quantum: the reference. One state vector a sample, adjoint gradient, CPU only."""
+"""Simulator tfq: TensorFlow Quantum, the reference, with one state vector per sample on CPU."""
 
 import math
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from qcnn.simulators.interface import ExcitationBatch, Inputs, ReadoutCoefficien
 from qcnn.simulators.structure.gates import CircuitIR
 
 _ANGLE, _FEATURE = "excitation_angle", "feature"
-_TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
-# Rotations by an angle and by so much more are the same unitary, rad.
+_ROTATIONS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
+# Period of a rotation's unitary in its angle, in radians.
 _PERIOD = 4 * math.pi
 
 
 def create(network: CircuitIR, _: SimulatorLimits) -> "TensorFlowQuantum":
-    """Create the simulator of a network that has been checked."""
+    """Create the simulator of a checked network."""
     return TensorFlowQuantum(network)
 
 
 class TensorFlowQuantum:
-    """The whole circuit of a sample, its angles symbols, so that the possible circuits are built once.
+    """Simulator that runs the circuit of each sample with TensorFlow Quantum.
 
-    Of excitations there is one for each qubit, of features one for all samples.
+    Angles are symbols, so that circuits are built only once: one per qubit for excitations, and one for features.
     """
 
     name = "tfq"
@@ -38,27 +38,27 @@ class TensorFlowQuantum:
         self.network = network
         names = [symbol.name for symbol in network.ansatz.symbols]
         if network.preparation.kind == "excitation":
-            angles = [_unlike(names, _ANGLE)]
+            angles = [_unused_symbol(names, _ANGLE)]
             prepared = [cluster_state(network.ring) + cirq.Circuit(cirq.rx(angles[0])(qubit)) for qubit in network.ring]
         else:
-            angles = [_unlike(names, f"{_FEATURE}{number}") for number in range(network.preparation.features)]
+            angles = [_unused_symbol(names, f"{_FEATURE}{number}") for number in range(network.preparation.features)]
             prepared = [_product(network, angles)]
         self._circuits = tfq.convert_to_tensor([preparation + network.circuit for preparation in prepared])
         self._names = tf.constant([*(angle.name for angle in angles), *names])
         self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in network.ansatz.readouts]])
-        # Without the library's layers, which rebuild the circuits of every batch.
+        # The library's Keras layers would rebuild the circuits of every batch.
         self._expectation = tfq.differentiators.Adjoint().generate_differentiable_op(
             analytic_op=tfq.get_expectation_op()
         )
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
-        """Return False: it evolves every sample."""
+        """Return False, because every sample is evolved."""
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
         size = tf.shape(batch[0])[0]
-        # Rounded after they are repeated: the gradient's sum over samples is then one of float64 numbers.
+        # Cast after tiling, so that the gradient sums over samples in float64.
         repeated = tf.cast(tf.tile(parameters[None, :], [size, 1]), tf.float32)
         if isinstance(batch, ExcitationBatch):
             angles, circuits = batch.angle[:, None], tf.gather(self._circuits, batch.qubit)
@@ -69,7 +69,10 @@ class TensorFlowQuantum:
         return tf.cast(values, tf.float64)
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return what the readouts of every possible excitation follow from; every qubit reaches all of them."""
+        """Return the readout coefficients of every possible excitation.
+
+        Every qubit reaches all readouts.
+        """
         qubits, readouts = self._circuits.shape[0], self._readouts.shape[1]
         every = tf.tile(tf.range(qubits), [3])
         angles = tf.repeat(tf.constant([0.0, math.pi, math.pi / 2]), qubits)
@@ -80,24 +83,27 @@ class TensorFlowQuantum:
 
 
 def _product(network: CircuitIR, angles: Sequence[sympy.Symbol]) -> cirq.Circuit:
-    """Return what makes the product state of features; qubits without one are turned by nothing."""
+    """Return the circuit that prepares the product state of features.
+
+    Qubits without a feature have angle 0.
+    """
     kind = network.preparation.kind
-    begun = cirq.H.on_each(*network.ring) if kind == "rz" else []
-    turns = zip([*angles, *[0.0] * (len(network.ring) - len(angles))], network.ring, strict=True)
-    return cirq.Circuit(begun, (_TURNS[kind](angle)(qubit) for angle, qubit in turns))
+    hadamards = cirq.H.on_each(*network.ring) if kind == "rz" else []
+    rotations = zip([*angles, *[0.0] * (len(network.ring) - len(angles))], network.ring, strict=True)
+    return cirq.Circuit(hadamards, (_ROTATIONS[kind](angle)(qubit) for angle, qubit in rotations))
 
 
 def _reduced(angles: tf.Tensor) -> tf.Tensor:
-    """Return angles of the same rotations in [-2 pi, 2 pi], float32, rad.
+    """Return equivalent angles in [-2 pi, 2 pi], float32, in radians.
 
-    The library converts angles to other units in float32, which loses the digits of large ones.
+    The library converts units in float32, which loses the digits of large angles.
     """
     exact = tf.cast(angles, tf.float64)
     return tf.cast(exact - _PERIOD * tf.round(exact / _PERIOD), tf.float32)
 
 
-def _unlike(names: Sequence[str], name: str) -> sympy.Symbol:
-    """Return a symbol of a name that the circuit does not use."""
+def _unused_symbol(names: Sequence[str], name: str) -> sympy.Symbol:
+    """Return a symbol whose name the circuit does not use, by appending underscores."""
     while name in names:
         name += "_"
     return sympy.Symbol(name)

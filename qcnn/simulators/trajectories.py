@@ -1,9 +1,9 @@
-"""Noise by random trajectories of state vectors, for more qubits than density matrices can hold.
+"""Noise as random trajectories of state vectors, for more qubits than density matrices allow.
 
-A trajectory is one state, on which each channel acts by one of its operators, drawn with the probability that the state
-gives it (Dalibard, Castin and Moelmer, Phys. Rev. Lett. 68, 580): the mean over trajectories of what is measured is its
-value under noise. What a group of gates and channels does depends on the state of the group's own qubits alone, so it
-is all drawn there, and the whole state is read and written once a group.
+A trajectory is one state. Each channel applies one of its Kraus operators, sampled with its probability in that state
+(Dalibard, Castin and Moelmer, Phys. Rev. Lett. 68, 580). The mean of a readout over trajectories is its value under
+noise. The probabilities of a group of gates and channels depend only on the reduced state of the group's qubits.
+Operators are therefore sampled from the reduced state, and the whole state is read and written once per group.
 """
 
 import itertools
@@ -24,7 +24,10 @@ from qcnn.simulators.structure.heisenberg import Floats, paulis
 
 
 class Trajectories:
-    """Draws trajectories of samples of a network under its noise; excitations all of the same qubit."""
+    """Noise trajectories of samples of a network.
+
+    Excitation samples must all excite the same qubit.
+    """
 
     def __init__(self, network: CircuitIR, parameters: Floats, excited: int = 0) -> None:
         self._network, self._parameters = network, parameters
@@ -36,13 +39,15 @@ class Trajectories:
 
     @property
     def draws(self) -> int:
-        """How many random numbers a trajectory takes."""
+        """Number of random numbers of a trajectory."""
         return sum(_draws(gate) for group in self._groups for block in group.blocks for gate in block.gates)
 
     def readouts(self, inputs: Mapping[str, npt.NDArray[Any]], units: Floats) -> Floats:
-        """Return Z on the readouts, (trajectories, readouts), each trajectory of a sample of its own.
+        """Return Z on the readouts, (trajectories, readouts), with one trajectory per sample.
 
-        `inputs` holds these samples, by name; `units` numbers uniform in [0, 1), (trajectories, draws).
+        Args:
+            inputs: Model inputs of the samples, by name.
+            units: Uniform random numbers in [0, 1), (trajectories, draws).
         """
         network, count = self._network, len(units)
         angles = inputs.get("features", inputs.get("angle", np.zeros(count)))
@@ -60,27 +65,30 @@ class Trajectories:
         return network.noise.visibility * _z(states, [order.index(readout) for readout in network.readouts])
 
     def _operators(self, group: GateGroup, angles: Floats, rows: Complex, columns: Iterator[Floats]) -> Complex:
-        """Return what a group does to each trajectory, (trajectories, d, d)."""
+        """Return the sampled operators of a group, (trajectories, d, d)."""
         count, _, size = rows.shape
-        # Of what is drawn by probabilities that no state changes, the state need not be known.
+        # Only the probabilities of amplitude damping depend on the state.
         damped = any(map(_is_damped, group.blocks))
         density = np.matmul(rows.transpose(0, 2, 1), rows.conj()) if damped else None
         operators = np.tile(np.eye(size, dtype=np.complex128), (count, 1, 1))
         for block in group.blocks:
             unitaries = [self._unitary(gate, angles) for gate in block.gates]
-            own = None if density is None else _reduced(density, group.qubits, block.qubits)
-            wide = expand_to_block(_drawn(block, unitaries, own, count, columns), block.qubits, group.qubits, levels=2)
+            reduced = None if density is None else _reduced(density, group.qubits, block.qubits)
+            sampled = _block_operators(block, unitaries, reduced, count, columns)
+            wide = expand_to_block(sampled, block.qubits, group.qubits, levels=2)
             operators = np.matmul(wide, operators)
             if density is not None:
                 density = np.matmul(np.matmul(wide, density), wide.conj().transpose(0, 2, 1))
         return operators
 
     def _unitary(self, gate: Gate, angles: Floats) -> Complex:
-        """Return a gate's matrix, (d, d); where the sample turns it, that of each trajectory, (trajectories, d, d)."""
-        own = len(self._parameters)
+        """Return a gate's matrix, (d, d), or (trajectories, d, d) if the gate depends on the sample."""
+        trainable = len(self._parameters)
         exponent: Any = gate.exponent.constant
         for index, factor in gate.exponent.coefficients:
-            exponent = exponent + factor * (self._parameters[index] if index < own else angles[:, index - own])
+            exponent = exponent + factor * (
+                self._parameters[index] if index < trainable else angles[:, index - trainable]
+            )
         phases = np.exp(1j * np.pi * np.multiply.outer(exponent, gate.spectrum.phases))
         matrix: Complex = np.tensordot(phases, gate.spectrum.projectors, 1)
         return matrix
@@ -98,7 +106,7 @@ def _preparation(network: CircuitIR, angles: Sequence[sympy.Symbol], excited: in
 
 
 def _last(states: Complex, order: tuple[int, ...], qubits: Sequence[int]) -> tuple[tuple[int, ...], Complex]:
-    """Return states with the axes of some qubits last, (trajectories, rest, 2^k), and the new order of all axes."""
+    """Return the new order of axes, and states with the given qubits last, (trajectories, rest, 2^k)."""
     new = (*(qubit for qubit in order if qubit not in qubits), *qubits)
     bits = states.reshape(-1, *(2,) * len(order)).transpose(0, *(1 + order.index(qubit) for qubit in new))
     return new, bits.reshape(len(states), -1, 2 ** len(qubits))
@@ -109,35 +117,38 @@ def _is_damped(block: Block) -> bool:
 
 
 def _reduced(density: Complex, group: Sequence[int], block: Sequence[int]) -> Complex:
-    """Return the density matrices, (trajectories, d, d), of a block's qubits in those of its group."""
+    """Return the density matrices of a block's qubits, (trajectories, d, d), from those of its group."""
     count, size = len(group), len(block)
     order = [*(group.index(qubit) for qubit in block), *(k for k, qubit in enumerate(group) if qubit not in block)]
     bits = density.reshape(-1, *(2,) * (2 * count))
     moved = bits.transpose(0, *(1 + k for k in order), *(1 + count + k for k in order))
-    found: Complex = np.einsum("bikjk->bij", moved.reshape(-1, *(2**size, 2 ** (count - size)) * 2))
-    return found
+    reduced: Complex = np.einsum("bikjk->bij", moved.reshape(-1, *(2**size, 2 ** (count - size)) * 2))
+    return reduced
 
 
-def _drawn(
+def _block_operators(
     block: Block, unitaries: Sequence[Complex], density: Complex | None, count: int, columns: Iterator[Floats]
 ) -> Complex:
-    """Return what a block does to each trajectory, (trajectories, d, d), drawn from as many columns as it needs.
+    """Return the sampled operators of a block, (trajectories, d, d), normalized if amplitudes are damped.
 
-    The states afterwards have length 1 again.
+    Consumes one column of random numbers per draw.
     """
     operators: Complex = np.tile(np.eye(2 ** len(block.qubits), dtype=np.complex128), (count, 1, 1))
     for gate, unitary in zip(block.gates, unitaries, strict=True):
         operators = np.matmul(expand_to_block(unitary, gate.qubits, block.qubits, levels=2), operators)
         if gate.channel:
-            own = itertools.islice(columns, _draws(gate))
-            operators = _noisy(gate.channel, gate.qubits, block.qubits, operators, density, own)
+            draws = itertools.islice(columns, _draws(gate))
+            operators = _noisy(gate.channel, gate.qubits, block.qubits, operators, density, draws)
     if density is not None and _is_damped(block):
         operators /= np.sqrt(_populations(operators, density).sum(axis=1))[:, None, None]
     return operators
 
 
 def _draws(gate: Gate) -> int:
-    """Return how many random numbers the noise after a gate takes: one for all of its qubits, or one for each."""
+    """Return the number of random numbers of a gate's noise.
+
+    Depolarizing noise needs one number, damping one per qubit.
+    """
     if gate.channel is None:
         return 0
     damping = bool(gate.channel.amplitude_damping) + bool(gate.channel.phase_damping)
@@ -152,7 +163,7 @@ def _noisy(
     density: Complex | None,
     columns: Iterator[Floats],
 ) -> Complex:
-    """Return the operators after those that are drawn of a gate's channel."""
+    """Return the operators multiplied by sampled Kraus operators of a gate's channel."""
     if channel.depolarizing:
         operators = _depolarized(channel.depolarizing, qubits, block, operators, next(columns))
     if density is not None and channel.amplitude_damping:
@@ -160,7 +171,7 @@ def _noisy(
             bit = block.index(qubit)
             operators = _damped(channel.amplitude_damping, bit, operators, density, next(columns))
     if channel.phase_damping:
-        # The same channel as Z with this probability.
+        # Phase damping is equivalent to Z with this probability.
         flips = (1 - np.sqrt(1 - channel.phase_damping)) / 2
         for qubit in qubits:
             view = _by_bit(operators, block.index(qubit))
@@ -171,41 +182,44 @@ def _noisy(
 def _depolarized(
     probability: float, qubits: Sequence[int], block: Sequence[int], operators: Complex, units: Floats
 ) -> Complex:
-    """Multiply one of the other Pauli products to the operators of which one is drawn."""
+    """Multiply a random non-identity Pauli product to the operators, with the given probability."""
     (hit,) = np.nonzero(units < probability)
     others = 4 ** len(qubits) - 1
-    # A number below the probability is uniform there; rounding may reach the end.
+    # A unit below the probability is uniform in [0, probability). Rounding may give `others`, hence the minimum.
     chosen = 1 + np.minimum((units[hit] / probability * others).astype(np.int64), others - 1)
     operators[hit] = np.matmul(expand_to_block(paulis(len(qubits))[chosen], qubits, block, levels=2), operators[hit])
     return operators
 
 
 def _damped(probability: float, bit: int, operators: Complex, density: Complex, units: Floats) -> Complex:
-    """Let a qubit fall from |1> to |0> where that is drawn, which is as likely as it is in |1>; else scale |1>."""
+    """Apply amplitude damping to one qubit of the operators.
+
+    With the given probability times the population of |1>, the qubit decays to |0>. Otherwise |1> is scaled.
+    """
     weights = _by_bit(_populations(operators, density)[..., None], bit).sum(axis=(1, 3, 4))
-    falls = units < probability * weights[:, 1] / weights.sum(axis=1)
+    decays = units < probability * weights[:, 1] / weights.sum(axis=1)
     after = operators.copy()
     before, view = _by_bit(operators, bit), _by_bit(after, bit)
     view[:, :, 1] *= np.sqrt(1 - probability)
-    view[falls, :, 0] = np.sqrt(probability) * before[falls, :, 1]
-    view[falls, :, 1] = 0
+    view[decays, :, 0] = np.sqrt(probability) * before[decays, :, 1]
+    view[decays, :, 1] = 0
     return after
 
 
 def _populations(operators: Complex, density: Complex) -> Floats:
-    """Return how likely each basis state of the block is once operators have acted, up to a factor, (..., d)."""
-    found: Floats = np.einsum("bij,bij->bi", np.matmul(operators, density), operators.conj()).real
-    return found
+    """Return the unnormalized populations of the basis states after operators, (trajectories, d)."""
+    populations: Floats = np.einsum("bij,bij->bi", np.matmul(operators, density), operators.conj()).real
+    return populations
 
 
 def _by_bit(operators: npt.NDArray[Any], bit: int) -> npt.NDArray[Any]:
-    """Return a view, (trajectories, before, 2, after, columns), by one of the bits that number the rows."""
+    """Return a view, (trajectories, before, 2, after, columns), with one bit of the row index as an axis."""
     count, size, columns = operators.shape
     return operators.reshape(count, 2**bit, 2, size >> (bit + 1), columns)
 
 
 def _z(states: Complex, axes: Sequence[int]) -> Floats:
-    """Return Z on the qubits of some axes, (trajectories, axes)."""
+    """Return the expectation values of Z on the given axes, (trajectories, axes)."""
     weights = np.square(states.real) + np.square(states.imag)
     columns = [weights.reshape(len(states), 2**axis, 2, -1).sum(axis=(1, 3)) for axis in axes]
     return np.stack([both[:, 0] - both[:, 1] for both in columns], axis=1)

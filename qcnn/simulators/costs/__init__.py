@@ -1,1 +1,1 @@
-"""What each simulator can run, and what a training step costs it, before TensorFlow is loaded."""
+"""Requirements and cost estimates of the simulators, without loading TensorFlow."""

@@ -1,4 +1,4 @@
-"""What a training step costs each simulator, counted before anything runs, and what that means in seconds."""
+"""Cost model of a training step, and its conversion to seconds."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from qcnn.simulators.structure.gate_fusion import GateGroup
 
-# Up to so many amplitudes one core evolves states, in complex128.
+# Up to this number of amplitudes, one core evolves the states, in complex128.
 FEW_AMPLITUDES = 2**15
-# Forward, back with the state, back with the gradient, and the sum over amplitudes that is a group's gradient.
+# The forward sweep, two backward sweeps (state and gradient), and the sum over amplitudes for a group's gradient.
 _SWEEPS = 4
-# Kernels are instructions in the loop of a compiled training epoch (of XLA's text after its optimizations: what is
-# neither a constant nor only a view). Counted for 24 networks, of which these numbers miss none by more than a fifth:
-# what every step has, its update included, and what a group of blocks adds.
+# Kernels are instructions in the loop of a compiled training epoch: those of XLA's optimized text, without constants
+# and views. The constants below are the kernels of a step, including the update, and those of a group of blocks. They
+# were counted for 24 networks, with an error of at most a fifth for each.
 _KERNELS_OF_A_STEP, _KERNELS_OF_A_GROUP = 100, 9
-# No more kernels, but longer ones: what the matrix of a gate takes, in kernels. Fitted to the seconds of these steps.
+# The matrix of a gate makes kernels longer, not more numerous. Equivalent in kernels, fitted to measured step times.
 _KERNELS_OF_A_GATE = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class StepCost:
-    """Arithmetic and memory traffic (bytes) of one training step's states, and the bytes of memory that they take.
+    """Cost of a training step.
 
-    `few_flops` is the arithmetic on so few numbers that one core does it, in its cache. `kernels` counts the pieces
-    that the compiled programs fall into, each of which takes time however small it is.
+    Attributes:
+        flops: Arithmetic operations.
+        traffic: Memory traffic, in bytes.
+        few_flops: Arithmetic operations on arrays that fit in the cache of one core.
+        kernels: Number of kernels of the compiled programs. Each has a constant overhead.
+        memory: Memory of the states, in bytes. Infinite if the simulator cannot run the circuit.
     """
 
     flops: float = 0.0
@@ -38,11 +42,11 @@ class StepCost:
 
     @property
     def operations(self) -> float:
-        """All arithmetic."""
+        """Total number of arithmetic operations."""
         return self.flops + self.few_flops
 
     def __add__(self, other: StepCost) -> StepCost:
-        """Return the cost of both, one after the other."""
+        """Return the cost of two consecutive computations."""
         return StepCost(
             self.flops + other.flops,
             self.traffic + other.traffic,
@@ -52,7 +56,7 @@ class StepCost:
         )
 
     def __mul__(self, times: float) -> StepCost:
-        """Return the cost of as many repetitions, one after the other."""
+        """Return the cost of consecutive repetitions."""
         return StepCost(
             self.flops * times, self.traffic * times, self.few_flops * times, self.kernels * times, self.memory
         )
@@ -60,7 +64,7 @@ class StepCost:
 
 @dataclasses.dataclass(frozen=True)
 class MachineSpeed:
-    """What a machine does in a second, and the seconds of one kernel however small."""
+    """Operations and bytes per second of a machine, and the overhead of a kernel in seconds."""
 
     flops: float
     traffic: float
@@ -68,18 +72,18 @@ class MachineSpeed:
     kernel_seconds: float
 
     def seconds(self, cost: StepCost) -> float:
-        """Return the seconds that the states of a training step take."""
+        """Return the duration of a computation, in seconds."""
         few = cost.kernels * self.kernel_seconds + cost.few_flops / self.few_flops
         return few + max(cost.flops / self.flops, cost.traffic / self.traffic)
 
 
-# Two cores of a present-day machine. Only for choosing a simulator: all workers must choose the same one, whatever
-# machine each is on.
+# Two cores of a present-day machine. Only used to select a simulator: all workers must select the same one, also on
+# different machines.
 NOMINAL = MachineSpeed(flops=7e10, traffic=1e10, few_flops=1.7e10, kernel_seconds=5e-7)
 
 
 def step(groups: Iterable[GateGroup]) -> StepCost:
-    """Return the cost of what a step has around its states: the matrices of groups, equal ones once, and the update."""
+    """Return the cost of a step without its states: the matrices of distinct blocks, and the update."""
     blocks = {block.key: block for group in groups for block in group.blocks}
     return StepCost(
         kernels=_KERNELS_OF_A_STEP + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values())
@@ -87,15 +91,20 @@ def step(groups: Iterable[GateGroup]) -> StepCost:
 
 
 def sweeps(groups: Sequence[GateGroup]) -> StepCost:
-    """Return the cost of the kernels that evolve states, however few."""
+    """Return the kernel overhead of evolving states, which is independent of their number."""
     return StepCost(kernels=_KERNELS_OF_A_GROUP * len(groups))
 
 
 def evolution(groups: Sequence[GateGroup], amplitudes: float, real_bytes: int) -> StepCost:
-    """Return the cost of the arithmetic that evolves states, of so many amplitudes together, and of the gradient.
+    """Return the cost of the arithmetic of evolving states, and of the gradient.
 
-    A group on k qubits is a real product of 2^(k+1) numbers: 8 x 2^k operations an amplitude, which is read
-    and written.
+    A group on k qubits is a real matrix-vector product of size 2^(k+1): 8 x 2^k operations per amplitude. Each
+    amplitude is read and written once.
+
+    Args:
+        groups: Groups of blocks that are applied.
+        amplitudes: Total number of amplitudes of all states.
+        real_bytes: Bytes of a real number, 4 or 8.
     """
     operations = _SWEEPS * 8.0 * sum(2 ** len(group.qubits) for group in groups) * amplitudes
     if amplitudes <= FEW_AMPLITUDES:
@@ -105,7 +114,7 @@ def evolution(groups: Sequence[GateGroup], amplitudes: float, real_bytes: int) -
 
 
 def format_bytes(count: float) -> str:
-    """Return a number of bytes in words."""
+    """Format a number of bytes with a binary unit."""
     if math.isinf(count):
         return "more than any machine has"
     if count < 2**10:

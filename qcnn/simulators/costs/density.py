@@ -1,4 +1,7 @@
-"""What density matrices cost: the observables that are pulled back through the noisy circuit, whatever the batch."""
+"""Cost of simulator density.
+
+The readouts are propagated backwards through the noisy circuit (Heisenberg picture), once for the whole batch.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
     from qcnn.simulators.structure.heisenberg import PropagatedObservable
 
-# Observables of 4^10 real numbers are 8 MiB, of which a step holds some for each of its gates.
-DECLARATION = Declaration(most_qubits=10, holds="4^qubits numbers", noise=True)
+# An observable of 4^10 real numbers takes 8 MiB, and a step stores several of them per gate.
+DECLARATION = Declaration(max_qubits=10, holds="4^qubits numbers", noise=True)
 
 _REAL_BYTES = 8
-# Forward, back to the observable, and back to the block's matrix.
+# The forward product, and the gradients of the observable and of the block's matrix.
 _SWEEPS = 3
-# Of an observable's step: the axes in order, the product, and both for the gradient; and of its end.
-_KERNELS_OF_A_STEP, _KERNELS_OF_AN_END = 9, 20
-# Numbers of an observable that are held at a time: what each step leaves for the gradient, and what the compiler adds.
+# Kernels of a propagation step (transposition and product, forward and for the gradient), and those of an observable.
+_KERNELS_OF_A_STEP, _KERNELS_OF_AN_OBSERVABLE = 9, 20
+# Copies of an observable in memory: those that each step keeps for the gradient, and those that the compiler adds.
 _COPIES = 3
 
 
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step."""
-    # NumPy and cirq are not needed to declare the simulator.
+    # Deferred imports: the declaration does not need NumPy and cirq.
     from qcnn.simulators.structure.gate_fusion import GateGroup
     from qcnn.simulators.structure.heisenberg import propagate_readouts
 
@@ -40,35 +43,35 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 
 
 def check(network: CircuitIR, limits: SimulatorLimits) -> None:
-    """Refuse what density matrices cannot run.
+    """Check that the observables of a network fit in memory.
 
     Raises:
-        ConfigError: the observables do not fit.
+        ConfigError: If the observables do not fit in memory.
     """
     need = estimate(network, limits).memory
     if need > limits.memory:
         raise ConfigError(
             f"qubits: simulator density needs {format_bytes(need)} for the observables of this circuit; "
-            f"simulator_memory_gib gives it {format_bytes(limits.memory)}. Given: {network.qubits}"
+            f"simulator_memory_gib allows {format_bytes(limits.memory)}. Given: {network.qubits}"
         )
 
 
 def _evolution(pulled: PropagatedObservable) -> StepCost:
     numbers = [4.0 ** len(each.after) for each in pulled.steps]
     flops = sum(2.0 * 4 ** len(each.held) * count for each, count in zip(pulled.steps, numbers, strict=True))
-    # Its overlap with the data state is a product of as many numbers for each of its qubits.
+    # The overlap with the data state: one product of 4^qubits numbers for each qubit.
     flops += 2.0 * 16 * len(pulled.qubits) * 4.0 ** len(pulled.qubits)
-    kernels = StepCost(kernels=_KERNELS_OF_A_STEP * len(numbers) + _KERNELS_OF_AN_END)
+    kernels = StepCost(kernels=_KERNELS_OF_A_STEP * len(numbers) + _KERNELS_OF_AN_OBSERVABLE)
     if 4.0 ** len(pulled.qubits) <= FEW_AMPLITUDES:
         return kernels + StepCost(few_flops=_SWEEPS * flops)
-    # Of numbers of 8 bytes half as many in a second.
+    # The speed is stated for 4-byte numbers and halves for 8-byte numbers.
     traffic = _SWEEPS * 4.0 * _REAL_BYTES * (sum(numbers) + len(pulled.qubits) * numbers[-1])
     return kernels + StepCost(flops=2 * _SWEEPS * flops, traffic=traffic)
 
 
 def _memory(pulled: PropagatedObservable, limits: SimulatorLimits) -> float:
     observables = sum(4.0 ** len(each.after) for each in pulled.steps)
-    # The data state once for each piece of its qubits, or products of half of the qubits' states a sample.
+    # Excitations: one copy of the data state per qubit. Product states: products of half of the qubits per sample.
     whole, half = 4.0 ** len(pulled.qubits), 4.0 ** -(-len(pulled.qubits) // 2)
     data = len(pulled.qubits) * whole + limits.share * half
     return _REAL_BYTES * _COPIES * (observables + data)

@@ -1,4 +1,8 @@
-"""What windows cost: of excitations each kind of part once, whatever the batch; of features, every sample's parts."""
+"""Cost of simulator lightcone.
+
+For excitations, each distinct part is evolved once, independent of the batch. For features, the parts of every sample
+are evolved.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +19,22 @@ if TYPE_CHECKING:
 
 DECLARATION = Declaration(states=False)
 
-# Parts are small: they are evolved in complex128, whatever state vectors are.
+# Parts are small: they are evolved in complex128, independent of the precision of state vectors.
 _REAL_BYTES = 8
-# How much longer a step takes whose samples are evolved in turns: once more forward for the gradient.
-_AGAIN = 1.25
-# States that the sweeps hold at a time, and their density matrices. Measured.
+# Relative time of a step in chunks: the gradient repeats the forward evolution.
+_RECOMPUTATION = 1.25
+# Copies of the states in memory, including their density matrices. Measured.
 _COPIES = 8
-# What an amplitude of a product state takes to be made and read, and back, and more for each row of its density.
-# Measured.
-_MADE_AND_READ, _READ_BY_ROW = 500, 48
-# Of a batch of parts, and of a batch of kinds of readouts, put together from them. Counted, see `costs.cost`.
+# Operations to prepare and read an amplitude of a product state, with the gradient, and those for each row of its
+# density matrix. Measured.
+_PREPARE_AND_READ, _READ_BY_ROW = 500, 48
+# Kernels of a batch of parts, and those of a batch of readouts. Counted, see `costs.cost`.
 _KERNELS_OF_PARTS, _KERNELS_OF_KINDS = 15, 15
 
 
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
-    """Return the cost of a training step, counted before anything runs; infinite memory where it is impossible."""
-    # NumPy and cirq are not needed to declare the simulator.
+    """Return the estimated cost of a training step, with infinite memory if it cannot run."""
+    # Deferred import: the declaration does not need NumPy and cirq.
     from qcnn.simulators.structure.light_cones import LightConeTooWideError
 
     try:
@@ -42,62 +46,72 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 
 
 def _of_excitations(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
-    """Return the cost of a step, one sample a reached readout included."""
-    from qcnn.simulators.structure.readouts import absorbed_gates, alike_kinds, alike_parts, find_readouts, groups_of
+    """Return the cost of a step on excitations."""
+    from qcnn.simulators.structure.readouts import (
+        absorbed_gates,
+        find_readouts,
+        groups_of,
+        parts_by_shape,
+        readouts_by_shape,
+    )
 
     readouts = find_readouts(network)
-    batches = alike_parts(readouts.kinds)
+    batches = parts_by_shape(readouts.kinds)
     groups = [group for cones in batches for cone in cones for group in groups_of(cone)]
     total = step([*groups, *map(absorbed_gates, readouts.kinds)])
-    total += StepCost(kernels=_KERNELS_OF_KINDS * len(alike_kinds(readouts.kinds)) + _KERNELS_OF_PARTS * len(batches))
+    total += StepCost(
+        kernels=_KERNELS_OF_KINDS * len(readouts_by_shape(readouts.kinds)) + _KERNELS_OF_PARTS * len(batches)
+    )
     memory = 0.0
     for cones in batches:
         total += sweeps(groups_of(cones[0]))
         for cone in cones:
             total += evolution(groups_of(cone), cone.amplitudes, _REAL_BYTES)
             memory += cone.amplitudes * 2.0 * _REAL_BYTES * _COPIES
-    # Putting together: every sample reads what it reaches and writes all readouts, and the gradient does so again.
+    # Every sample reads the values of the readouts it reaches and writes all readouts. The gradient does the same.
     reached, written = readouts.reached.shape[1], len(network.readouts)
     total += StepCost(
         flops=4.0 * limits.share * reached * written, traffic=2.0 * 8 * limits.share * (reached + written)
     )
-    # The gradient adds up over all qubits what one value of a kind did: a product with a matrix of ones and zeros.
+    # The gradient of a value sums over all qubits that use it: a product with a matrix of ones and zeros.
     ones = float(readouts.mixed.max()) * readouts.mixed.size
     total += StepCost(flops=3 * 2 * ones, traffic=3 * 8 * ones)
     return dataclasses.replace(total, memory=memory)
 
 
 def _of_products(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
-    """Return the cost of a step that evolves every sample's parts, in turns where they need more memory."""
+    """Return the cost of a step on product states, which evolves every sample's parts."""
     from qcnn.simulators.structure.readouts import absorbed_gates, find_products, groups_of
 
     found, share = find_products(network), limits.share
     groups = [group for part in found.parts for group in groups_of(part.cone)]
     total = step([*groups, *(absorbed_gates(kind.split) for kind in found.kinds)])
-    total += StepCost(kernels=_KERNELS_OF_KINDS * len(found.alike_kinds) + _KERNELS_OF_PARTS * len(found.alike_parts))
+    total += StepCost(
+        kernels=_KERNELS_OF_KINDS * len(found.kinds_by_shape) + _KERNELS_OF_PARTS * len(found.parts_by_shape)
+    )
     states = StepCost()
-    for alike in found.alike_parts:
-        states += sweeps(groups_of(found.parts[alike[0]].cone))
+    for batch in found.parts_by_shape:
+        states += sweeps(groups_of(found.parts[batch[0]].cone))
     for part in found.parts:
         amplitudes = share * len(part.places) * 2.0**part.cone.inner
         states += evolution(groups_of(part.cone), amplitudes, _REAL_BYTES)
-        states += StepCost(few_flops=(_MADE_AND_READ + _READ_BY_ROW * 2**part.cone.targets) * amplitudes)
+        states += StepCost(few_flops=(_PREPARE_AND_READ + _READ_BY_ROW * 2**part.cone.targets) * amplitudes)
     for kind in found.kinds:
-        # Forward, and back to the densities and to the observable.
+        # The forward product, and the gradients of the densities and of the observable.
         states += StepCost(flops=3 * 8.0 * share * len(kind.places) * 4.0**kind.split.targets)
-    at_a_time = fitting(network, limits)
-    if share > at_a_time:
-        states *= _AGAIN
-    return dataclasses.replace(total + states, memory=_sample_bytes(network) * min(share, at_a_time))
+    chunk = fitting(network, limits)
+    if share > chunk:
+        states *= _RECOMPUTATION
+    return dataclasses.replace(total + states, memory=_sample_bytes(network) * min(share, chunk))
 
 
 def fitting(network: CircuitIR, limits: SimulatorLimits) -> int:
-    """Return how many samples on product states are evolved at a time, at least one."""
+    """Return the number of samples on product states that fit in memory, at least 1."""
     return max(1, int(limits.memory // _sample_bytes(network)))
 
 
 def _sample_bytes(network: CircuitIR) -> float:
-    """Return the bytes that one sample on a product state takes."""
+    """Return the memory of one sample on a product state, in bytes."""
     from qcnn.simulators.structure.readouts import find_products
 
     found = find_products(network)
@@ -107,15 +121,15 @@ def _sample_bytes(network: CircuitIR) -> float:
 
 
 def check(network: CircuitIR, limits: SimulatorLimits) -> None:
-    """Refuse what windows cannot run.
+    """Check that the parts of the light cones fit in memory.
 
     Raises:
-        ConfigError: the light cones do not fall into parts that fit.
+        ConfigError: If the light cones do not factorize into parts that fit in memory.
     """
     need = estimate(network, limits).memory
     if need > limits.memory:
         raise ConfigError(
             f"qubits: the light cones of this circuit are too wide for simulator lightcone, which needs "
-            f"{format_bytes(need)}; simulator_memory_gib gives it {format_bytes(limits.memory)}. "
+            f"{format_bytes(need)}; simulator_memory_gib allows {format_bytes(limits.memory)}. "
             f"Given: {network.qubits}"
         )

@@ -1,4 +1,4 @@
-"""What TensorFlow Quantum can run and costs, and which gates it lacks."""
+"""Cost and supported gates of simulator tfq (TensorFlow Quantum)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ if TYPE_CHECKING:
 
     from qcnn.simulators.structure.gates import CircuitIR, Gate
 
-# Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
+# Three state vectors of 2^26 complex64 take 1.5 GiB, which fits in the memory of an ordinary worker.
 DECLARATION = Declaration(
-    most_qubits=26,
+    max_qubits=26,
     holds="2^qubits amplitudes",
     states=False,
     shifts=False,
-    # They are for processors alone, and in no server of TensorFlow's.
+    # The library's operations run on CPUs only, and TensorFlow servers do not load them.
     own_operations=False,
     library="tensorflow_quantum",
 )
 
-# What the library spends on a gate of a sample beside the arithmetic, in kernels of a compiled program: it reads the
-# circuit anew. From the seconds of its steps at 8 to 16 qubits (docs/benchmarks.md).
+# Overhead per gate and sample, in kernels of a compiled program: the library parses the circuit in every step. Derived
+# from step times at 8 to 16 qubits (docs/benchmarks.md).
 _KERNELS_OF_A_GATE = 7
 
 
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
-    """Return the cost of a training step: every gate of every sample, forward, back twice, and its gradient."""
+    """Return the cost of a training step.
+
+    Each gate of each sample is applied once forward and twice backward. The factor 4 includes its gradient.
+    """
     amplitudes = 2.0**network.qubits
     circuit = StepCost(
         flops=sum(8.0 * 2 ** len(gate.qubits) for gate in network.gates) * amplitudes,
@@ -44,12 +47,14 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 
 
 def check(network: CircuitIR, _: SimulatorLimits) -> None:
-    """Refuse what TensorFlow Quantum cannot run, whatever memory it needs: the library decides that itself.
+    """Check that TensorFlow Quantum supports all gates.
+
+    Memory is not checked, because the library manages its memory itself.
 
     Raises:
-        ConfigError: TensorFlow Quantum is not installed, lacks a gate, or takes it for another.
+        ConfigError: If TensorFlow Quantum is not installed, does not support a gate, or misreads it.
     """
-    # NumPy and cirq are not needed to declare the simulator.
+    # Deferred import: the declaration does not need cirq.
     import cirq
 
     from qcnn.simulators.structure.gates import read_gates
@@ -57,29 +62,30 @@ def check(network: CircuitIR, _: SimulatorLimits) -> None:
     tfq = library()
     ansatz, qubits = network.ansatz, network.ring
 
-    def runs(circuit: cirq.Circuit, gates: Sequence[Gate]) -> bool:
-        # The library refuses most gates that it lacks and writes the others as another gate, so its text is read back.
+    def is_supported(circuit: cirq.Circuit, gates: Sequence[Gate]) -> bool:
+        # The library rejects most unsupported gates but serializes some as a different gate. Therefore compare the
+        # deserialized circuit.
         try:
-            (written,) = tfq.from_tensor(tfq.convert_to_tensor([circuit]))
-            taken = read_gates(written.all_operations(), ansatz.symbols, qubits)
+            (converted,) = tfq.from_tensor(tfq.convert_to_tensor([circuit]))
+            converted_gates = read_gates(converted.all_operations(), ansatz.symbols, qubits)
         except (ValueError, TypeError, RuntimeError, ConfigError):
             return False
-        return len(taken) == len(gates) and all(map(_nearly_equal, taken, gates))
+        return len(converted_gates) == len(gates) and all(map(_nearly_equal, converted_gates, gates))
 
-    if not runs(network.circuit, network.gates):
+    if not is_supported(network.circuit, network.gates):
         for operation in network.circuit.all_operations():
-            if not runs(cirq.Circuit(operation), read_gates([operation], ansatz.symbols, qubits)):
+            if not is_supported(cirq.Circuit(operation), read_gates([operation], ansatz.symbols, qubits)):
                 raise ConfigError(
-                    "model: TensorFlow Quantum has no such gate, or not with such an exponent; the other simulators "
-                    f"run it. Given: {single_line(operation)}"
+                    "model: TensorFlow Quantum does not support this gate or its exponent; use another simulator. "
+                    f"Given: {single_line(operation)}"
                 )
 
 
 def library() -> Any:
-    """Return the module tensorflow_quantum, which loads TensorFlow and is not installed everywhere.
+    """Import the optional module tensorflow_quantum, which loads TensorFlow.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: If the module is not installed.
     """
     from qcnn.startup import loading
 
@@ -88,12 +94,12 @@ def library() -> Any:
             import tensorflow_quantum
     except ImportError as error:
         reason = single_line(error)
-        raise ConfigError(f"simulator: TensorFlow Quantum is not installed here ({reason}). Given: tfq") from None
+        raise ConfigError(f"simulator: TensorFlow Quantum is not installed ({reason}). Given: tfq") from None
     return tensorflow_quantum
 
 
 def _nearly_equal(one: Gate, other: Gate) -> bool:
-    """Compare gates as far as numbers of 32 bits tell."""
+    """Compare gates to float32 precision."""
     import numpy as np
 
     if one.qubits != other.qubits or one.spectrum.projectors.shape != other.spectrum.projectors.shape:
@@ -103,11 +109,11 @@ def _nearly_equal(one: Gate, other: Gate) -> bool:
         (one.spectrum.projectors, other.spectrum.projectors),
         (_exponent(one), _exponent(other)),
     )
-    return all(mine.shape == its.shape and np.allclose(mine, its, rtol=1e-6, atol=1e-6) for mine, its in pairs)
+    return all(left.shape == right.shape and np.allclose(left, right, rtol=1e-6, atol=1e-6) for left, right in pairs)
 
 
 def _exponent(gate: Gate) -> npt.NDArray[np.float64]:
-    """Return the constant, then index and coefficient of each parameter, (1 + parameters, 2)."""
+    """Return the constant, then the index and coefficient of each parameter, float64 (1 + parameters, 2)."""
     import numpy as np
 
     return np.array([(gate.exponent.constant, 0.0), *gate.exponent.coefficients])

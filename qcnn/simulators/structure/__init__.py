@@ -1,1 +1,1 @@
-"""What follows from a circuit's structure alone: nothing here computes a state or loads TensorFlow."""
+"""Structural analysis of circuits, without computing states or loading TensorFlow."""

@@ -1,4 +1,4 @@
-"""Gates fused into blocks of few qubits, and blocks collected into groups that act as one matrix each."""
+"""Fusion of gates into blocks of few qubits, and of blocks into groups that act as one matrix each."""
 
 import dataclasses
 import functools
@@ -10,28 +10,29 @@ import numpy.typing as npt
 
 from qcnn.simulators.structure.gates import Gate
 
-# Products of up to this many qubits cost no more than reading and writing the states does. No block is larger.
+# Maximum number of qubits of a block or group. Up to this number, matrix products take no longer than memory access.
 MOST_QUBITS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """Gates, in their order, that act on the same few qubits; these ascend."""
+    """Gates on the same few, ascending qubits, in the order in which they act."""
 
     qubits: tuple[int, ...]
     gates: tuple[Gate, ...]
 
     @functools.cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for blocks of equal matrices at all parameters, wherever they act."""
+        """Key that is equal for blocks with equal matrices at all parameters, independent of their qubits."""
         axes = {qubit: axis for axis, qubit in enumerate(self.qubits)}
         return len(self.qubits), tuple((gate.key, tuple(axes[q] for q in gate.qubits)) for gate in self.gates)
 
 
 def fuse(gates: Iterable[Gate]) -> list[Block]:
-    """Fuse greedily: a gate joins the block before it on its qubits, or takes in the smaller ones before it.
+    """Fuse gates greedily into blocks.
 
-    No block is larger than its largest gate, and none is on one qubit where a later gate could take it in.
+    A gate joins the preceding block on its qubits, or absorbs smaller preceding blocks. No block is larger than its
+    largest gate. A block on one qubit remains only if no later gate can absorb it.
     """
     blocks: dict[int, tuple[tuple[int, ...], list[Gate]]] = {}
     last: dict[int, int] = {}
@@ -41,33 +42,33 @@ def fuse(gates: Iterable[Gate]) -> list[Block]:
         if host is not None and all(last[qubit] == host for qubit in gate.qubits):
             blocks[host][1].append(gate)
             continue
-        taken: list[Gate] = []
+        absorbed: list[Gate] = []
         for block in before:
             qubits, inside = blocks[block]
             if set(qubits) <= set(gate.qubits) and all(last[qubit] == block for qubit in qubits):
-                taken += inside
+                absorbed += inside
                 del blocks[block]
-        blocks[number] = (tuple(sorted(gate.qubits)), [*taken, gate])
+        blocks[number] = (tuple(sorted(gate.qubits)), [*absorbed, gate])
         last.update(dict.fromkeys(gate.qubits, number))
     return [Block(qubits, tuple(inside)) for qubits, inside in blocks.values()]
 
 
 @dataclasses.dataclass(frozen=True)
 class GateGroup:
-    """Blocks, in their order, on the same few qubits, which ascend."""
+    """Blocks on the same few, ascending qubits, in the order in which they act."""
 
     qubits: tuple[int, ...]
     blocks: tuple[Block, ...]
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for groups of equal matrices at all parameters, wherever they act."""
+        """Key that is equal for groups with equal matrices at all parameters, independent of their qubits."""
         axes = {qubit: axis for axis, qubit in enumerate(self.qubits)}
         return len(self.qubits), tuple((block.key, tuple(axes[q] for q in block.qubits)) for block in self.blocks)
 
 
 def group_blocks(blocks: Sequence[Block]) -> list[GateGroup]:
-    """Collect blocks into groups: each goes into the first that comes late enough and has room for its qubits."""
+    """Collect blocks into groups: each block joins the first possible group with capacity for its qubits."""
     groups: list[tuple[set[int], list[Block]]] = []
     last: dict[int, int] = {}
     for block in blocks:
@@ -89,7 +90,14 @@ def group_blocks(blocks: Sequence[Block]) -> list[GateGroup]:
 def expand_to_block(
     matrices: npt.NDArray[Any], qubits: Sequence[int], block: Sequence[int], levels: int
 ) -> npt.NDArray[Any]:
-    """Return matrices on some qubits, (..., levels^k, levels^k), as they act on a block that holds these."""
+    """Extend matrices on some qubits to all qubits of a block.
+
+    Args:
+        matrices: Matrices, (..., levels^k, levels^k).
+        qubits: The k qubits that the matrices act on.
+        block: Qubits of the block, which include `qubits`.
+        levels: Dimension per qubit: 2 for operators, 4 for Pauli coefficients.
+    """
     rest = [qubit for qubit in block if qubit not in qubits]
     wide = np.kron(matrices, np.eye(levels ** len(rest)))
     leading, size = wide.shape[:-2], len(block)

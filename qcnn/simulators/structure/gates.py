@@ -1,7 +1,7 @@
-"""What the simulators read of a cirq circuit: each gate as a sum of projectors with a phase.
+"""Intermediate representation of a Cirq circuit: each gate as a sum of projectors with phases.
 
-U(t) = sum_k exp(i pi phases[k] t) projectors[k], the form of cirq's EigenGate
-(cirq/ops/eigen_gate.py, `_eigen_components`); controlled forms keep it.
+U(t) = sum_k exp(i pi phases[k] t) projectors[k], the form of Cirq's EigenGate
+(cirq/ops/eigen_gate.py, `_eigen_components`). Controlled gates have the same form.
 """
 
 import dataclasses
@@ -26,31 +26,31 @@ from qcnn.errors import ConfigError, single_line
 
 Complex = npt.NDArray[np.complex128]
 
-# Qubits of a gate, controls included: no block is smaller than its largest gate.
+# Maximum number of qubits of a gate, including controls. No block is smaller than its largest gate.
 _MOST_QUBITS = 4
-# Phases of a gate, in units of pi, that differ by no more are equal: they are sums of floats.
+# Phases of a gate, in units of pi, with a smaller difference are equal: they are sums of floats.
 PHASE_ROUNDING = 1e-12
-# How often an operation may decompose into operations that decompose in turn.
+# Maximum depth of recursive decompositions of an operation.
 _MOST_DEPTH = 50
 _NOT_FINITE = (sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
-_NO_NUMBER = "has an exponent that is no finite number"
+_NOT_A_NUMBER = "has an exponent that is not a finite number"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GateSpectrum:
-    """A gate's projectors, complex128 (components, d, d), with their phases (components,) in units of pi."""
+    """Projectors of a gate, complex128 (components, d, d), and their phases (components,), in units of pi."""
 
     phases: npt.NDArray[np.float64]
     projectors: Complex
 
     @functools.cached_property
     def key(self) -> tuple[bytes, bytes]:
-        """Equal for equal gates."""
+        """Key that is equal for equal spectra."""
         return self.phases.tobytes(), self.projectors.tobytes()
 
     @property
     def is_unitary(self) -> bool:
-        """Whether phases are numbers, and projectors orthogonal with a sum that is unitary, as is that of U(t)."""
+        """Whether U(t) is unitary: finite phases, and orthogonal projectors that sum to the identity."""
         if not (np.isfinite(self.phases).all() and np.isfinite(self.projectors).all()):
             return False
         if len(self.phases) == 1:
@@ -63,7 +63,7 @@ class GateSpectrum:
 
 @dataclasses.dataclass(frozen=True)
 class LinearExponent:
-    """A linear form of the parameters: constant + sum of coefficient x parameters[index]."""
+    """Linear form of the parameters: constant + sum of coefficient x parameters[index]."""
 
     constant: float
     coefficients: tuple[tuple[int, float], ...] = ()
@@ -71,7 +71,7 @@ class LinearExponent:
 
 @dataclasses.dataclass(frozen=True)
 class Gate:
-    """A gate on qubits, given by their positions, and the noise that follows it on all of them."""
+    """Gate on qubits, given by their positions, and the noise after it on all of them."""
 
     qubits: tuple[int, ...]
     spectrum: GateSpectrum
@@ -80,17 +80,23 @@ class Gate:
 
     @functools.cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for gates of equal matrices at all parameters and equal noise, wherever they act."""
+        """Key of the matrix at all parameters and the noise, independent of the qubits."""
         return (*self.spectrum.key, self.exponent, self.channel)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CircuitIR:
-    """An ansatz as the simulators see it: gates in their order and readouts on qubits 0 .. qubits - 1.
+    """Circuit in the representation of the simulators, with readouts on qubits 0 .. qubits - 1.
 
-    `ansatz` and `ring` are what it was read from; `preparation` says what states it acts on. Of its `noise`, the gates
-    hold what follows them. Where each gate has a parameter of its own, a training step evaluates the network so often
-    (`evaluations`) in place of a gradient, and the ansatz holds nothing but symbols and readouts of it.
+    Attributes:
+        ansatz: Circuit that was read. With parameter shift, only its symbols and readouts are valid.
+        ring: Qubits of the ring.
+        gates: Gates in the order in which they act, each with the noise after it.
+        readouts: Positions of the readout qubits.
+        preparation: Preparation of the data states.
+        noise: Noise of gates and readouts.
+        evaluations: With parameter shift, the number of evaluations of a training step, else 0. Each gate then has a
+            separate parameter.
     """
 
     ansatz: Ansatz
@@ -108,12 +114,12 @@ class CircuitIR:
 
     @property
     def parameters(self) -> int:
-        """Number of quantum parameters."""
+        """Number of circuit parameters."""
         return len(self.ansatz.symbols)
 
     @functools.cached_property
     def circuit(self) -> cirq.Circuit:
-        """The circuit of the ansatz without operations on no qubits, which `gates` leave out, too."""
+        """Circuit of the ansatz without operations on zero qubits, which `gates` omit, too."""
         circuit = self.ansatz.circuit
         if all(operation.qubits for operation in circuit.all_operations()):
             return circuit
@@ -123,10 +129,16 @@ class CircuitIR:
 def read_model(
     model: str, qubits: int, preparation: Preparation = EXCITATION, noise: Noise = NOISELESS
 ) -> tuple[Ansatz, CircuitIR]:
-    """Build the circuit of a model, see `qcnn.circuits.circuits.build`, and read it, see `read_network`.
+    """Build the circuit of a model and convert it with `read_network`.
+
+    Args:
+        model: Name of a built-in model or circuit file, see `qcnn.circuits.circuits.build`.
+        qubits: Number of qubits on the ring.
+        preparation: Preparation of the data states.
+        noise: Noise channels after the gates.
 
     Raises:
-        ConfigError: as both do.
+        ConfigError: If the circuit cannot be built, or no simulator supports it.
     """
     ansatz = circuits.build(model, qubits)
     return ansatz, read_network(ansatz, circuits.ring(qubits), preparation, noise)
@@ -138,11 +150,17 @@ def read_network(
     preparation: Preparation = EXCITATION,
     noise: Noise = NOISELESS,
 ) -> CircuitIR:
-    """Read the ansatz on a ring of qubits. No simulator runs what is refused here.
+    """Convert an ansatz on a ring of qubits to the representation of the simulators.
+
+    Args:
+        ansatz: Circuit, symbols and readouts.
+        qubits: Qubits of the ring.
+        preparation: Preparation of the data states.
+        noise: Noise channels after the gates.
 
     Raises:
-        ConfigError: an operation is no unitary that the simulators know, or leaves the ring; a readout does; or
-            `symbols` are not those of the circuit.
+        ConfigError: If an operation is not a supported unitary, an operation or readout is not on the ring, or the
+            symbols differ from those of the circuit.
     """
     position = {qubit: index for index, qubit in enumerate(qubits)}
     for readout in ansatz.readouts:
@@ -153,7 +171,7 @@ def read_network(
     used = {index for exponent in exponents.values() for index, _ in exponent.coefficients}
     unused = [symbol.name for number, symbol in enumerate(ansatz.symbols) if number not in used]
     if unused:
-        raise ConfigError(f"model: symbols must not list what no gate depends on. Given: {', '.join(unused)}")
+        raise ConfigError(f"model: symbols must not contain unused parameters. Given: {', '.join(unused)}")
     readouts = tuple(position[readout] for readout in ansatz.readouts)
     return CircuitIR(ansatz, tuple(qubits), gates, readouts, preparation, noise)
 
@@ -164,7 +182,17 @@ def read_gates(
     qubits: Sequence[cirq.Qid],
     noise: Noise = NOISELESS,
 ) -> tuple[Gate, ...]:
-    """Read operations on a ring of qubits, see `read_network`, each followed by the noise of its class."""
+    """Convert operations to gates, each with the noise of its number of qubits.
+
+    Args:
+        operations: Operations of a circuit.
+        symbols: Parameters, in the order of their indices.
+        qubits: Qubits of the ring.
+        noise: Noise channels after the gates.
+
+    Raises:
+        ConfigError: If an operation is not a supported unitary, or not on the ring.
+    """
     position = {qubit: index for index, qubit in enumerate(qubits)}
     reader = _CircuitReader(position, {symbol.name: number for number, symbol in enumerate(symbols)})
     return tuple(reader.read_noisy(operations, noise) if noise else reader.read(operations))
@@ -173,13 +201,13 @@ def read_gates(
 class _CircuitReader:
     def __init__(self, position: Mapping[cirq.Qid, int], index: Mapping[str, int]) -> None:
         self._position, self._index = position, index
-        # By identity first: hashing a gate takes longest. Gates are kept, so that no other gets the same identity.
+        # Looked up by identity first, because hashing a gate is slow. Gates are stored, so that their IDs stay unique.
         self._seen: dict[int, tuple[cirq.Gate, tuple[GateSpectrum, LinearExponent] | None]] = {}
         self._known: dict[cirq.Gate, tuple[GateSpectrum, LinearExponent] | None] = {}
         self._spectra: dict[tuple[bytes, bytes], GateSpectrum] = {}
 
     def read(self, operations: Iterable[cirq.Operation], depth: int = 0) -> Iterator[Gate]:
-        """Yield the gates of operations; a global phase changes no expectation value and is left out."""
+        """Yield the gates of operations, without global phases, which do not change expectation values."""
         for operation in operations:
             if isinstance(operation.gate, cirq.GlobalPhaseGate):
                 continue
@@ -191,18 +219,20 @@ class _CircuitReader:
             except ConfigError:
                 raise
             except RecursionError:
-                raise _unknown(operation, "decomposes without end") from None
-            except Exception as error:  # The user's own gates may raise anything.
-                raise _unknown(operation, f"cannot be read ({type(error).__name__}: {single_line(error)})") from None
+                raise _unsupported(operation, "has an endless decomposition") from None
+            except Exception as error:  # Custom gates may raise any exception.
+                raise _unsupported(
+                    operation, f"cannot be read ({type(error).__name__}: {single_line(error)})"
+                ) from None
             if known is None:
                 yield from self.read(parts, depth + 1)
             elif operation.qubits:
                 yield Gate(self._places(operation), *known)
 
     def read_noisy(self, operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[Gate]:
-        """Read as `read` does; what follows an operation of several gates stands at the last of them.
+        """Yield the gates of operations, with noise after the last gate of each operation.
 
-        A circuit that is used as an operation is what its own operations are.
+        A circuit operation is replaced by its operations.
         """
         for operation in operations:
             if isinstance(operation.untagged, cirq.CircuitOperation):
@@ -213,7 +243,7 @@ class _CircuitReader:
             if channel:
                 places = self._places(operation)
                 if len(places) > _MOST_QUBITS:
-                    raise _unknown(operation, f"with noise acts on more than {_MOST_QUBITS} qubits")
+                    raise _unsupported(operation, f"with noise acts on more than {_MOST_QUBITS} qubits")
                 if not gates or gates[-1].qubits != places:
                     gates.append(Gate(places, _identity(len(places)), LinearExponent(0.0)))
                 gates[-1] = dataclasses.replace(gates[-1], channel=channel)
@@ -223,7 +253,7 @@ class _CircuitReader:
         try:
             return tuple(self._position[qubit] for qubit in operation.qubits)
         except KeyError:
-            raise _unknown(operation, f"acts outside of the ring of {len(self._position)} qubits") from None
+            raise _unsupported(operation, f"acts outside of the ring of {len(self._position)} qubits") from None
 
     def _lookup(self, operation: cirq.Operation) -> tuple[GateSpectrum, LinearExponent] | None:
         gate = operation.gate
@@ -241,27 +271,27 @@ class _CircuitReader:
         return self._known[gate]
 
     def _spectrum(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[GateSpectrum, LinearExponent] | None:
-        """Return nothing where only a decomposition can help."""
+        """Return the spectrum and exponent of a gate, or None if it must be decomposed."""
         if any(dimension != 2 for dimension in cirq.qid_shape(gate)):
-            raise _unknown(operation, "acts on what has more than two levels, or fewer, and so is no qubit")
+            raise _unsupported(operation, "acts on a qudit whose dimension is not 2")
         if isinstance(gate, cirq.EigenGate | cirq.ControlledGate):
             parts = _eigen_components(gate)
             if parts is not None:
                 if cirq.num_qubits(gate) > _MOST_QUBITS:
-                    raise _unknown(operation, f"acts on more than {_MOST_QUBITS} qubits")
+                    raise _unsupported(operation, f"acts on more than {_MOST_QUBITS} qubits")
                 phases, projectors, exponent = parts
                 return self._shared(phases, projectors, operation), self._linear(exponent, operation)
         if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MOST_QUBITS:
             return None
         matrix = cirq.unitary(gate, None)
         if matrix is None:
-            raise _unknown(operation, _why_no_unitary(operation))
+            raise _unsupported(operation, _why_no_unitary(operation))
         return self._shared(np.zeros(1), matrix[None], operation), LinearExponent(1.0)
 
     def _shared(self, phases: npt.ArrayLike, projectors: npt.ArrayLike, operation: cirq.Operation) -> GateSpectrum:
         spectrum = GateSpectrum(np.asarray(phases, np.float64), np.asarray(projectors, np.complex128))
         if not spectrum.is_unitary:
-            raise _unknown(operation, "has a matrix that is not unitary")
+            raise _unsupported(operation, "has a matrix that is not unitary")
         return self._spectra.setdefault(spectrum.key, spectrum)
 
     def _linear(self, exponent: object, operation: cirq.Operation) -> LinearExponent:
@@ -270,15 +300,15 @@ class _CircuitReader:
         used = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
         for symbol in used:
             if symbol.name not in self._index:
-                raise _unknown(operation, f"has the parameter {symbol.name}, which symbols do not list")
+                raise _unsupported(operation, f"has the parameter {symbol.name}, which is not in symbols")
         constant, *slopes = exponent.subs(dict.fromkeys(used, 0)), *(exponent.diff(symbol) for symbol in used)
         if exponent.has(*_NOT_FINITE):
-            raise _unknown(operation, _NO_NUMBER)
+            raise _unsupported(operation, _NOT_A_NUMBER)
         if any(slope.free_symbols or not slope.is_real for slope in (constant, *slopes)):
-            raise _unknown(operation, "has an exponent that is not linear in the symbols, with real coefficients")
+            raise _unsupported(operation, "has an exponent that is not linear in the symbols with real coefficients")
         coefficients: dict[int, float] = {}
         for symbol, slope in zip(used, slopes, strict=True):
-            # Two symbols of one name are one parameter.
+            # Symbols of the same name are the same parameter.
             index = self._index[symbol.name]
             coefficients[index] = coefficients.get(index, 0.0) + _finite(slope, operation)
         return LinearExponent(_finite(constant, operation), tuple(sorted(coefficients.items())))
@@ -295,14 +325,14 @@ def _finite(value: object, operation: cirq.Operation) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise _unknown(operation, _NO_NUMBER)
+        raise _unsupported(operation, _NOT_A_NUMBER)
     return number
 
 
 def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], object] | None:
     if isinstance(gate, cirq.EigenGate):
         if cirq.parameter_names(gate) != cirq.parameter_names(gate.exponent):
-            # The projectors depend on parameters.
+            # The projectors depend on parameters, too.
             return None
         components = gate._eigen_components()
         return [phase + gate.global_shift for phase, _ in components], [p for _, p in components], gate.exponent
@@ -322,19 +352,19 @@ def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], obje
 
 def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     if isinstance(operation.untagged, cirq.ClassicallyControlledOperation):
-        raise _unknown(operation, "is controlled by the outcome of a measurement")
+        raise _unsupported(operation, "is controlled by the outcome of a measurement")
     try:
         parts = decomposed(operation)
-    except ValueError as error:  # A circuit as an operation, repeated until a measurement says so.
-        raise _unknown(operation, f"cannot be decomposed ({single_line(error)})") from None
+    except ValueError as error:  # For example a circuit operation that repeats until a measurement result.
+        raise _unsupported(operation, f"cannot be decomposed ({single_line(error)})") from None
     if parts is None:
-        raise _unknown(operation, _why_no_unitary(operation))
+        raise _unsupported(operation, _why_no_unitary(operation))
     return parts
 
 
 def _why_no_unitary(operation: cirq.Operation) -> str:
     if cirq.is_measurement(operation):
-        return "is a measurement, and readouts are expectation values at the circuit's end"
+        return "is a measurement; readouts are expectation values at the end of the circuit"
     if isinstance(operation.gate, cirq.ResetChannel):
         return "is a reset, which is not unitary"
     is_channel = cirq.has_kraus(operation) and not cirq.has_unitary(operation)
@@ -343,21 +373,21 @@ def _why_no_unitary(operation: cirq.Operation) -> str:
     return f"has no known unitary of at most {_MOST_QUBITS} qubits"
 
 
-def _unknown(operation: cirq.Operation, what: str) -> ConfigError:
-    return ConfigError(f"model: an operation {what}; the simulators cannot run it. Given: {single_line(operation)}")
+def _unsupported(operation: cirq.Operation, reason: str) -> ConfigError:
+    return ConfigError(f"model: an operation {reason}; no simulator supports it. Given: {single_line(operation)}")
 
 
 def fingerprint(model: str, qubits: int) -> str:
-    """Return a digest of the user's own circuit; empty for a built-in model.
+    """Return a digest of a custom circuit, or an empty string for a built-in model.
 
     Raises:
-        ConfigError: the circuit cannot be used.
+        ConfigError: If the circuit cannot be built, or no simulator supports it.
     """
     return "" if model in MODELS else _digest(read_model(model, qubits)[1])
 
 
 def fingerprint_of(model: str, network: CircuitIR) -> str:
-    """Return the `fingerprint` of a model whose circuit has been read."""
+    """Return the `fingerprint` of a model from its network."""
     return "" if model in MODELS else _digest(network)
 
 
@@ -366,7 +396,7 @@ def _digest(network: CircuitIR) -> str:
 
 
 def _as_json(ansatz: Ansatz) -> str | None:
-    """Return the circuit as cirq writes it, None where it has gates of the user's own that cirq cannot write."""
+    """Return the circuit in Cirq's JSON format, or None if it has custom gates that Cirq cannot serialize."""
     try:
         return cirq_json.written(ansatz)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""Gates and noise as real matrices on coefficients of Pauli products, which need no complex numbers.
+"""Pauli transfer matrices of gates and noise, and backward propagation of readouts.
 
-A state is (1 / 2^n) sum r_P P over the products P of I, X, Y, Z on its qubits, in this order and the first qubit the
-most significant; r is real. What a gate or a channel makes of it is a real matrix times r (its Pauli transfer matrix).
+A state is (1 / 2^n) sum r_P P over the products P of I, X, Y, Z on its qubits, in this order, with the first qubit most
+significant. The coefficients r are real. A gate or channel multiplies r by a real matrix (Pauli transfer matrix).
 """
 
 import dataclasses
@@ -26,9 +26,12 @@ PAULIS: Complex = np.array(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PauliTransferTerms:
-    """A gate with the noise after it: sum over k of cos(pi f_k t) C_k + sin(pi f_k t) S_k, with t its exponent.
+    """Transfer matrix of a gate and its noise: sum over k of cos(pi f_k t) C_k + sin(pi f_k t) S_k.
 
-    `frequencies` (terms,), the first 0; `cosines` and `sines` (terms, 4^qubits, 4^qubits).
+    Attributes:
+        frequencies: The f_k, (terms,). The first one is 0.
+        cosines: The C_k, (terms, 4^qubits, 4^qubits).
+        sines: The S_k, (terms, 4^qubits, 4^qubits).
     """
 
     frequencies: Floats
@@ -36,47 +39,50 @@ class PauliTransferTerms:
     sines: Floats
 
     def at(self, exponent: float) -> Floats:
-        """Return the matrix for an exponent."""
+        """Return the transfer matrix for an exponent t."""
         angles = np.pi * self.frequencies * exponent
         matrix: Floats = np.tensordot(np.cos(angles), self.cosines, 1) + np.tensordot(np.sin(angles), self.sines, 1)
         return matrix
 
 
 def terms(gate: Gate) -> PauliTransferTerms:
-    """Return a gate, and the noise that follows it, on the coefficients of its qubits."""
+    """Return the transfer matrix terms of a gate and the noise after it."""
     phases, projectors = gate.spectrum.phases, gate.spectrum.projectors
     qubits = len(gate.qubits)
     products = paulis(qubits)
-    found: dict[float, list[Floats]] = {0.0: [np.zeros((4**qubits, 4**qubits)), np.zeros((4**qubits, 4**qubits))]}
+    by_frequency: dict[float, list[Floats]] = {
+        0.0: [np.zeros((4**qubits, 4**qubits)), np.zeros((4**qubits, 4**qubits))]
+    }
     for (one, first), (other, second) in itertools.combinations_with_replacement(
         zip(phases.tolist(), projectors, strict=True), 2
     ):
-        # Either order of the two gives the conjugate of the other.
+        # The two orders of the projectors contribute complex conjugates.
         twice = 1 if first is second else 2
         mixed = twice * np.einsum("qij,jk,pkl,il->qp", products, first, products, second.conj(), optimize=True)
         sign = 1 if one >= other else -1
         difference = abs(one - other)
-        frequency = next((known for known in found if abs(known - difference) <= PHASE_ROUNDING), difference)
-        into = found.setdefault(frequency, [0 * found[0.0][0], 0 * found[0.0][0]])
+        frequency = next((known for known in by_frequency if abs(known - difference) <= PHASE_ROUNDING), difference)
+        into = by_frequency.setdefault(frequency, [0 * by_frequency[0.0][0], 0 * by_frequency[0.0][0]])
         into[0] += mixed.real / 2**qubits
         into[1] += -sign * mixed.imag / 2**qubits
     channel = channel_matrix(gate.channel, qubits) if gate.channel else np.eye(4**qubits)
     return PauliTransferTerms(
-        np.array(list(found)), *(channel @ np.array([pair[part] for pair in found.values()]) for part in (0, 1))
+        np.array(list(by_frequency)),
+        *(channel @ np.array([pair[part] for pair in by_frequency.values()]) for part in (0, 1)),
     )
 
 
 def channel_matrix(channel: GateNoise, qubits: int) -> Floats:
-    """Return what noise makes of the coefficients of so many qubits, (4^qubits, 4^qubits).
+    """Return the transfer matrix of noise on a number of qubits, (4^qubits, 4^qubits).
 
-    Depolarizing takes each of the other 4^k - 1 products with the same probability, half of which change a product's
-    sign: what is not the identity shrinks by 1 - p 4^k / (4^k - 1).
+    Depolarizing applies each of the other 4^k - 1 products with the same probability. Since 4^k / 2 of them change the
+    sign of a product, coefficients except that of the identity shrink by 1 - p 4^k / (4^k - 1).
     """
     size = 4**qubits
     shrunk = np.full(size, 1 - channel.depolarizing * size / (size - 1))
     shrunk[0] = 1
-    damping, kept = channel.amplitude_damping, math.sqrt(1 - channel.phase_damping)
-    transverse = math.sqrt(1 - damping) * kept
+    damping, coherence = channel.amplitude_damping, math.sqrt(1 - channel.phase_damping)
+    transverse = math.sqrt(1 - damping) * coherence
     each = np.diag([1, transverse, transverse, 1 - damping])
     each[3, 0] = damping
     matrix: Floats = functools.reduce(np.kron, [each] * qubits) * shrunk
@@ -93,7 +99,13 @@ def paulis(qubits: int) -> Complex:
 
 
 def applied(matrix: Floats, qubits: Sequence[int], state: Floats) -> Floats:
-    """Return a state's coefficients, (4,) * n, after a matrix on some of its qubits."""
+    """Apply a transfer matrix to some qubits of a state.
+
+    Args:
+        matrix: Transfer matrix, (4^k, 4^k).
+        qubits: The k qubits that the matrix acts on.
+        state: Pauli coefficients, (4,) * n.
+    """
     count = len(qubits)
     bits = matrix.reshape((4,) * (2 * count))
     moved: Floats = np.tensordot(bits, state, (list(range(count, 2 * count)), list(qubits)))
@@ -101,17 +113,19 @@ def applied(matrix: Floats, qubits: Sequence[int], state: Floats) -> Floats:
 
 
 def ground_state(qubits: int) -> Floats:
-    """Return the coefficients of |0...0>, (4,) * qubits."""
+    """Return the Pauli coefficients of |0...0>, (4,) * qubits."""
     state = functools.reduce(np.multiply.outer, [np.array([1.0, 0.0, 0.0, 1.0])] * qubits)
     return np.asarray(state, np.float64)
 
 
 @dataclasses.dataclass(frozen=True)
 class HeisenbergStep:
-    """A block that an observable is pulled back through.
+    """Backward propagation of an observable through a block.
 
-    The observable's axes come in the order `before` and go on in the order `after`, the block's last. Of the block's
-    qubits, the observable was the identity on those of `new`.
+    Attributes:
+        block: Block of gates.
+        before: Qubits of the observable's axes before the step.
+        new: Qubits of the block on which the observable was the identity.
     """
 
     block: Block
@@ -120,39 +134,40 @@ class HeisenbergStep:
 
     @property
     def after(self) -> tuple[int, ...]:
-        """The qubits of the axes afterwards."""
+        """Qubits of the axes after the step, with those of the block last."""
         return (*self.rest, *self.block.qubits)
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """The qubits that the block leaves alone."""
+        """Qubits of the observable outside of the block."""
         return tuple(qubit for qubit in self.before if qubit not in self.block.qubits)
 
     @property
     def held(self) -> tuple[int, ...]:
-        """The block's qubits that the observable was not the identity on."""
+        """Qubits of the block on which the observable was not the identity."""
         return tuple(qubit for qubit in self.block.qubits if qubit not in self.new)
 
 
 @dataclasses.dataclass(frozen=True)
 class PropagatedObservable:
-    """A readout's observable: the steps from the circuit's end to its beginning, and its axes there."""
+    """Observable of a readout, propagated from the end of the circuit to its beginning."""
 
     readout: int
     steps: tuple[HeisenbergStep, ...]
 
     @property
     def qubits(self) -> tuple[int, ...]:
-        """The qubits of its light cone, in the order of the observable's axes."""
+        """Qubits of the light cone, in the order of the observable's axes."""
         return self.steps[-1].after if self.steps else (self.readout,)
 
 
-# Estimates for several batches, and the simulator itself, ask for the same.
+# Cached, because the estimates for several batches and the simulator use the same result.
 @functools.lru_cache(maxsize=1)
 def propagate_readouts(network: CircuitIR) -> tuple[PropagatedObservable, ...]:
-    """Return how each readout of a network is pulled back.
+    """Return the backward propagation of each readout of a network.
 
-    A block that the observable is the identity on leaves it so, noise included: channels keep the trace.
+    A block on whose qubits the observable is the identity is skipped, including its noise, because channels preserve
+    the trace.
     """
     blocks = fuse(gate for gate in network.gates if gate.qubits)
     return tuple(PropagatedObservable(readout, _steps(blocks, readout)) for readout in network.readouts)

@@ -1,8 +1,8 @@
-"""Light cones: what a readout depends on, and how that falls apart. Decided from structure alone.
+"""Light cones of readouts, and their factorization into independent parts.
 
-A graph state's CZ gates commute, so of those around a cone only the ones that touch it count; what they lead
-to outside is traced out. Qubits that no remaining gate and no CZ joins, not even through a qubit that is
-traced out, are independent: the state of them all is the product of their states.
+The CZ gates of a graph state commute, so that only those that touch a cone matter. Their qubits outside of the cone are
+traced out. Qubits are independent if no remaining gate and no CZ connects them, also not through a traced-out qubit:
+their joint state is a product state.
 """
 
 import bisect
@@ -14,22 +14,28 @@ from qcnn.circuits.preparation import Edges
 from qcnn.simulators.structure.gate_fusion import fuse
 from qcnn.simulators.structure.gates import Gate
 
-# An observable on more qubits is a larger matrix than the parts that it could still separate.
+# An observable on more qubits costs more than further factorization saves.
 _MOST_TARGETS = 4
-# In wider cones some part is on at least a quarter of the qubits, whose states no memory holds.
+# In wider cones one part has at least a quarter of the qubits, and its states exceed any memory.
 _MOST_INNER = 128
 
 
 class LightConeTooWideError(Exception):
-    """A light cone holds more qubits than could ever be evolved."""
+    """A light cone has too many qubits for any memory."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LightCone:
-    """Gates that some qubits depend on, in labels of its own: equal structures anywhere have equal cones.
+    """Gates that target qubits depend on, with relabeled qubits.
 
-    The first `targets` labels are those qubits, the first `inner` belong to the cone, the rest are traced out.
-    `gates` run from the last to the first; `edges` are the CZ gates of the data state that touch the cone.
+    Equal structures have equal cones, independent of their position in the circuit.
+
+    Attributes:
+        gates: Gates from the last to the first.
+        targets: Number of target qubits, which have the first labels.
+        inner: Number of qubits of the cone, including targets, which have the next labels.
+        outer: Number of qubits that are traced out, which have the last labels.
+        edges: CZ gates of the data state that touch the cone.
     """
 
     gates: tuple[Gate, ...]
@@ -40,18 +46,18 @@ class LightCone:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for equal cones."""
+        """Key that is equal for equal cones."""
         return tuple((gate.key, gate.qubits) for gate in self.gates), self.targets, self.inner, self.outer, self.edges
 
     @property
     def amplitudes(self) -> int:
-        """Complex numbers of the states that its samples span: unexcited, and each of its qubits flipped."""
+        """Number of amplitudes of the states that samples span: unexcited, and one flipped per inner qubit."""
         return (1 + self.inner) << (self.inner + self.outer)
 
 
 @dataclasses.dataclass(frozen=True)
 class ConeFactor:
-    """An independent part of a cone: `targets` and `labels` are the whole's labels of its own."""
+    """Independent part of a cone, with the labels of its targets and qubits in the whole cone."""
 
     cone: LightCone
     targets: tuple[int, ...]
@@ -60,10 +66,14 @@ class ConeFactor:
 
 @dataclasses.dataclass(frozen=True)
 class Factorization:
-    """A readout as the expectation of an observable on a product of independent parts.
+    """Readout as the expectation value of an observable on a product of independent parts.
 
-    The observable is Z on label 0 pulled back through `absorbed`, gates from the first to the last on the
-    labels below `targets`.
+    The observable is Z on label 0, propagated backwards through the absorbed gates.
+
+    Attributes:
+        absorbed: Gates of the observable from the first to the last, on the labels below `targets`.
+        targets: Number of qubits of the observable.
+        parts: Independent parts.
     """
 
     absorbed: tuple[Gate, ...]
@@ -72,13 +82,13 @@ class Factorization:
 
     @property
     def cost(self) -> int:
-        """Amplitudes times blocks, which is what a step's arithmetic grows with."""
+        """Estimated arithmetic of a step: amplitudes times blocks, and size of the observable."""
         sweeps = sum(part.cone.amplitudes * max(1, len(fuse(part.cone.gates))) for part in self.parts)
         return sweeps + (1 << 2 * self.targets) * sum(1 + 2 * part.cone.inner for part in self.parts)
 
 
 class CircuitIndex:
-    """A circuit after a graph state, indexed so that a cone costs no more than its own gates."""
+    """Index of a circuit's gates by qubit, which finds the gates of a cone without visiting other gates."""
 
     def __init__(self, gates: Sequence[Gate], edges: Edges) -> None:
         self._gates = gates
@@ -86,31 +96,33 @@ class CircuitIndex:
         for number, gate in enumerate(gates):
             for qubit in gate.qubits:
                 self._on.setdefault(qubit, []).append(number)
-        self._neighbours: dict[int, list[int]] = {}
+        self._neighbors: dict[int, list[int]] = {}
         for a, b in edges:
-            self._neighbours.setdefault(a, []).append(b)
-            self._neighbours.setdefault(b, []).append(a)
+            self._neighbors.setdefault(a, []).append(b)
+            self._neighbors.setdefault(b, []).append(a)
         self._known: dict[tuple[object, ...], tuple[LightCone, tuple[int, ...], int]] = {}
 
     def cone(self, readout: int) -> tuple[LightCone, tuple[int, ...]]:
-        """Return the cone of a readout and the qubit of each of its labels; equal cones elsewhere are one object.
+        """Return the cone of a readout and the qubit of each label.
+
+        Cones of the same structure are usually the same object.
 
         Raises:
-            TooWideError: it holds so many qubits that no split of it fits in any memory.
+            LightConeTooWideError: If the cone has too many qubits for any memory.
         """
         gates = [self._gates[number] for number in sorted(self._cone_numbers(readout))]
         places = self._places(gates, readout)
         if places not in self._known:
-            self._known[places] = *_canonical(gates, [readout], self._neighbours), readout
+            self._known[places] = *_canonical(gates, [readout], self._neighbors), readout
         cone, labels, origin = self._known[places]
         return cone, tuple(label + readout - origin for label in labels)
 
     def _places(self, gates: Sequence[Gate], readout: int) -> tuple[object, ...]:
-        """Return what a cone consists of and where, counted from the readout."""
+        """Return a cache key: the gates and edges of a cone, with qubits relative to the readout."""
         touched = dict.fromkeys(qubit for gate in gates for qubit in gate.qubits)
-        joined = ((qubit, *self._neighbours.get(qubit, ())) for qubit in (readout, *touched))
+        joined = ((qubit, *self._neighbors.get(qubit, ())) for qubit in (readout, *touched))
         return (
-            # Equal gates are read as one spectrum and one exponent.
+            # Equal gates share one spectrum and one exponent object.
             tuple((id(gate.spectrum), id(gate.exponent), *(q - readout for q in gate.qubits)) for gate in gates),
             tuple(tuple(other - readout for other in others) for others in joined),
         )
@@ -144,67 +156,70 @@ class CircuitIndex:
 
 
 def split(cone: LightCone) -> Factorization:
-    """Return the cheapest exact split: how many of the last gates the observable takes in."""
+    """Return the cheapest exact factorization over the number of absorbed gates."""
     return min(_splits(cone), key=lambda candidate: candidate.cost)
 
 
 def _splits(cone: LightCone) -> Iterator[Factorization]:
-    targets, taken = 1, 0
+    targets, absorbed = 1, 0
     while targets <= _MOST_TARGETS:
-        while taken < len(cone.gates) and max(cone.gates[taken].qubits) < targets:
-            taken += 1
-        yield Factorization(cone.gates[:taken][::-1], targets, tuple(_parts(cone, taken, targets)))
-        if taken == len(cone.gates):
+        while absorbed < len(cone.gates) and max(cone.gates[absorbed].qubits) < targets:
+            absorbed += 1
+        yield Factorization(cone.gates[:absorbed][::-1], targets, tuple(_parts(cone, absorbed, targets)))
+        if absorbed == len(cone.gates):
             return
-        # Labels follow first appearance: a gate that reaches further adds the next ones.
-        targets = 1 + max(cone.gates[taken].qubits)
+        # Labels are numbered by first appearance, so that the next gate adds the next labels.
+        targets = 1 + max(cone.gates[absorbed].qubits)
 
 
-def _parts(cone: LightCone, taken: int, targets: int) -> Iterator[ConeFactor]:
-    """Yield the connected parts of what is left, each with its targets; parts without targets do not matter."""
-    remaining = cone.gates[taken:]
+def _parts(cone: LightCone, absorbed: int, targets: int) -> Iterator[ConeFactor]:
+    """Yield the connected parts of the remaining gates that contain targets."""
+    remaining = cone.gates[absorbed:]
     group = _connected([*cone.edges, *(gate.qubits for gate in remaining)], cone.inner + cone.outer)
-    neighbours: dict[int, list[int]] = {}
+    neighbors: dict[int, list[int]] = {}
     for a, b in cone.edges:
-        neighbours.setdefault(a, []).append(b)
-        neighbours.setdefault(b, []).append(a)
+        neighbors.setdefault(a, []).append(b)
+        neighbors.setdefault(b, []).append(a)
     for root in dict.fromkeys(group[target] for target in range(targets)):
         seeds = [target for target in range(targets) if group[target] == root]
         gates = [gate for gate in reversed(remaining) if group[gate.qubits[0]] == root]
-        own, labels = _canonical(gates, seeds, neighbours)
-        yield ConeFactor(own, tuple(seeds), labels)
+        part, labels = _canonical(gates, seeds, neighbors)
+        yield ConeFactor(part, tuple(seeds), labels)
 
 
 def _canonical(
-    gates: Sequence[Gate], seeds: Sequence[int], neighbours: Mapping[int, Sequence[int]]
+    gates: Sequence[Gate], seeds: Sequence[int], neighbors: Mapping[int, Sequence[int]]
 ) -> tuple[LightCone, tuple[int, ...]]:
-    """Relabel gates, in their order, by walking back from the seeds: equal structures get equal labels anywhere."""
+    """Relabel gates by walking backwards from the seeds, so that equal structures get equal labels.
+
+    Return the cone, and the original qubit of each label.
+    """
     labels = {qubit: label for label, qubit in enumerate(seeds)}
-    left: dict[int, list[Gate]] = {qubit: [] for qubit in seeds}
+    remaining: dict[int, list[Gate]] = {qubit: [] for qubit in seeds}
     for gate in gates:
         for qubit in gate.qubits:
-            left.setdefault(qubit, []).append(gate)
+            remaining.setdefault(qubit, []).append(gate)
     ordered = []
-    while (following := _next(labels, left)) is not None:
+    while (following := _next(labels, remaining)) is not None:
         for qubit in following.qubits:
-            left[qubit].pop()
+            remaining[qubit].pop()
             labels.setdefault(qubit, len(labels))
         ordered.append(dataclasses.replace(following, qubits=tuple(labels[qubit] for qubit in following.qubits)))
     inner = len(labels)
     edges = set()
     for qubit in list(labels):
-        for other in neighbours.get(qubit, ()):
+        for other in neighbors.get(qubit, ()):
             label = labels.setdefault(other, len(labels))
             edges.add((min(labels[qubit], label), max(labels[qubit], label)))
     return LightCone(tuple(ordered), len(seeds), inner, len(labels) - inner, tuple(sorted(edges))), tuple(labels)
 
 
-def _next(labels: Mapping[int, int], left: Mapping[int, list[Gate]]) -> Gate | None:
-    """Return the next gate back, if possible one on known labels alone, which an observable takes in for free."""
+def _next(labels: Mapping[int, int], remaining: Mapping[int, list[Gate]]) -> Gate | None:
+    """Return the preceding gate, preferably one on labeled qubits, which an observable absorbs at no cost."""
     reaching = None
     for qubit in labels:
-        gate = left[qubit][-1] if left[qubit] else None
-        if gate is not None and all(left[other][-1] is gate for other in gate.qubits):
+        gate = remaining[qubit][-1] if remaining[qubit] else None
+        if gate is not None and all(remaining[other][-1] is gate for other in gate.qubits):
             if all(other in labels for other in gate.qubits):
                 return gate
             reaching = reaching or gate
@@ -212,7 +227,7 @@ def _next(labels: Mapping[int, int], left: Mapping[int, list[Gate]]) -> Gate | N
 
 
 def _connected(links: Iterable[Sequence[int]], count: int) -> list[int]:
-    """Return for each of `count` nodes the smallest one that it is connected with."""
+    """Return for each of `count` nodes the smallest connected node."""
     group = list(range(count))
     for link in links:
         roots = {group[node] for node in link}

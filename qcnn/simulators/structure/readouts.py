@@ -1,4 +1,4 @@
-"""Every readout of a network split into independent parts, equal ones once, and which samples change it."""
+"""Factorization of the distinct readouts of a network, and the readouts that each sample changes."""
 
 import dataclasses
 import functools
@@ -14,52 +14,66 @@ from qcnn.simulators.structure.gate_fusion import GateGroup, fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.light_cones import Factorization, LightCone
 
-# Parts of up to so many amplitudes are evolved as one batch. Measured.
-TOGETHER_AMPLITUDES = 2**10
+# Maximum number of amplitudes of parts that are evolved as one batch. Measured.
+BATCHED_AMPLITUDES = 2**10
 
 Places: TypeAlias = npt.NDArray[np.int32]
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadoutPlan:
-    """Every readout's kind, and what a sample on a qubit changes.
+    """Distinct readouts of a network of excitations, and indices of the values that each qubit changes.
 
-    Values of all kinds stand in one row: kind k's, from `start[k]` on, are its unexcited value, then those with
-    each qubit of its parts flipped, then the mixed ones (`qcnn.simulators.data_states`); last of all a zero.
+    The values of all distinct readouts (`kinds`) form one array. Each has its unexcited value, one flipped value per
+    qubit of its parts, and one mixed value per qubit (`qcnn.simulators.data_states`). The array ends with a zero.
+
+    Attributes:
+        kinds: Distinct readouts.
+        unexcited: int32 (readouts,), index of the unexcited value.
+        reached: int32 (qubits, columns), readouts that the qubit reaches, padded with 0.
+        flipped: int32 (qubits, columns), index of the flipped value, padded with that of the unexcited value.
+        mixed: int32 (qubits, columns), index of the mixed value, padded with that of the zero.
     """
 
     kinds: tuple[Factorization, ...]
-    unexcited: Places  # int32 (readouts,): the value's place
-    reached: Places  # int32 (qubits, most): readouts that the qubit reaches, filled up with 0
-    flipped: Places  # int32 (qubits, most): the place of the flipped value; the unexcited where filled up
-    mixed: Places  # int32 (qubits, most): the place of the mixed value; that of zero where filled up
+    unexcited: Places
+    reached: Places
+    flipped: Places
+    mixed: Places
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadoutClasses:
-    """The kinds of a network's readouts, and for each readout the number of its kind and the qubits of its cone."""
+    """Distinct readouts of a network.
+
+    Attributes:
+        kinds: Factorizations of the distinct readouts.
+        readouts: For each readout the index of its kind and the qubits of its light cone.
+    """
 
     kinds: tuple[Factorization, ...]
     readouts: tuple[tuple[int, tuple[int, ...]], ...]
 
 
-# Estimates for several batches, and the simulator itself, ask for the same.
+# Cached, because the estimates for several batches and the simulator use the same result.
 @functools.lru_cache(maxsize=1)
 def find_kinds(network: CircuitIR) -> ReadoutClasses:
-    """Split every readout of a network; equal ones once. Only excitations are on states whose qubits CZ joins.
+    """Factorize the distinct readouts of a network.
+
+    Excitations are prepared on a graph state, whose CZ gates join qubits. Other preparations join no qubits.
 
     Raises:
-        TooWideError: a light cone holds more qubits than could ever be evolved.
+        LightConeTooWideError: If a light cone has too many qubits for any memory.
     """
     edges = ring_edges(network.qubits) if network.preparation.kind == "excitation" else []
-    lattice = light_cones.CircuitIndex(network.gates, edges)
+    index = light_cones.CircuitIndex(network.gates, edges)
     splits: list[Factorization] = []
     numbers: dict[tuple[object, ...], int] = {}
-    # Most cones were seen before, and are recognised by identity.
+    # Most cones are cached, and are compared by identity.
     kind_of: dict[int, int] = {}
     readouts = []
     for readout in network.readouts:
-        cone, where = lattice.cone(readout)
+        cone, where = index.cone(readout)
         if id(cone) not in kind_of:
             if cone.key not in numbers:
                 numbers[cone.key] = len(splits)
@@ -71,10 +85,10 @@ def find_kinds(network: CircuitIR) -> ReadoutClasses:
 
 @functools.lru_cache(maxsize=1)
 def find_readouts(network: CircuitIR) -> ReadoutPlan:
-    """Split every readout of a network of excitations, and number the values that samples change.
+    """Factorize the readouts of a network of excitations, and index the values that samples change.
 
     Raises:
-        TooWideError: a light cone holds more qubits than could ever be evolved.
+        LightConeTooWideError: If a light cone has too many qubits for any memory.
     """
     found = find_kinds(network)
     kinds: list[_Kind] = []
@@ -87,14 +101,14 @@ def find_readouts(network: CircuitIR) -> ReadoutPlan:
         unexcited.append(kind.start)
         for slot, label in enumerate(kind.reached, start=kind.start + 1):
             places[where[label]].append((number, slot, slot + len(kind.reached)))
-    most = max(map(len, places))
-    filled = [[*place, *[(0, unexcited[0], end)] * (most - len(place))] for place in places]
+    width = max(map(len, places))
+    filled = [[*place, *[(0, unexcited[0], end)] * (width - len(place))] for place in places]
     table = np.array(filled, np.int32)
     return ReadoutPlan(found.kinds, np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
 
 
 class _Kind:
-    """Of a kind of readout, the labels of the qubits that reach it, and where its values start and end."""
+    """Labels of the qubits that reach a distinct readout, and the index range of its values."""
 
     def __init__(self, split: Factorization, start: int) -> None:
         self.reached = [label for part in split.parts for label in part.labels[: part.cone.inner]]
@@ -102,53 +116,58 @@ class _Kind:
 
 
 def groups_of(cone: LightCone) -> list[GateGroup]:
-    """Return a cone's gates in groups, first the one that acts first."""
+    """Return the groups of a cone's gates, in the order in which they act."""
     return group_blocks(fuse(reversed(cone.gates)))
 
 
 def absorbed_gates(kind: Factorization) -> GateGroup:
-    """Return the gates that a kind's observable takes in, as one group on all of its targets."""
+    """Return the gates that an observable absorbs, as one group on all of its targets."""
     return GateGroup(tuple(range(kind.targets)), tuple(fuse(kind.absorbed)))
 
 
-def alike_parts(kinds: Iterable[Factorization]) -> list[list[LightCone]]:
-    """Return the parts of all kinds, equal ones once, those together that are evolved as one batch."""
+def parts_by_shape(kinds: Iterable[Factorization]) -> list[list[LightCone]]:
+    """Return the distinct parts of readouts, grouped into batches that are evolved together."""
     parts = {part.cone.key: part.cone for kind in kinds for part in kind.parts}
-    return alike(parts.values(), shape_of_part)
+    return group_by_shape(parts.values(), shape_of_part)
 
 
-def alike_kinds(kinds: Iterable[Factorization]) -> list[list[Factorization]]:
-    """Return the kinds, those together whose values are put together as one batch."""
-    return alike(kinds, shape_of_kind)
+def readouts_by_shape(kinds: Iterable[Factorization]) -> list[list[Factorization]]:
+    """Return distinct readouts, grouped into batches whose values are combined together."""
+    return group_by_shape(kinds, shape_of_kind)
 
 
 _Item = TypeVar("_Item")
 
 
-def alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list[_Item]]:
-    """Return the items of each shape together."""
-    found: dict[object, list[_Item]] = {}
+def group_by_shape(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list[_Item]]:
+    """Group items by shape, in the order of first appearance."""
+    groups: dict[object, list[_Item]] = {}
     for item in items:
-        found.setdefault(shape(item), []).append(item)
-    return list(found.values())
+        groups.setdefault(shape(item), []).append(item)
+    return list(groups.values())
 
 
 def shape_of_kind(kind: Factorization) -> object:
-    """Return what kinds share whose values are put together as one batch."""
+    """Return the shape of a readout, which is equal for readouts that are combined as one batch."""
     return kind.targets, tuple(part.targets for part in kind.parts)
 
 
 def shape_of_part(cone: LightCone) -> object:
-    """Return what parts share that are evolved as one batch."""
-    # Of large parts, each by itself takes less time.
-    if cone.amplitudes > TOGETHER_AMPLITUDES:
+    """Return the shape of a part, which is equal for parts that are evolved as one batch."""
+    # Large parts are faster without batching.
+    if cone.amplitudes > BATCHED_AMPLITUDES:
         return cone.key
     return cone.targets, cone.inner, cone.outer, tuple(group.qubits for group in groups_of(cone))
 
 
 @dataclasses.dataclass(frozen=True)
 class PlacedFactor:
-    """A part, and for each of its places which feature turns each qubit; the number of features stands for none."""
+    """A part with the features that rotate its qubits.
+
+    Attributes:
+        cone: Light cone of the part.
+        places: For each place the feature index of each qubit. The number of features means no feature.
+    """
 
     cone: LightCone
     places: tuple[tuple[int, ...], ...]
@@ -156,7 +175,13 @@ class PlacedFactor:
 
 @dataclasses.dataclass(frozen=True)
 class PlacedReadout:
-    """A kind of readout, the numbers of its parts, and for each of its places at which of theirs its parts are."""
+    """A distinct readout with the places of its parts.
+
+    Attributes:
+        split: Factorization of the readout.
+        parts: Indices of its parts.
+        places: For each place of the readout the place of each part.
+    """
 
     split: Factorization
     parts: tuple[int, ...]
@@ -165,32 +190,38 @@ class PlacedReadout:
 
 @dataclasses.dataclass(frozen=True)
 class ProductReadoutPlan:
-    """What readouts are put together from, and for each readout the numbers of its kind and of that one's place."""
+    """Parts and distinct readouts of a network on product states.
+
+    Attributes:
+        parts: Distinct parts.
+        kinds: Distinct readouts.
+        readouts: For each readout the index of its kind and its place.
+    """
 
     parts: tuple[PlacedFactor, ...]
     kinds: tuple[PlacedReadout, ...]
     readouts: tuple[tuple[int, int], ...]
 
     @property
-    def alike_parts(self) -> list[list[int]]:
-        """The numbers of the parts, those together that are evolved as one batch."""
+    def parts_by_shape(self) -> list[list[int]]:
+        """Indices of the parts, grouped into batches that are evolved together."""
         shapes = [(shape_of_part(part.cone), len(part.places)) for part in self.parts]
-        return alike(range(len(shapes)), shapes.__getitem__)
+        return group_by_shape(range(len(shapes)), shapes.__getitem__)
 
     @property
-    def alike_kinds(self) -> list[list[int]]:
-        """The numbers of the kinds, those together whose values are put together as one batch."""
+    def kinds_by_shape(self) -> list[list[int]]:
+        """Indices of the distinct readouts, grouped into batches whose values are combined together."""
         shapes = [(shape_of_kind(kind.split), len(kind.places)) for kind in self.kinds]
-        return alike(range(len(shapes)), shapes.__getitem__)
+        return group_by_shape(range(len(shapes)), shapes.__getitem__)
 
 
-# Estimates for several batches, and the simulator itself, ask for the same.
+# Cached, because the estimates for several batches and the simulator use the same result.
 @functools.lru_cache(maxsize=1)
 def find_products(network: CircuitIR) -> ProductReadoutPlan:
-    """Place the readouts of a network whose features turn its first qubits.
+    """Factorize the readouts of a network whose features rotate its first qubits.
 
     Raises:
-        TooWideError: a light cone holds more qubits than could ever be evolved.
+        LightConeTooWideError: If a light cone has too many qubits for any memory.
     """
     found, features = find_kinds(network), network.preparation.features
     cones = {part.cone.key: part.cone for split in found.kinds for part in split.parts}
@@ -202,8 +233,8 @@ def find_products(network: CircuitIR) -> ProductReadoutPlan:
     for kind, where in found.readouts:
         place = []
         for number, part in zip(parts[kind], found.kinds[kind].parts, strict=True):
-            turned = tuple(min(where[label], features) for label in part.labels[: part.cone.inner])
-            place.append(of_parts[number].setdefault(turned, len(of_parts[number])))
+            rotations = tuple(min(where[label], features) for label in part.labels[: part.cone.inner])
+            place.append(of_parts[number].setdefault(rotations, len(of_parts[number])))
         values.append((kind, of_kinds[kind].setdefault(tuple(place), len(of_kinds[kind]))))
     return ProductReadoutPlan(
         parts=tuple(map(PlacedFactor, cones.values(), map(tuple, of_parts))),

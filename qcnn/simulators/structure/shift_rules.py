@@ -1,9 +1,9 @@
-"""Every gate with a parameter of its own, and by how much it is shifted for a gradient that hardware can measure.
+"""Parameter-shift rules, for gradients that hardware can measure.
 
-In one gate's exponent t a readout is a trigonometric polynomial, whose frequencies are the differences of the gate's
-phases. With R of them, all multiples of the least, its slope is a sum over 2R shifted readouts (Wierichs, Izaac, Wang
-and Lin, Quantum 6, 677, equation 18); with two phases, R = 1, this is the rule of Mitarai et al. (Phys. Rev. A 98,
-032309) and Schuld et al. (Phys. Rev. A 99, 032331).
+As a function of one gate's exponent t, a readout is a trigonometric polynomial. Its frequencies are the differences of
+the gate's phases. If the R frequencies are multiples of the smallest one, the derivative is a sum over 2R shifted
+readouts (Wierichs, Izaac, Wang and Lin, Quantum 6, 677, equation 18). For two phases, R = 1, this is the rule of
+Mitarai et al. (Phys. Rev. A 98, 032309) and Schuld et al. (Phys. Rev. A 99, 032331).
 """
 
 import dataclasses
@@ -19,16 +19,16 @@ import sympy
 from qcnn.errors import ConfigError
 from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Gate, GateSpectrum, LinearExponent
 
-# Beyond that, the factors of the rule are so many and so large that shots cannot follow.
+# With more frequencies, the factors of the rule are too many and too large for estimates from shots.
 _MOST_FREQUENCIES = 8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ShiftedCircuit:
-    """A network whose parameters are the exponents of single gates, and the points at which its slopes are measured.
+    """Network with one parameter per gate, and the shift points that determine its gradient.
 
-    Its parameters are `constants` + `coefficients` @ those of the network it was made of. Point k shifts the parameter
-    `occurrence[k]` by `shift[k]`; its readouts count `factor[k]` times in the slope there.
+    The parameters are constants + coefficients @ parameters of the original network. Shift point k shifts parameter
+    `occurrence[k]` by `shift[k]`, and contributes its readouts with weight `factor[k]` to that partial derivative.
     """
 
     network: CircuitIR
@@ -39,13 +39,13 @@ class ShiftedCircuit:
     factor: npt.NDArray[np.float64]  # (points,)
 
 
-# Estimates for several batches, and the simulator itself, ask for the same.
+# Cached, because the estimates for several batches and the simulator use the same result.
 @functools.lru_cache(maxsize=1)
 def shift_parameters(network: CircuitIR) -> ShiftedCircuit:
-    """Give each gate of a network a parameter of its own.
+    """Convert a network to one parameter per gate, with shift points.
 
     Raises:
-        ConfigError: a gate has phases that are too many, or no multiples of one difference.
+        ConfigError: If a gate has too many frequencies, or they are not multiples of the smallest one.
     """
     gates: list[Gate] = []
     constants: list[float] = []
@@ -67,7 +67,7 @@ def shift_parameters(network: CircuitIR) -> ShiftedCircuit:
             row[index] = coefficient
         rows.append(row)
     symbols = sympy.symbols(f"occurrence0:{len(constants)}")
-    own = dataclasses.replace(
+    shifted = dataclasses.replace(
         network,
         ansatz=dataclasses.replace(network.ansatz, symbols=symbols),
         gates=tuple(gates),
@@ -75,36 +75,36 @@ def shift_parameters(network: CircuitIR) -> ShiftedCircuit:
     )
     occurrence, shift, factor = np.array(points, np.float64).reshape(-1, 3).T
     coefficients = np.array(rows).reshape(len(rows), network.parameters)
-    return ShiftedCircuit(own, np.array(constants), coefficients, occurrence.astype(np.int32), shift, factor)
+    return ShiftedCircuit(shifted, np.array(constants), coefficients, occurrence.astype(np.int32), shift, factor)
 
 
 def with_shift_rule(network: CircuitIR, gradient: str) -> CircuitIR:
-    """Return what is simulated of a network for a kind of gradient, the experiment's word.
+    """Return the network that is simulated for a value of the experiment field `gradient`.
 
     Raises:
-        ConfigError: as `shift_parameters`.
+        ConfigError: If the parameter-shift rule does not support a gate, see `shift_parameters`.
     """
     return shift_parameters(network).network if gradient == "parameter_shift" else network
 
 
 def _rule(spectrum: GateSpectrum) -> Iterator[tuple[float, float]]:
-    """Yield the shifts of a gate's exponent, and the factor of the readouts at each."""
+    """Yield the shifts of a gate's exponent, with the weight of the readouts at each."""
     phases = np.unique(spectrum.phases)
     phases = phases[np.diff(phases, prepend=-np.inf) > PHASE_ROUNDING]
     differences = [later - earlier for earlier, later in itertools.combinations(phases.tolist(), 2)]
     if not differences:
         return
-    least = min(differences)
-    multiples = np.array(differences) / least
+    smallest = min(differences)
+    multiples = np.array(differences) / smallest
     count = round(max(multiples))
-    # Of the least difference, whose rounding counts once for each multiple of it.
-    rounding = count * PHASE_ROUNDING / least
+    # The rounding error of the smallest difference is multiplied by up to `count`.
+    rounding = count * PHASE_ROUNDING / smallest
     if count > _MOST_FREQUENCIES or not np.allclose(multiples, np.round(multiples), rtol=0, atol=rounding):
         raise ConfigError(
             f"gradient: parameter_shift needs gates whose phases differ by multiples of one number, at most "
-            f"{_MOST_FREQUENCIES} of it. Given: phases {', '.join(f'{phase:g}' for phase in phases)} in units of pi"
+            f"{_MOST_FREQUENCIES} times. Given: phases {', '.join(f'{phase:g}' for phase in phases)} in units of pi"
         )
     for number in range(1, 2 * count + 1):
         angle = (2 * number - 1) * math.pi / (2 * count)
-        factor = math.pi * least * (-1) ** (number - 1) / (4 * count * math.sin(angle / 2) ** 2)
-        yield angle / (math.pi * least), factor
+        factor = math.pi * smallest * (-1) ** (number - 1) / (4 * count * math.sin(angle / 2) ** 2)
+        yield angle / (math.pi * smallest), factor

@@ -124,7 +124,7 @@ def test_global_phase_changes_no_readout_of_any_simulator(
     name: str, operations: list[cirq.Operation], run_by_tfq: bool
 ) -> None:
     if name == "tfq" and not run_by_tfq:
-        pytest.skip("TensorFlow Quantum has no such gate")
+        pytest.skip("TensorFlow Quantum does not support this gate")
     ring = circuits.ring(5)
     circuit = cirq.Circuit(operations)
     ansatz = Ansatz(circuit, (SYMBOL,) if cirq.is_parameterized(circuit) else (), (ring[1], ring[4]))

@@ -153,7 +153,7 @@ def test_little_memory_evolves_samples_in_turns_and_changes_nothing(
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
     np.testing.assert_allclose(readouts, every.by_cirq(every.values), atol=1e-5)
-    with pytest.raises(ConfigError, match=r"^qubits: simulator statevector needs .*simulator_memory_gib gives it"):
+    with pytest.raises(ConfigError, match=r"^qubits: simulator statevector needs .*simulator_memory_gib allows"):
         every.create("statevector", SimulatorLimits(memory=column + given - 1, batch=count))
 
 

@@ -47,7 +47,7 @@ def test_what_it_takes_has_the_readouts_of_cirq() -> None:
             expected = drawn.expectations(ansatz, 5, values, 1, 0.7)
             np.testing.assert_allclose(readouts, expected, atol=1e-5, err_msg=str(variant))
     assert (taken > 50, len(refusals) > 50) == (True, True)
-    assert all(refusal.startswith("model: TensorFlow Quantum has no such gate") for refusal in refusals)
+    assert all(refusal.startswith("model: TensorFlow Quantum does not support this gate") for refusal in refusals)
 
 
 @pytest.mark.parametrize(

@@ -88,4 +88,4 @@ def test_only_the_simulator_of_that_name_asks_for_tensorflow_quantum(tmp_path: P
     assert result.returncode == 0, result.stderr
     *_, asked, refused = result.stdout.splitlines()
     assert asked == "[]"
-    assert refused == "simulator: TensorFlow Quantum is not installed here (for this test). Given: tfq"
+    assert refused == "simulator: TensorFlow Quantum is not installed (for this test). Given: tfq"

@@ -26,7 +26,7 @@ def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> No
     _, network = read_model("deep", qubits)
     with pytest.raises(
         ConfigError,
-        match=rf"^qubits: .*too wide.*lightcone.*{need}; simulator_memory_gib gives it 2 GiB. Given: {qubits}$",
+        match=rf"^qubits: .*too wide.*lightcone.*{need}; simulator_memory_gib allows 2 GiB. Given: {qubits}$",
     ):
         lightcone.check(network, LIMITS)
 

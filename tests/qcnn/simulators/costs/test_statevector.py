@@ -27,12 +27,12 @@ def test_two_states_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statevector, "FEW_AMPLITUDES", 0)
     column = 2**QUBITS * 8 * statevector._COPIES
     with pytest.raises(
-        ConfigError, match=r"^qubits: .*statevector needs 5 KiB .*simulator_memory_gib gives it 5 KiB. Given: 5$"
+        ConfigError, match=r"^qubits: .*statevector needs at least 5 KiB; simulator_memory_gib allows 5 KiB. Given: 5$"
     ):
         statevector.check(NETWORK, SimulatorLimits(memory=2 * column - 1, batch=32))
     # Twice the bytes for numbers of twice the digits.
     statevector.check(NETWORK, SimulatorLimits(memory=2 * column, batch=32))
-    with pytest.raises(ConfigError, match=r"needs 10 KiB"):
+    with pytest.raises(ConfigError, match=r"needs at least 10 KiB"):
         statevector.check(NETWORK, SimulatorLimits(memory=2 * column, batch=32, real_bytes=8))
 
 
