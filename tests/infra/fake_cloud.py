@@ -1,7 +1,7 @@
-"""A cloud that remembers what gcloud and kubectl make, in a file; run by the programs of these names on PATH.
+"""Fake of Google Cloud for gcloud and kubectl, with its state in a file; run by the programs of these names on PATH.
 
-It knows what it is told to make, and nothing else: a command that it does not know is an error. What it says of absent
-things is what gcloud 528 says, which tests/infra/test_gcloud.py checks.
+An unknown command is an error. The errors for missing resources are those of gcloud 528, which
+tests/infra/test_gcloud.py checks.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# What the manifests of Kubeflow make, as far as anybody looks at it.
+# Objects in the manifests, as far as infra describes them.
 _MADE = {
     "training-operator": (
         "customresourcedefinition.apiextensions.k8s.io/tfjobs.kubeflow.org",
@@ -41,11 +41,11 @@ _MADE = {
 
 
 class UnknownError(Exception):
-    """Nobody taught the cloud this command."""
+    """Unknown command."""
 
 
 class FakeCloud:
-    """Things by their kind and name, kept as JSON in a file between programs."""
+    """Resources by type and name, stored as JSON in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -56,7 +56,7 @@ class FakeCloud:
         self._file.write_text(json.dumps(self.state))
 
     def answer(self, argv: Sequence[str]) -> tuple[int, str, str]:
-        """Do as a command says; return its exit code, what it prints, and what it says of errors."""
+        """Run a command and return its exit code, stdout and stderr."""
         line = " ".join(argv)
         for part, message in self.state["errors"].items():
             if part in line:
@@ -166,7 +166,7 @@ class FakeCloud:
         return self._done("made", " ".join(words))
 
     def _empty_cluster(self) -> None:
-        """A cluster that is deleted takes along what is in it."""
+        """Delete the contents of the cluster."""
         self.things.pop("objects", None)
         self.things.pop("node-pool training", None)
 
