@@ -18,28 +18,28 @@ WORDS = {**read_file(ROOT / "examples" / "digits.yaml"), "data": str(ROOT / "exa
 
 def test_digits_csv_is_reproducible() -> None:
     header, *rows = (ROOT / "examples" / "digits.csv").read_text().splitlines()
-    made = columns(3, 8, seed=0)
-    assert header.split(",") == list(made)
+    table = columns(3, 8, seed=0)
+    assert header.split(",") == list(table)
     *components, label, split = zip(*(row.split(",") for row in rows), strict=True)
-    for found, values in zip(components, made.values(), strict=False):
+    for found, values in zip(components, table.values(), strict=False):
         # Results of linear algebra libraries differ by rounding.
         np.testing.assert_allclose(np.array(found, np.float64), values, atol=2e-3)
-    assert [int(value) for value in label] == made["label"].tolist()
-    assert list(split) == made["split"].tolist()
+    assert [int(value) for value in label] == table["label"].tolist()
+    assert list(split) == table["split"].tolist()
 
 
 def test_components_are_fitted_to_training_split() -> None:
-    made = columns(4, 9, seed=1)
-    train = made["split"] == "train"
-    means = {name: values[train].mean() for name, values in made.items() if name.startswith("component_")}
+    table = columns(4, 9, seed=1)
+    train = table["split"] == "train"
+    means = {name: values[train].mean() for name, values in table.items() if name.startswith("component_")}
     assert len(means) == 8
     # The components are centered by the mean of the training split, not of all images.
     np.testing.assert_allclose(list(means.values()), 0, atol=1e-3)
-    assert max(abs(made[name].mean()) for name in means) > 0.1
-    counts = [int(np.sum(made["split"] == split)) for split in ("train", "validation", "test")]
+    assert max(abs(table[name].mean()) for name in means) > 0.1
+    counts = [int(np.sum(table["split"] == split)) for split in ("train", "validation", "test")]
     assert counts == [217, 54, 90]
-    assert columns(4, 9, seed=2)["split"].tolist() == made["split"].tolist()
-    assert not np.array_equal(columns(4, 9, seed=2)["label"], made["label"])
+    assert columns(4, 9, seed=2)["split"].tolist() == table["split"].tolist()
+    assert not np.array_equal(columns(4, 9, seed=2)["label"], table["label"])
 
 
 def test_written_file_is_a_dataset(tmp_path: Path) -> None:

@@ -259,10 +259,10 @@ def test_gcloud_requests_match_settings(google: Google, settings: InfraSettings,
     (lifecycle,) = google.sent("PATCH", "/b/my-project-qcnn")
     assert lifecycle["lifecycle"] == json.loads((ROOT / "infra" / "lifecycle.json").read_text())
 
-    (made,) = google.sent("POST", "/clusters")
-    assert made["cluster"]["workloadIdentityConfig"] == {"workloadPool": "my-project.svc.id.goog"}
-    assert made["cluster"]["networkConfig"]["datapathProvider"] == "ADVANCED_DATAPATH"
-    (default,) = made["cluster"]["nodePools"]
+    (created,) = google.sent("POST", "/clusters")
+    assert created["cluster"]["workloadIdentityConfig"] == {"workloadPool": "my-project.svc.id.goog"}
+    assert created["cluster"]["networkConfig"]["datapathProvider"] == "ADVANCED_DATAPATH"
+    (default,) = created["cluster"]["nodePools"]
     (pool,) = [sent["nodePool"] for sent in google.sent("POST", "/nodePools")]
     assert pool["autoscaling"] == {"enabled": True, "minNodeCount": 0, "maxNodeCount": settings.num_nodes}
     assert pool["config"]["spot"] is True

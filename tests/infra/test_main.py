@@ -72,15 +72,15 @@ def test_plan_apply_and_destroy_from_empty_project(cloud: Path, typed: Type, tab
     code, output, _ = typed("plan")
     assert code == 0
     assert output.endswith(f"{len(table) - 1} of {len(table)} resources to create\n")
-    assert not json.loads(cloud.read_text())["made"]
+    assert not json.loads(cloud.read_text())["created"]
 
     assert typed("apply")[0] == 0
-    made = FakeCloud(cloud)
+    created = FakeCloud(cloud)
     code, output, _ = typed("apply")
     assert code == 0
     assert "creating" not in output
     assert "image repository: us-central1-docker.pkg.dev/my-project/qcnn, bucket: gs://my-project-qcnn" in output
-    assert FakeCloud(cloud).state == made.state
+    assert FakeCloud(cloud).state == created.state
     assert typed("plan")[1].endswith("nothing to create\n")
 
     code, output, _ = typed("destroy", "--yes")
@@ -126,10 +126,10 @@ def test_plan_offline_prints_all_commands(
 
 
 def test_destroy_prompts_for_confirmation(cloud: Path, typed: Type, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = FakeCloud(cloud)
-    made.answer(["gcloud", "services", "enable", "iam.googleapis.com"])
-    made.answer(["gcloud", "iam", "service-accounts", "create", "qcnn-nodes", "--project=my-project"])
-    made.save()
+    created = FakeCloud(cloud)
+    created.answer(["gcloud", "services", "enable", "iam.googleapis.com"])
+    created.answer(["gcloud", "iam", "service-accounts", "create", "qcnn-nodes", "--project=my-project"])
+    created.save()
     code, _, errors = typed("destroy")
     assert (code, errors.count("\n")) == (2, 1)
     assert errors.startswith("error: destroy: must have --yes if stdin is not a terminal. Given: 1 ")
@@ -140,7 +140,7 @@ def test_destroy_prompts_for_confirmation(cloud: Path, typed: Type, monkeypatch:
     code, output, _ = typed("destroy")
     assert code == 130
     assert "node account                delete      data loss: its roles on other resources" in output
-    assert FakeCloud(cloud).state == made.state
+    assert FakeCloud(cloud).state == created.state
 
 
 def test_command_error_is_one_line_and_changes_nothing(cloud: Path, typed: Type) -> None:

@@ -76,10 +76,14 @@ def test_roles_are_least_privilege(table: Table, settings: InfraSettings) -> Non
 @pytest.mark.parametrize("files", [("rbac", "kubeflow"), ("network",)])
 def test_expected_objects_are_those_of_the_manifests(files: tuple[str, ...], table: Table) -> None:
     texts = [(ROOT / "deploy" / f"{name}.yaml").read_text() for name in files]
-    made = {f"{kind['kind'].lower()}/{kind['metadata']['name']}" for text in texts for kind in yaml.safe_load_all(text)}
+    manifest_objects = {
+        f"{kind['kind'].lower()}/{kind['metadata']['name']}" for text in texts for kind in yaml.safe_load_all(text)
+    }
     (resource,) = [r for r in table if f"deploy/{files[0]}.yaml" in r.describe]
-    looked_for = {f"{kind.split('.')[0]}/{name}" for kind, name in (word.split("/") for word in resource.expected)}
-    assert looked_for == made
+    expected_objects = {
+        f"{kind.split('.')[0]}/{name}" for kind, name in (word.split("/") for word in resource.expected)
+    }
+    assert expected_objects == manifest_objects
     for name in files:
         assert f"deploy/{name}.yaml" in resource.create[0]
 

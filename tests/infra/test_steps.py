@@ -51,17 +51,17 @@ def _states(table: Table, cloud: FakeCloud) -> dict[str, ResourceState]:
 
 
 @pytest.fixture
-def made(table: Table, cloud: FakeCloud) -> FakeCloud:
+def created(table: Table, cloud: FakeCloud) -> FakeCloud:
     """Cloud with all resources."""
     _apply(table, _in(cloud))
     return cloud
 
 
-def test_second_apply_creates_nothing(table: Table, made: FakeCloud) -> None:
-    before = copy.deepcopy(made.state)
-    assert set(_states(table, made).values()) == {ResourceState.PRESENT}
-    assert all(line.startswith("present ") for line in _apply(table, _in(made)))
-    assert made.state == before
+def test_second_apply_creates_nothing(table: Table, created: FakeCloud) -> None:
+    before = copy.deepcopy(created.state)
+    assert set(_states(table, created).values()) == {ResourceState.PRESENT}
+    assert all(line.startswith("present ") for line in _apply(table, _in(created)))
+    assert created.state == before
 
 
 def test_inspect_skips_resources_of_disabled_apis(table: Table, cloud: FakeCloud) -> None:
@@ -82,8 +82,8 @@ def _creating(table: Table) -> list[Argv]:
     return [argv for resource in table for argv in resource.create]
 
 
-def test_interrupted_apply_continues(table: Table, made: FakeCloud, tmp_path: Path) -> None:
-    whole = made.state
+def test_interrupted_apply_continues(table: Table, created: FakeCloud, tmp_path: Path) -> None:
+    whole = created.state
     for last in _creating(table):
         stopped = FakeCloud(tmp_path / "another.json")
         with pytest.raises(KeyboardInterrupt):
@@ -92,7 +92,7 @@ def test_interrupted_apply_continues(table: Table, made: FakeCloud, tmp_path: Pa
         assert stopped.things == whole["things"]
         assert stopped.state["members"] == whole["members"]
         # Existing resources are not created again, except one that takes several commands.
-        again = len(stopped.state["made"]) - len({*stopped.state["made"]})
+        again = len(stopped.state["created"]) - len({*stopped.state["created"]})
         assert again <= ("wait" in last)
 
 
@@ -117,19 +117,19 @@ def test_interrupted_apply_continues(table: Table, made: FakeCloud, tmp_path: Pa
     ["artifacts repositories describe", "container clusters describe", "projects get-iam-policy", "namespace/kubeflow"],
 )
 def test_failed_describe_is_not_absent(
-    described: str, message: str, reason: str, table: Table, made: FakeCloud
+    described: str, message: str, reason: str, table: Table, created: FakeCloud
 ) -> None:
-    made.state["errors"][described] = message
-    before = copy.deepcopy(made.state)
+    created.state["errors"][described] = message
+    before = copy.deepcopy(created.state)
     acts: list[Callable[[], object]] = [
-        lambda: _apply(table, _in(made)),
-        lambda: _destroy(table, made, _in(made)),
+        lambda: _apply(table, _in(created)),
+        lambda: _destroy(table, created, _in(created)),
     ]
     for act in acts:
         with pytest.raises(CommandError, match=re.escape(reason)) as error:
             act()
         assert "\n" not in str(error.value)
-        assert made.state == before
+        assert created.state == before
 
 
 def test_failed_create_stops_apply(table: Table, cloud: FakeCloud) -> None:
@@ -177,8 +177,8 @@ def test_missing_project_is_an_error(table: Table, cloud: FakeCloud) -> None:
 
 
 @pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
-def test_changing_cluster_times_out(status: str, table: Table, made: FakeCloud) -> None:
-    run = _with_status(made, status)
+def test_changing_cluster_times_out(status: str, table: Table, created: FakeCloud) -> None:
+    run = _with_status(created, status)
     pauses: list[float] = []
     with pytest.raises(CommandError, match=r"^cluster: .*wait until it has finished"):
         create_missing(table, run, lambda _: None, pauses.append)
@@ -188,25 +188,25 @@ def test_changing_cluster_times_out(status: str, table: Table, made: FakeCloud) 
 
 
 @pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
-def test_changing_cluster_is_waited_for(status: str, table: Table, made: FakeCloud) -> None:
-    changing, ended = _with_status(made, status), _in(made)
+def test_changing_cluster_is_waited_for(status: str, table: Table, created: FakeCloud) -> None:
+    changing, ended = _with_status(created, status), _in(created)
     pauses: list[float] = []
 
     def sleep(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3 and status == "STOPPING":
-            made.answer(["gcloud", "container", "clusters", "delete", "qcnn"])
+            created.answer(["gcloud", "container", "clusters", "delete", "qcnn"])
 
     lines: list[str] = []
     create_missing(table, lambda argv: (ended if len(pauses) >= 3 else changing)(argv), lines.append, sleep)
     assert pauses == [10, 10, 10]
     assert "waiting   cluster: Google is creating or deleting it" in lines
     assert any(line.startswith("creating  cluster") for line in lines) == (status == "STOPPING")
-    assert set(_states(table, made).values()) == {ResourceState.PRESENT}
+    assert set(_states(table, created).values()) == {ResourceState.PRESENT}
 
 
-def test_failed_cluster_can_only_be_deleted(table: Table, made: FakeCloud) -> None:
-    run = _with_status(made, "ERROR")
+def test_failed_cluster_can_only_be_deleted(table: Table, created: FakeCloud) -> None:
+    run = _with_status(created, "ERROR")
     with pytest.raises(CommandError, match=r"^cluster: .*run destroy, then apply"):
         create_missing(table, run, lambda _: None, _no_sleep)
     found = list(inspect_all(table, run))
@@ -230,69 +230,69 @@ def _with_status(cloud: FakeCloud, status: str) -> Run:
     return changed
 
 
-def test_destroy_deletes_in_reverse_order_except_bucket(table: Table, made: FakeCloud) -> None:
-    lines = _destroy(table, made, _in(made))
+def test_destroy_deletes_in_reverse_order_except_bucket(table: Table, created: FakeCloud) -> None:
+    lines = _destroy(table, created, _in(created))
     order = [resource.name for resource in table]
     deleted = [line.split(maxsplit=1)[1] for line in lines]
     assert deleted == sorted(deleted, key=order.index, reverse=True)
     assert {"bucket", "apis", "project"}.isdisjoint(deleted)
-    left = {name for name, state in _states(table, made).items() if state is not ResourceState.ABSENT}
+    left = {name for name, state in _states(table, created).items() if state is not ResourceState.ABSENT}
     assert left == {"project", "apis", "bucket", "bucket lifecycle"}
     # The policies of retained resources have no bindings of deleted accounts.
-    assert made.state["members"] == []
-    assert _destroy(table, made, _in(made)) == []
+    assert created.state["members"] == []
+    assert _destroy(table, created, _in(created)) == []
 
 
-def test_destroy_with_data_deletes_bucket(table: Table, made: FakeCloud) -> None:
-    _destroy(table, made, _in(made))
-    assert _destroy(table, made, _in(made), with_data=True) == ["deleting  bucket"]
-    assert made.things.keys() == {"services", "my-project"}
+def test_destroy_with_data_deletes_bucket(table: Table, created: FakeCloud) -> None:
+    _destroy(table, created, _in(created))
+    assert _destroy(table, created, _in(created), with_data=True) == ["deleting  bucket"]
+    assert created.things.keys() == {"services", "my-project"}
 
 
-def test_apply_after_destroy_restores_resources(table: Table, made: FakeCloud) -> None:
-    whole = copy.deepcopy(made.things)
-    _destroy(table, made, _in(made))
-    _apply(table, _in(made))
-    assert made.things == whole
+def test_apply_after_destroy_restores_resources(table: Table, created: FakeCloud) -> None:
+    whole = copy.deepcopy(created.things)
+    _destroy(table, created, _in(created))
+    _apply(table, _in(created))
+    assert created.things == whole
 
 
-def test_interrupted_destroy_continues(table: Table, made: FakeCloud) -> None:
-    whole = copy.deepcopy(made.state)
-    for last in _deleting(deletion_plan(list(inspect_all(table, _in(made))), with_data=True)):
-        made.state = copy.deepcopy(whole)
+def test_interrupted_destroy_continues(table: Table, created: FakeCloud) -> None:
+    whole = copy.deepcopy(created.state)
+    for last in _deleting(deletion_plan(list(inspect_all(table, _in(created))), with_data=True)):
+        created.state = copy.deepcopy(whole)
         with pytest.raises(KeyboardInterrupt):
-            _destroy(table, made, _in(made, last.__eq__), with_data=True)
-        _destroy(table, made, _in(made), with_data=True)
-        assert made.things.keys() == {"services", "my-project"}
-        assert len(made.state["deleted"]) == len({*made.state["deleted"]})
+            _destroy(table, created, _in(created, last.__eq__), with_data=True)
+        _destroy(table, created, _in(created), with_data=True)
+        assert created.things.keys() == {"services", "my-project"}
+        assert len(created.state["deleted"]) == len({*created.state["deleted"]})
 
 
 def _deleting(resources: Sequence[InfraResource]) -> list[Argv]:
     return [argv for resource in resources for argv in resource.delete]
 
 
-def test_missing_cluster_gets_no_kubectl_commands(table: Table, made: FakeCloud) -> None:
-    del made.things["cluster qcnn"]
+def test_missing_cluster_gets_no_kubectl_commands(table: Table, created: FakeCloud) -> None:
+    del created.things["cluster qcnn"]
 
     def run(argv: Argv) -> CommandResult:
         assert argv[0] != "kubectl"
-        return _in(made)(argv)
+        return _in(created)(argv)
 
     found = list(inspect_all(table, run))
     assert {each.state for each in found if each.resource.parent == "cluster"} == {ResourceState.ABSENT}
     delete(deletion_plan(found, with_data=False), run, lambda _: None)
 
 
-def test_delete_skips_missing_resources(table: Table, made: FakeCloud) -> None:
-    found = list(inspect_all(table, _in(made)))
-    del made.things["qcnn"]
-    made.state["members"] = [each for each in made.state["members"] if each[0] != "qcnn"]
-    delete(deletion_plan(found, with_data=False), _in(made), lambda _: None)
-    assert "cluster qcnn" not in made.things
+def test_delete_skips_missing_resources(table: Table, created: FakeCloud) -> None:
+    found = list(inspect_all(table, _in(created)))
+    del created.things["qcnn"]
+    created.state["members"] = [each for each in created.state["members"] if each[0] != "qcnn"]
+    delete(deletion_plan(found, with_data=False), _in(created), lambda _: None)
+    assert "cluster qcnn" not in created.things
 
 
-def test_apply_completes_incomplete_resources(table: Table, made: FakeCloud) -> None:
-    made.things["objects"].pop("deployment.apps/ml-pipeline")
-    assert _states(table, made)["pipelines"] is ResourceState.INCOMPLETE
-    assert "creating  pipelines: Kubeflow Pipelines 2.17.0, single-user" in _apply(table, _in(made))
-    assert _states(table, made)["pipelines"] is ResourceState.PRESENT
+def test_apply_completes_incomplete_resources(table: Table, created: FakeCloud) -> None:
+    created.things["objects"].pop("deployment.apps/ml-pipeline")
+    assert _states(table, created)["pipelines"] is ResourceState.INCOMPLETE
+    assert "creating  pipelines: Kubeflow Pipelines 2.17.0, single-user" in _apply(table, _in(created))
+    assert _states(table, created)["pipelines"] is ResourceState.PRESENT

@@ -23,16 +23,16 @@ def test_generate_data_returns_validated_experiment(tmp_path: Path) -> None:
 
 
 def test_run_id_determines_seed_of_scheduled_run(tmp_path: Path) -> None:
-    made = [
+    results = [
         generate_data({"seed": seed}, str(tmp_path / f"{seed} {run} {time}"), run)
         for seed, run, time in ((3, "", 0), (3, "a", 0), (3, "a", 1), (3, "b", 0), (4, "a", 0))
     ]
-    seeds = [from_json(experiment).seed for experiment, _ in made]
+    seeds = [from_json(experiment).seed for experiment, _ in results]
     assert seeds[0] == 3
     assert seeds[1] == seeds[2]
     assert len(set(seeds)) == 4
-    assert [metadata["seed"] for _, metadata in made] == [str(seed) for seed in seeds]
-    assert len({metadata["digest"] for _, metadata in made}) == 4
+    assert [metadata["seed"] for _, metadata in results] == [str(seed) for seed in seeds]
+    assert len({metadata["digest"] for _, metadata in results}) == 4
 
 
 @pytest.mark.parametrize(
