@@ -153,15 +153,15 @@ def compare_worker_counts(
     """
     on_platform = machine.with_cores(platform.cores)
     seconds = predict(config, counts, on_platform)
-    asked = _scaling_option(config, seconds.chosen, counts.chosen.cost.memory, platform)
-    compared = {asked.workers: asked}
+    requested = _scaling_option(config, seconds.chosen, counts.chosen.cost.memory, platform)
+    compared = {requested.workers: requested}
     needs = STRATEGIES[config.strategy]
     if needs.in_step and not needs.devices:
         for workers, epoch_seconds in seconds.by_workers.items():
             shared = with_synchronous_workers(config, workers)
             memory = counts.by_workers[workers].cost.memory
             compared.setdefault(workers, _scaling_option(shared, epoch_seconds, memory, platform))
-    return ScalingOptions(asked, [compared[workers] for workers in sorted(compared)], platform.cores, spot)
+    return ScalingOptions(requested, [compared[workers] for workers in sorted(compared)], platform.cores, spot)
 
 
 def seconds_of_all(config: ExperimentConfig, epoch_seconds: float) -> float:
@@ -169,7 +169,7 @@ def seconds_of_all(config: ExperimentConfig, epoch_seconds: float) -> float:
     return START_SECONDS + (epoch_seconds + WRITING_SECONDS) * epochs_left(config)
 
 
-def local_is_sufficient(seconds: float, memory: float, ways: ScalingOptions) -> bool:
+def local_is_sufficient(seconds: float, memory: float, options: ScalingOptions) -> bool:
     """Return whether the local machine is sufficient for a training run.
 
     It is if it has the memory, and if the run is short or no remote option is faster.
@@ -177,10 +177,10 @@ def local_is_sufficient(seconds: float, memory: float, ways: ScalingOptions) -> 
     Args:
         seconds: Duration of the training run on the local machine.
         memory: Bytes of the simulated states.
-        ways: Estimates on the remote platform.
+        options: Estimates on the remote platform.
     """
     has_memory = process_bytes(memory) <= psutil.virtual_memory().total
-    return has_memory and seconds <= max(_SHORT_SECONDS, ways.fastest.seconds)
+    return has_memory and seconds <= max(_SHORT_SECONDS, options.fastest.seconds)
 
 
 def _count_by_settings(pod: PodSettings, replicas: Mapping[str, int]) -> list[tuple[PodSettings, int]]:

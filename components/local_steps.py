@@ -191,7 +191,7 @@ def make_best(folders: RunFolders) -> None:
 
 
 def _export(folders: RunFolders) -> dict[str, Any]:
-    with _quiet():
+    with _suppress_warnings():
         return export_weights(str(folders.training), str(folders.exported))
 
 
@@ -199,7 +199,7 @@ def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
     """Evaluate the exported model and return the metadata of all outputs."""
     shutil.rmtree(folders.predictions, ignore_errors=True)
     summarized = folders.exported, folders.dataset, folders.training, folders.predictions, folders.report
-    with _quiet():
+    with _suppress_warnings():
         metrics, matrix, metadata = evaluate(*map(str, (*summarized[:-1], folders.metrics, folders.report)))
     save_confusion(matrix, str(folders.confusion))
     summarize(metrics, {path.stem: str(path) for path in summarized}, str(folders.summary))
@@ -219,7 +219,7 @@ def _confusion_matrix(matrix: Sequence[Sequence[int]]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _suppress_warnings() -> Iterator[None]:
     """Context manager that suppresses TensorFlow's messages about files and compilation."""
     load_tensorflow()
     logger = logging.getLogger("tensorflow")

@@ -74,14 +74,14 @@ def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset:
     return dataclasses.replace(job, argv=(*job.argv, *added), port_flags=())
 
 
-def vertex_trial(words: Mapping[str, Any], output: str, pod: PodSettings, dataset: str) -> Job:
+def vertex_trial(fields: Mapping[str, Any], output: str, pod: PodSettings, dataset: str) -> Job:
     """Describe the trials of a search on Vertex AI.
 
     Vertex AI passes the searched fields to each trial as flags. The environment of a trial names its output folder,
     which is below the folder of the job's outputs.
 
     Args:
-        words: Experiment fields that all trials share.
+        fields: Experiment fields that all trials share.
         output: URI of a folder. The job writes to a subfolder that is named after the job.
         pod: Settings of the processes.
         dataset: URI of the dataset.
@@ -89,8 +89,8 @@ def vertex_trial(words: Mapping[str, Any], output: str, pod: PodSettings, datase
     Raises:
         ConfigError: If not all processes can access `output` or the training folder of `continue_from`.
     """
-    job = vertex_job(from_mapping(words), output, pod, dataset)
-    shared = {"--experiment": json.dumps(dict(words), sort_keys=True)}
+    job = vertex_job(from_mapping(fields), output, pod, dataset)
+    shared = {"--experiment": json.dumps(dict(fields), sort_keys=True)}
     argv = _replace_flags(job.argv, shared, removed=(_FLAGS["training"], _FLAGS["logs"]))
     return dataclasses.replace(job, argv=tuple(argv))
 

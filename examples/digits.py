@@ -1,6 +1,6 @@
-"""Two of scikit-learn's handwritten digits as rows of eight features: python -m examples.digits --first 4 --second 9.
+"""Write two of scikit-learn's digits as rows of 8 features: python -m examples.digits --first 4 --second 9.
 
-Without flags it writes examples/digits.csv, the data of digits.yaml.
+By default it writes examples/digits.csv, the data of digits.yaml.
 """
 
 import argparse
@@ -14,14 +14,19 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 COMPONENTS = 8
-# What of the images is trained on, and what the loss is watched with; the others are the test split.
+# Fractions of the training and validation splits. The remaining images are the test split.
 _TRAIN, _VALIDATION = 0.6, 0.15
 
 
 def columns(first: int, second: int, seed: int) -> dict[str, npt.NDArray[Any]]:
-    """Return the columns of the table: eight principal components, label (+1 for the first digit, else -1) and split.
+    """Return the columns of the table: 8 principal components, label and split.
 
-    The components are those of the training split alone: nothing of the test split is known before it is predicted.
+    The PCA is fitted to the training split only, so no information of the test split is used.
+
+    Args:
+        first: Digit with the label +1.
+        second: Digit with the label -1.
+        seed: Seed of the split.
     """
     images, digits = load_digits(return_X_y=True)
     wanted = np.flatnonzero((digits == first) | (digits == second))
@@ -32,7 +37,7 @@ def columns(first: int, second: int, seed: int) -> dict[str, npt.NDArray[Any]]:
     split[: train + validation] = "validation"
     split[:train] = "train"
     reduction = PCA(COMPONENTS, svd_solver="full").fit(images[:train])
-    # Four digits of numbers up to 30: images have pixels from 0 to 16.
+    # Pixels are between 0 and 16, and components below 30. Four decimals are sufficient.
     components = {
         f"component_{number}": np.round(values, 4) for number, values in enumerate(reduction.transform(images).T, 1)
     }
@@ -48,14 +53,14 @@ def write(path: Path, table: dict[str, npt.NDArray[Any]]) -> None:
 
 
 def main() -> None:
-    """Write the file that the command line asks for."""
-    parser = argparse.ArgumentParser(description="Writes two of scikit-learn's digits as rows of eight features.")
+    """Parse the command line and write the file."""
+    parser = argparse.ArgumentParser(description="Write two of scikit-learn's digits as rows of 8 features.")
     parser.add_argument("--first", type=int, choices=range(10), default=3)
     parser.add_argument("--second", type=int, choices=range(10), default=8)
-    parser.add_argument("--seed", type=int, default=0, help="of the split")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the split")
     parser.add_argument("--output", type=Path, default=Path(__file__).with_name("digits.csv"))
-    given = parser.parse_args()
-    write(given.output, columns(given.first, given.second, given.seed))
+    arguments = parser.parse_args()
+    write(arguments.output, columns(arguments.first, arguments.second, arguments.seed))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 OPENQASM 3.0;
 include "stdgates.inc";
 
-// The network of TensorFlow Quantum's multi-worker tutorial on 23 qubits: hybrid without the closing pair (22, 0) of its
-// convolution, which that code leaves out where the number of qubits is odd. Parameters are those of hybrid.
+// Network of TensorFlow Quantum's multi-worker tutorial on 23 qubits: hybrid without the closing pair (22, 0) of its
+// convolution. The tutorial's code omits the pair if the number of qubits is odd. Circuit parameters as in hybrid.
 input float[64] s0;
 input float[64] s1;
 input float[64] s2;

@@ -1,7 +1,8 @@
 OPENQASM 3.0;
 include "stdgates.inc";
 
-// With strength pi and turn -pi/2 it undoes the cluster state; each Z is then one of its stabilizers.
+// With strength pi and turn -pi/2, the circuit inverts the preparation of the cluster state. Each Z then measures a
+// stabilizer of it.
 input float[64] strength;
 input float[64] phase_shift;
 input float[64] turn;

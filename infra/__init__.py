@@ -1,1 +1,1 @@
-"""From an empty cloud project to one that trains, and back."""
+"""Google Cloud resources, created with gcloud and kubectl."""

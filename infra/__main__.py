@@ -1,4 +1,4 @@
-"""From an empty cloud project to one that trains, and back: python -m infra plan|apply|destroy [--settings FILE]."""
+"""Command line for Google Cloud resources: python -m infra plan|apply|destroy [--settings FILE]."""
 
 import shlex
 import sys
@@ -34,20 +34,20 @@ _settings = click.option(
     default=_SETTINGS,
     show_default="infra/settings.yaml",
     metavar="FILE",
-    help="YAML file with names, places and sizes.",
+    help="Path to a settings file (YAML).",
 )
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 def infra() -> None:
-    """From an empty cloud project to one that trains, and back."""
+    """Create and delete the Google Cloud resources that training needs."""
 
 
 @infra.command()
 @_settings
-@click.option("--offline", is_flag=True, help="Ask no cloud: print all commands that an empty project would need.")
+@click.option("--offline", is_flag=True, help="Send no request; print all commands for an empty project.")
 def plan(path: Path, offline: bool) -> None:
-    """Print what is there, what is not, and the commands that apply would run. Changes nothing."""
+    """Show the state of each resource and the commands that apply would run."""
     settings = read_settings(path)
     table = resources(settings)
     if offline:
@@ -58,52 +58,52 @@ def plan(path: Path, offline: bool) -> None:
     check_programs()
     missing = 0
     with commands() as run:
-        for found in inspect_all(table, run):
-            click.echo(f"{found.resource.name:{_WIDTH}}{found.state.value:12}{found.resource.description}")
-            if found.state is not ResourceState.PRESENT:
+        for status in inspect_all(table, run):
+            click.echo(f"{status.resource.name:{_WIDTH}}{status.state.value:12}{status.resource.description}")
+            if status.state is not ResourceState.PRESENT:
                 missing += 1
-                _show_commands(found.resource, "    ")
-    click.echo(f"{missing} of {len(table)} are to be made" if missing else "nothing is to be made")
+                _show_commands(status.resource, "    ")
+    click.echo(f"{missing} of {len(table)} resources to create" if missing else "nothing to create")
 
 
 @infra.command()
 @_settings
 def apply(path: Path) -> None:
-    """Make what is absent, in order. Run again after it was stopped, it goes on; when all is there, it does nothing."""
+    """Create missing resources. If interrupted, run it again to continue."""
     settings = read_settings(path)
     check_programs()
     with commands() as run:
         create_missing(resources(settings), run, click.echo, time.sleep)
-        click.echo("waiting   until everything in the cluster answers")
+        click.echo("waiting   for the deployments in the cluster")
         ready = wait_until_ready(settings)
         if not (answer := run(ready)).succeeded:
             raise failure("cluster", ready, answer)
-    click.echo(f"images go to {image_prefix(settings)}, outputs to gs://{settings.bucket_name}")
+    click.echo(f"image repository: {image_prefix(settings)}, bucket: gs://{settings.bucket_name}")
 
 
 @infra.command()
 @_settings
-@click.option("--delete-data", is_flag=True, help="Delete the bucket too, with all that runs have written.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--delete-data", is_flag=True, help="Delete the bucket with all outputs of runs.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 def destroy(path: Path, delete_data: bool, yes: bool) -> None:
-    """List what is there and what deleting it loses, ask, and delete it in reverse order. The bucket stays."""
+    """Delete resources in reverse order, after a confirmation prompt. The bucket is kept."""
     settings = read_settings(path)
     check_programs()
     with commands() as run:
-        found = list(inspect_all(resources(settings), run))
-        check_deletable(found)
-        doomed = deletion_plan(found, delete_data)
-        for each in reversed(found):
-            click.echo(_fate(each, doomed))
-        if not doomed:
-            click.echo("nothing is to be deleted")
+        statuses = list(inspect_all(resources(settings), run))
+        check_deletable(statuses)
+        to_delete = deletion_plan(statuses, delete_data)
+        for status in reversed(statuses):
+            click.echo(_destroy_line(status, to_delete))
+        if not to_delete:
+            click.echo("nothing to delete")
             return
-        _confirm(len(doomed), yes)
-        delete(doomed, run, click.echo)
+        _confirm(len(to_delete), yes)
+        delete(to_delete, run, click.echo)
 
 
 def main() -> None:
-    """Run the command line; what can be expected to go wrong ends it in one line."""
+    """Run the command line and report expected errors in a single line."""
     try:
         infra.main(prog_name="python -m infra", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -113,17 +113,17 @@ def main() -> None:
     except QcnnError as error:
         _stop(f"error: {error}", _INVALID)
     except (click.Abort, KeyboardInterrupt):
-        _stop("interrupted; the same command goes on from here", _INTERRUPTED)
+        _stop("interrupted; run the same command again to continue", _INTERRUPTED)
 
 
 def resources(settings: InfraSettings) -> tuple[InfraResource, ...]:
-    """Return all resources, each after those that it needs."""
+    """Return all resources in creation order."""
     return (
         *project_and_services(settings),
         *storage(settings),
         *accounts(settings),
         *cluster(settings),
-        # The pool of identities is there once a cluster is.
+        # The first cluster creates the workload identity pool.
         *(identity(settings, account, NAMESPACE, owner) for account, owner in IDENTITIES.items()),
         *in_cluster(settings),
     )
@@ -134,33 +134,32 @@ def _show_commands(resource: InfraResource, indent: str = "") -> None:
         click.echo(indent + shlex.join(argv))
 
 
-def _fate(found: ResourceStatus, doomed: Sequence[InfraResource]) -> str:
-    """Return a line with what destroying does to a resource, and what that loses."""
-    resource, state = found.resource, found.state
+def _destroy_line(status: ResourceStatus, to_delete: Sequence[InfraResource]) -> str:
+    """Return the line of a resource in the output of destroy: action, and data loss or reason."""
+    resource, state = status.resource, status.state
     if state in (ResourceState.ABSENT, ResourceState.UNKNOWN):
-        fate, why = state.value, ""
-    elif resource in doomed:
-        fate, why = "deletes", f"loses {resource.data_loss}" if resource.data_loss else ""
+        action, reason = state.value, ""
+    elif resource in to_delete:
+        action, reason = "delete", f"data loss: {resource.data_loss}" if resource.data_loss else ""
     elif resource.retained:
-        fate, why = "keeps", resource.retained
-    elif resource.parent in {each.name for each in doomed}:
-        fate, why = "goes along", f"with the {resource.parent}"
+        action, reason = "keep", resource.retained
     else:
-        fate, why = "keeps", f"with the {resource.parent}"
-    return f"{resource.name:{_WIDTH}}{fate:12}{why}".rstrip()
+        action = "delete" if resource.parent in {each.name for each in to_delete} else "keep"
+        reason = f"with the {resource.parent}"
+    return f"{resource.name:{_WIDTH}}{action:12}{reason}".rstrip()
 
 
 def _confirm(count: int, yes: bool) -> None:
-    """Ask whether to delete, unless that was answered beforehand.
+    """Prompt for confirmation of the deletion, except with --yes.
 
     Raises:
-        ConfigError: there is no terminal to ask at.
+        ConfigError: If stdin is not a terminal.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ConfigError(f"destroy: asks whether to; without a terminal give --yes. Given: {count} to delete")
-    click.confirm("delete these?", abort=True)
+        raise ConfigError(f"destroy: must have --yes if stdin is not a terminal. Given: {count} resources to delete")
+    click.confirm("Delete these resources?", abort=True)
 
 
 def _stop(message: str, code: int) -> None:

@@ -1,4 +1,4 @@
-"""Resources and their commands; runs gcloud and kubectl, and tells what their answers mean."""
+"""Cloud resources and the execution of the gcloud and kubectl commands that manage them."""
 
 import dataclasses
 import os
@@ -20,8 +20,9 @@ class InfraResource:
     """Cloud resource, defined by the commands that manage it.
 
     It exists if `describe` succeeds and its output contains every string of `expected`, and is incomplete if the output
-    contains some of them. The commands of `create` make it, in their order; without any, it must exist. Those of
-    `delete` delete it; without any, it is deleted together with its `parent`, or stays for the reason in `retained`.
+    contains some of them. The commands of `create` create it, in this order. If there are none, it must exist. The
+    commands of `delete` delete it. If there are none, it is deleted together with its `parent`, or retained for the
+    reason in `retained`.
     """
 
     name: str
@@ -43,19 +44,19 @@ class InfraResource:
     connect: Argv = ()
 
 
-# kubectl asks the plugin for credentials, and has git read the manifests of the two parts of Kubeflow.
+# kubectl runs the plugin for credentials, and git to read the manifests of the training operator and KFP.
 PROGRAMS = ("gcloud", "kubectl", "gke-gcloud-auth-plugin", "git")
-# Files that commands name lie below it.
+# Commands contain paths relative to this folder.
 _ROOT = Path(__file__).parents[1]
 
-# What gcloud 528 says of a thing that is not there: Google's own status, and those of its clients for GKE and for Cloud
-# Storage. kubectl is asked with --ignore-not-found, so that all its errors are errors.
+# Errors of gcloud 528 for a missing resource: the API status, and the formats of its GKE and Cloud Storage clients.
+# kubectl gets --ignore-not-found, so its errors never mean a missing object.
 _NOT_FOUND = re.compile(
     r"^ERROR: \(gcloud\.[a-z.-]+\) (NOT_FOUND: |ResponseError: code=404, |gs://\S+ not found: 404\.)", re.MULTILINE
 )
-# A cluster of this name stands in another zone: the settings are wrong, and nothing is known to be gone.
+# A cluster with this name exists in another zone. The settings are wrong, and the cluster is not missing.
 _ELSEWHERE = "Did you mean"
-# What was made a moment ago is not known everywhere yet.
+# Errors while a new resource is not yet visible in all of Google's services.
 _NOT_YET = re.compile(
     r"Service account \S+ does not exist|Identity Pool does not exist|SERVICE_DISABLED|has not been used in project"
 )
@@ -63,7 +64,7 @@ _NOT_YET = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class CommandResult:
-    """What a command has printed, and whether it has succeeded."""
+    """Output and success of a command."""
 
     succeeded: bool
     output: str
@@ -74,42 +75,52 @@ Run = Callable[[Argv], CommandResult]
 
 
 class CommandError(QcnnError):
-    """A command failed; the message is one line with what it concerned and its own reason."""
+    """Failure of a command, with a single-line message."""
 
 
 class NotReadyError(CommandError):
-    """A command failed because what it needs was made a moment ago; it may succeed soon."""
+    """Failure of a command that may succeed later, because a new resource is not yet visible."""
 
 
 def is_not_found(answer: CommandResult) -> bool:
-    """Return whether a command failed because what it asks about does not exist, and for no other reason."""
+    """Return whether a command failed because its resource does not exist."""
     return not answer.succeeded and bool(_NOT_FOUND.search(answer.errors)) and _ELSEWHERE not in answer.errors
 
 
-def failure(concerned: str, argv: Argv, answer: CommandResult) -> CommandError:
-    """Return the error that an answer is: one line with the reason that the program gives."""
-    kind = NotReadyError if _NOT_YET.search(answer.errors) else CommandError
-    return kind(f"{concerned}: {argv[0]} failed ({single_line(_reason(answer))}). Given: {' '.join(argv)}")
+def failure(name: str, argv: Argv, answer: CommandResult) -> CommandError:
+    """Return the error of a failed command, with the reason that the program prints.
+
+    Args:
+        name: Resource that the command concerns.
+        argv: Command.
+        answer: Result of the command.
+    """
+    error = NotReadyError if _NOT_YET.search(answer.errors) else CommandError
+    return error(f"{name}: {argv[0]} failed ({single_line(_reason(answer))}). Given: {' '.join(argv)}")
 
 
 def check_programs(programs: Sequence[str] = PROGRAMS) -> None:
-    """Refuse to begin without the programs that are run.
+    """Raise ConfigError if a required program is not installed.
 
     Raises:
-        ConfigError: one is not on PATH.
+        ConfigError: If a program is not on PATH.
     """
     if missing := [program for program in programs if not shutil.which(program)]:
-        raise ConfigError(f"PATH: must hold {', '.join(programs)}; not found: {', '.join(missing)}. Given: {_path()}")
+        path = os.environ.get("PATH", "")
+        raise ConfigError(f"PATH: must contain {', '.join(programs)}; missing: {', '.join(missing)}. Given: {path}")
 
 
 @contextmanager
 def commands() -> Iterator[Run]:
-    """Give what runs commands, with a kubeconfig of its own, so that nobody's own is read or changed."""
+    """Context manager that returns a function to run commands, with a temporary kubeconfig.
+
+    The user's kubeconfig is not read or changed.
+    """
     with TemporaryDirectory() as folder:
         environment = {
             **os.environ,
             "KUBECONFIG": str(Path(folder, "kubeconfig")),
-            # What gcloud would ask is answered by its default; whether to delete has been asked before.
+            # destroy prompts before it deletes.
             "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         }
 
@@ -123,11 +134,7 @@ def commands() -> Iterator[Run]:
 
 
 def _reason(answer: CommandResult) -> str:
-    """Return the line of what a program has printed that says why it failed."""
+    """Return the line of the error output with the reason of the failure."""
     lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
     marked = [line for line in lines if line.lower().startswith("error")]
-    return (marked or lines[-1:] or ["it says nothing"])[0]
-
-
-def _path() -> str:
-    return os.environ.get("PATH", "")
+    return (marked or lines[-1:] or ["no error output"])[0]

@@ -1,4 +1,4 @@
-"""What is made by gcloud: services, images, bucket, accounts with their roles, cluster."""
+"""Resources created with gcloud: services, image repository, bucket, service accounts, roles, cluster."""
 
 import dataclasses
 
@@ -15,71 +15,73 @@ _ENABLED = (
     *(_PROJECTS, _CONTAINER, _ARTIFACTS, _STORAGE, _IAM),
     "aiplatform.googleapis.com",
     "compute.googleapis.com",
-    # Workload identity: pods ask it for the credentials of their account.
+    # Workload identity: it issues the credentials of a pod's service account.
     "iamcredentials.googleapis.com",
     "logging.googleapis.com",
 )
-# One line a member of a policy: ROLE=MEMBER.
+# One line for each member of a policy: ROLE=MEMBER.
 _MEMBERS = ("--flatten=bindings[].members", '--format=value[separator="="](bindings.role,bindings.members)')
-# A file of the checkout, at whose root commands are run.
+# Relative to the repository root, where commands run.
 _LIFECYCLE = "infra/lifecycle.json"
 _LIFECYCLE_ACTIONS = "--format=value(lifecycle_config.rule[].action.type)"
 _TRAINING_POOL = "training"
-# gcloud takes both or none.
+# gcloud requires both flags or none.
 _SHIELDED = ("--shielded-secure-boot", "--shielded-integrity-monitoring")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Policy:
-    """Who may do what with one thing: gcloud's group for it, the thing, its service, and the resource that it is."""
+    """IAM policy of a resource, as arguments of gcloud."""
 
+    # Command group, such as storage buckets.
     group: tuple[str, ...]
-    of: str
+    target: str
     api: str
+    # Name of the InfraResource that the policy belongs to.
     parent: str = ""
     flags: tuple[str, ...] = ()
 
 
 def project_and_services(settings: InfraSettings) -> list[InfraResource]:
-    """Return the project, which must exist, and what is turned on in it."""
+    """Return the project, which must exist, and its enabled services."""
     return [
         InfraResource(
             name=PROJECT,
             description="the project, with a billing account",
             describe=_gcloud(settings, "projects", "describe", settings.project, "--format=value(projectId)"),
             expected=(settings.project,),
-            retained="it is not made here",
+            retained="it is not created here",
         ),
         InfraResource(
             name=APIS,
-            description="Google's services that the rest needs",
+            description="required Google Cloud APIs",
             describe=_gcloud(settings, "services", "list", "--enabled", "--format=value(config.name)"),
             expected=_ENABLED,
             create=(_gcloud(settings, "services", "enable", *_ENABLED),),
-            retained="they cost nothing, and others in the project may use them",
+            retained="they are free, and other applications in the project may use them",
         ),
     ]
 
 
 def storage(settings: InfraSettings) -> list[InfraResource]:
-    """Return the repository of images, and the bucket."""
+    """Return the image repository, and the bucket with its lifecycle rules."""
     repository, bucket = settings.repository_name, _url(settings)
     location = f"--location={settings.bucket_region}"
     repositories = ("artifacts", "repositories")
     return [
         InfraResource(
             name=REPOSITORY,
-            description=f"a Docker repository of Artifact Registry for the image: {image_prefix(settings)}",
+            description=f"Docker repository of Artifact Registry: {image_prefix(settings)}",
             describe=_gcloud(settings, *repositories, "describe", repository, location, "--format=value(format)"),
             expected=("DOCKER",),
             create=(_gcloud(settings, *repositories, "create", repository, location, "--repository-format=docker"),),
             delete=(_gcloud(settings, *repositories, "delete", repository, location),),
-            data_loss="all images in it; a run that names one by its digest cannot be repeated",
+            data_loss="all images; runs that use them by digest cannot be repeated",
             api=_ARTIFACTS,
         ),
         InfraResource(
             name=BUCKET,
-            description=f"the bucket {bucket}, never public, rights for the whole of it alone",
+            description=f"bucket {bucket}, not public, with uniform bucket-level access",
             describe=_gcloud(settings, "storage", "buckets", "describe", bucket, "--format=value(name)"),
             expected=(settings.bucket_name,),
             create=(
@@ -90,14 +92,14 @@ def storage(settings: InfraSettings) -> list[InfraResource]:
                 ),
             ),
             delete=(_gcloud(settings, "storage", "rm", "--recursive", bucket),),
-            data_loss=f"everything that runs have written to {bucket}",
+            data_loss=f"all outputs of runs in {bucket}",
             api=_STORAGE,
-            retained="it holds what runs have written; --delete-data deletes it",
+            retained="it contains outputs of runs; --delete-data deletes it",
             is_data=True,
         ),
         InfraResource(
             name="bucket lifecycle",
-            description="uploads that were never ended, and old versions if somebody keeps any, go after seven days",
+            description="deletion of incomplete uploads and noncurrent object versions after 7 days",
             describe=_gcloud(
                 settings,
                 "storage",
@@ -115,7 +117,7 @@ def storage(settings: InfraSettings) -> list[InfraResource]:
 
 
 def accounts(settings: InfraSettings) -> list[InfraResource]:
-    """Return the service accounts, and the roles that each has, on no more than it needs."""
+    """Return the service accounts and their roles, with least privilege."""
     worker, launcher, nodes = settings.service_account_name, settings.launcher_account_name, settings.node_account_name
     viewer = settings.viewer_account_name
     project = _Policy(("projects",), settings.project, _PROJECTS)
@@ -123,44 +125,47 @@ def accounts(settings: InfraSettings) -> list[InfraResource]:
     images = _Policy(("artifacts", "repositories"), settings.repository_name, _ARTIFACTS, REPOSITORY, location)
     bucket = _Policy(("storage", "buckets"), _url(settings), _STORAGE, BUCKET)
     return [
-        _account(settings, NODES, nodes, "whom the machines of the cluster are"),
-        _account(settings, WORKER, worker, "whom the processes of a training are, and Kubeflow's steps"),
-        _account(settings, LAUNCHER, launcher, "whom the steps of a pipeline on Vertex AI are"),
-        _account(settings, VIEWER, viewer, "whom a TensorBoard on the cluster and Kubeflow's interface are"),
+        _account(settings, NODES, nodes, "account of the cluster's nodes"),
+        _account(settings, WORKER, worker, "account of training jobs and of pipeline steps in Kubeflow"),
+        _account(settings, LAUNCHER, launcher, "account of pipeline steps on Vertex AI"),
+        _account(settings, VIEWER, viewer, "account of TensorBoard on the cluster and of the KFP UI"),
         *(
             _role(settings, name, description, f"serviceAccount:{email(settings, account)}", f"roles/{role}", policy)
             for name, description, account, role, policy in (
                 (
-                    *("role of machines", "machines write logs and metrics"),
+                    *("role of nodes", "nodes write logs and metrics"),
                     *(nodes, "container.defaultNodeServiceAccount", project),
                 ),
                 (
-                    *("images for machines", "machines pull images, of this repository alone"),
+                    *("images for nodes", "nodes pull images from this repository"),
                     *(nodes, "artifactregistry.reader", images),
                 ),
                 (
-                    *("bucket for workers", "workers read and write objects, of this bucket alone"),
+                    *("bucket for workers", "workers read and write objects in this bucket"),
                     *(worker, "storage.objectUser", bucket),
                 ),
                 (
-                    *("bucket for launchers", "steps on Vertex AI read and write objects, of this bucket alone"),
+                    *("bucket for launchers", "pipeline steps on Vertex AI read and write objects in this bucket"),
                     *(launcher, "storage.objectUser", bucket),
                 ),
                 (
-                    *("bucket for viewers", "a TensorBoard and Kubeflow's interface read objects, of this bucket"),
+                    *("bucket for viewers", "TensorBoard and the KFP UI read objects in this bucket"),
                     *(viewer, "storage.objectViewer", bucket),
                 ),
                 (
-                    *("Vertex AI for launchers", "steps on Vertex AI start custom jobs"),
+                    *("Vertex AI for launchers", "pipeline steps on Vertex AI create custom jobs"),
                     *(launcher, "aiplatform.user", project),
                 ),
                 (
-                    *("logs for launchers", "steps on Vertex AI show the lines of their workers"),
+                    *("logs for launchers", "pipeline steps on Vertex AI stream the logs of their workers"),
                     *(launcher, "logging.viewer", project),
                 ),
                 (
-                    *("workers for launchers", "steps on Vertex AI start jobs that run as the worker account"),
-                    *(launcher, "iam.serviceAccountUser", _of_account(settings, worker, WORKER)),
+                    *(
+                        "workers for launchers",
+                        "pipeline steps on Vertex AI create jobs that run as the worker account",
+                    ),
+                    *(launcher, "iam.serviceAccountUser", _account_policy(settings, worker, WORKER)),
                 ),
             )
         ),
@@ -168,7 +173,7 @@ def accounts(settings: InfraSettings) -> list[InfraResource]:
 
 
 def cluster(settings: InfraSettings) -> list[InfraResource]:
-    """Return the cluster, and the pool of machines that train."""
+    """Return the cluster and the training node pool."""
     clusters, pools = ("container", "clusters"), ("container", "node-pools")
     location, of_cluster = f"--location={settings.zone}", f"--cluster={settings.cluster_name}"
     node = (f"--service-account={email(settings, settings.node_account_name)}", *_SHIELDED)
@@ -176,8 +181,8 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
     return [
         InfraResource(
             name=CLUSTER,
-            description=f"the cluster {settings.cluster_name} with one {settings.system_machine_type}, with network "
-            "policies and service accounts for pods",
+            description=f"cluster {settings.cluster_name} with one {settings.system_machine_type} node, network "
+            "policies and workload identity",
             describe=_gcloud(settings, *clusters, "describe", settings.cluster_name, location, status),
             expected=(settings.cluster_name,),
             create=(
@@ -188,20 +193,20 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
                 ),
             ),
             delete=(_gcloud(settings, *clusters, "delete", settings.cluster_name, location),),
-            data_loss="everything in it: Kubeflow's runs, their metadata, and artifacts that are not in a bucket",
+            data_loss="runs, metadata and artifacts of Kubeflow that are not in a bucket",
             api=_CONTAINER,
             connect=_gcloud(settings, *clusters, "get-credentials", settings.cluster_name, location),
         ),
         InfraResource(
-            name="training machines",
-            description=f"0 to {settings.num_nodes} Spot machines {settings.machine_type}, scaled by demand",
+            name="training nodes",
+            description=f"0 to {settings.num_nodes} Spot nodes {settings.machine_type}, autoscaled",
             describe=_gcloud(settings, *pools, "describe", _TRAINING_POOL, of_cluster, location, status),
             expected=(_TRAINING_POOL,),
             create=(
                 _gcloud(
                     *(settings, *pools, "create", _TRAINING_POOL, of_cluster, location, "--spot"),
                     *("--enable-autoscaling", "--num-nodes=0", "--min-nodes=0", f"--max-nodes={settings.num_nodes}"),
-                    # Only what says `spot: true` goes there: GKE puts no such taint on machines by itself.
+                    # Restricts the nodes to pods with `spot: true`. GKE does not add this taint itself.
                     "--node-taints=cloud.google.com/gke-spot=true:NoSchedule",
                     *(f"--machine-type={settings.machine_type}", "--workload-metadata=GKE_METADATA", *node),
                 ),
@@ -213,18 +218,25 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
 
 
 def identity(settings: InfraSettings, account: str, namespace: str, owner: str) -> InfraResource:
-    """Return the right of a service account of the cluster to be the worker or the viewer account, `owner`."""
+    """Return the workload identity binding of a Kubernetes service account.
+
+    Args:
+        settings: Settings of the project.
+        account: Kubernetes service account.
+        namespace: Namespace of the service account.
+        owner: Google service account that its pods authenticate as: `WORKER` or `VIEWER`.
+    """
     return _role(
         settings,
         f"identity of {account}",
-        f"pods of the cluster that run as {account} are the {owner}",
+        f"pods that run as {account} authenticate as the {owner}",
         f"serviceAccount:{_pool(settings)}[{namespace}/{account}]",
         "roles/iam.workloadIdentityUser",
-        _of_account(settings, owned(settings, owner), owner),
+        _account_policy(settings, account_name(settings, owner), owner),
     )
 
 
-def owned(settings: InfraSettings, owner: str) -> str:
+def account_name(settings: InfraSettings, owner: str) -> str:
     """Return the name of the worker or the viewer account."""
     return {WORKER: settings.service_account_name, VIEWER: settings.viewer_account_name}[owner]
 
@@ -235,7 +247,7 @@ def email(settings: InfraSettings, account: str) -> str:
 
 
 def image_prefix(settings: InfraSettings) -> str:
-    """Return what names of images in the repository begin with."""
+    """Return the prefix of image names in the repository."""
     return f"{settings.bucket_region}-docker.pkg.dev/{settings.project}/{settings.repository_name}"
 
 
@@ -249,29 +261,29 @@ def _account(settings: InfraSettings, name: str, account: str, description: str)
         expected=(address,),
         create=(_gcloud(settings, *accounts_of_iam, "create", account, f"--display-name=qcnn {name}"),),
         delete=(_gcloud(settings, *accounts_of_iam, "delete", address),),
-        data_loss="roles that it was given elsewhere",
+        data_loss="its roles on other resources",
         api=_IAM,
     )
 
 
-def _of_account(settings: InfraSettings, account: str, owner: str) -> _Policy:
+def _account_policy(settings: InfraSettings, account: str, owner: str) -> _Policy:
     return _Policy(("iam", "service-accounts"), email(settings, account), _IAM, owner)
 
 
 def _role(
     settings: InfraSettings, name: str, description: str, member: str, role: str, policy: _Policy
 ) -> InfraResource:
-    """Return a role that a member has by a policy."""
-    # With a condition of none nothing is asked, also where the policy has others with one.
-    bound = (policy.of, *policy.flags, f"--member={member}", f"--role={role}", "--condition=None")
+    """Return the binding of a role to a member."""
+    # Without --condition, gcloud prompts if the policy has conditional bindings.
+    binding = (policy.target, *policy.flags, f"--member={member}", f"--role={role}", "--condition=None")
     return InfraResource(
         name=name,
         description=f"{description} ({role})",
-        describe=_gcloud(settings, *policy.group, "get-iam-policy", policy.of, *policy.flags, *_MEMBERS),
+        describe=_gcloud(settings, *policy.group, "get-iam-policy", policy.target, *policy.flags, *_MEMBERS),
         expected=(f"{role}={member}",),
-        create=(_gcloud(settings, *policy.group, "add-iam-policy-binding", *bound),),
-        # A project and a bucket may stay: they must not go on naming an account that is gone.
-        delete=(_gcloud(settings, *policy.group, "remove-iam-policy-binding", *bound),),
+        create=(_gcloud(settings, *policy.group, "add-iam-policy-binding", *binding),),
+        # The project and the bucket may be retained. They must not contain bindings of deleted accounts.
+        delete=(_gcloud(settings, *policy.group, "remove-iam-policy-binding", *binding),),
         parent=policy.parent,
         api=policy.api,
     )
@@ -282,7 +294,7 @@ def _url(settings: InfraSettings) -> str:
 
 
 def _pool(settings: InfraSettings) -> str:
-    """Return the pool of identities of a project, which its first cluster with workload identity makes."""
+    """Return the workload identity pool of a project, which its first cluster creates."""
     return f"{settings.project}.svc.id.goog"
 
 

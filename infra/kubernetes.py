@@ -1,13 +1,13 @@
-"""What is made inside the cluster by kubectl: the training operator, Kubeflow Pipelines, and what trainings may do."""
+"""Resources created with kubectl: training operator, Kubeflow Pipelines, RBAC and network policies."""
 
 from infra.commands import Argv, InfraResource
-from infra.google import CLUSTER, VIEWER, WORKER, email, owned
+from infra.google import CLUSTER, VIEWER, WORKER, account_name, email
 from infra.settings import InfraSettings
 
-# The manifests of both parts of Kubeflow name it, and a backend for one user runs its steps there.
+# Namespace in the manifests of the training operator and KFP. Single-user KFP runs its steps there.
 NAMESPACE = "kubeflow"
-# Service accounts of the cluster that reach the bucket: those of trainings, of a pipeline's steps, of Kubeflow's web
-# interface (which shows reports and other artifacts), and of a TensorBoard.
+# Kubernetes service accounts with bucket access: of training jobs, pipeline steps, the KFP UI (which displays
+# artifacts) and TensorBoard.
 IDENTITIES = {
     "qcnn-worker": WORKER,
     "pipeline-runner": WORKER,
@@ -17,7 +17,7 @@ IDENTITIES = {
 
 OPERATOR_VERSION = "v1.9.4"
 PIPELINES_VERSION = "2.17.0"
-# kustomize gives git 27 seconds otherwise.
+# The default timeout of kustomize for git is 27 seconds.
 _REFERENCE = "?ref={}&timeout=300s"
 _OPERATOR = "github.com/kubeflow/training-operator/manifests/overlays/standalone" + _REFERENCE.format(OPERATOR_VERSION)
 _PIPELINES = "github.com/kubeflow/pipelines/manifests/kustomize/{}" + _REFERENCE.format(PIPELINES_VERSION)
@@ -26,33 +26,36 @@ _CRD = "customresourcedefinition.apiextensions.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _IN_NAMESPACE = (f"--namespace={NAMESPACE}",)
 _NAMES = ("--ignore-not-found", "--output=name")
-# Files of the checkout, at whose root commands are run.
+# Relative to the repository root, where commands run.
 _RIGHTS = ("-f", "deploy/rbac.yaml", "-f", "deploy/kubeflow.yaml")
 _NETWORK = ("-f", "deploy/network.yaml")
 
 
 def in_cluster(settings: InfraSettings) -> list[InfraResource]:
-    """Return what is in the cluster; all of it but the namespace, whose disks would stay, goes along with it."""
+    """Return the resources inside the cluster.
+
+    They are deleted with the cluster, except the namespace: its disks would remain.
+    """
     return [
         InfraResource(
             name="namespace",
-            description=f"the namespace {NAMESPACE}, in which everything runs",
+            description=f"namespace {NAMESPACE} of Kubeflow Pipelines and training jobs",
             describe=_existing(settings, f"namespace/{NAMESPACE}"),
             expected=(f"namespace/{NAMESPACE}",),
             create=(_kubectl(settings, "create", "namespace", NAMESPACE),),
             delete=(_kubectl(settings, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=15m"),),
-            data_loss="the disks of Kubeflow's database and of its own artifact store",
+            data_loss="the disks of Kubeflow's database and artifact store",
             parent=CLUSTER,
         ),
         _manifests(
-            *(settings, "training operator", f"Kubeflow's training operator {OPERATOR_VERSION}, which runs TFJobs"),
+            *(settings, "training operator", f"Kubeflow training operator {OPERATOR_VERSION} for TFJobs"),
             (_kubectl(settings, "apply", "--server-side", "-k", _OPERATOR),),
             (f"{_CRD}/tfjobs.kubeflow.org", "deployment.apps/training-operator"),
             # Applied last.
             ("validatingwebhookconfiguration.admissionregistration.k8s.io/validator.training-operator.kubeflow.org",),
         ),
         _manifests(
-            *(settings, "pipelines' types", f"the types of Kubeflow Pipelines {PIPELINES_VERSION} and of Argo"),
+            *(settings, "pipelines CRDs", f"CRDs of Kubeflow Pipelines {PIPELINES_VERSION} and Argo"),
             (
                 _kubectl(settings, "apply", "-k", _PIPELINES.format("cluster-scoped-resources")),
                 _kubectl(
@@ -63,14 +66,14 @@ def in_cluster(settings: InfraSettings) -> list[InfraResource]:
             ("configmap/kfp-cluster-scoped-params",),
         ),
         _manifests(
-            *(settings, "pipelines", f"Kubeflow Pipelines {PIPELINES_VERSION}, for one user"),
+            *(settings, "pipelines", f"Kubeflow Pipelines {PIPELINES_VERSION}, single-user"),
             (_kubectl(settings, "apply", "-k", _PIPELINES.format("env/platform-agnostic")),),
             ("serviceaccount/pipeline-runner", "deployment.apps/ml-pipeline", "deployment.apps/workflow-controller"),
             ("networkpolicy.networking.k8s.io/seaweedfs",),
         ),
         InfraResource(
-            name="rights of trainings",
-            description="what steps and workers may do in the namespace: deploy/rbac.yaml, deploy/kubeflow.yaml",
+            name="RBAC",
+            description="permissions of pipeline steps and workers: deploy/rbac.yaml, deploy/kubeflow.yaml",
             describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_RIGHTS),
             expected=(
                 *(f"serviceaccount/qcnn-{who}" for who in ("launcher", "worker", "tensorboard")),
@@ -81,8 +84,8 @@ def in_cluster(settings: InfraSettings) -> list[InfraResource]:
             parent=CLUSTER,
         ),
         InfraResource(
-            name="network of trainings",
-            description="only workers reach workers: deploy/network.yaml",
+            name="network policies",
+            description="workers accept connections only from workers: deploy/network.yaml",
             describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_NETWORK),
             expected=("networkpolicy.networking.k8s.io/qcnn-trainings",),
             create=(_kubectl(settings, "apply", *_IN_NAMESPACE, *_NETWORK),),
@@ -93,7 +96,7 @@ def in_cluster(settings: InfraSettings) -> list[InfraResource]:
 
 
 def wait_until_ready(settings: InfraSettings) -> Argv:
-    """Return the command that ends when everything that was installed answers."""
+    """Return the command that waits until all deployments in the namespace are available."""
     return _kubectl(
         settings, "wait", "--for=condition=Available", "deployment", "--all", *_IN_NAMESPACE, "--timeout=20m"
     )
@@ -107,7 +110,11 @@ def _manifests(
     first: tuple[str, ...],
     last: tuple[str, ...],
 ) -> InfraResource:
-    """Return what a folder of manifests makes, seen by some of its objects: `last` is what is applied last."""
+    """Return the objects of a folder of manifests.
+
+    `first` and `last` are some of the objects. kubectl applies those of `last` last, so that an interruption is
+    detected.
+    """
     expected = (*first, *last)
     return InfraResource(
         name=name,
@@ -120,12 +127,12 @@ def _manifests(
 
 
 def _annotation(settings: InfraSettings, account: str, owner: str) -> InfraResource:
-    address = email(settings, owned(settings, owner))
+    address = email(settings, account_name(settings, owner))
     path = _ACCOUNT.replace(".", r"\.")
     of_account = (*_IN_NAMESPACE, "serviceaccount", account)
     return InfraResource(
         name=f"account of {account}",
-        description=f"pods that run as {account} ask for the credentials of the {owner}",
+        description=f"pods that run as {account} request the credentials of the {owner}",
         describe=_kubectl(
             settings, "get", *of_account, "--ignore-not-found", f"--output=jsonpath={{.metadata.annotations.{path}}}"
         ),
@@ -140,6 +147,6 @@ def _existing(settings: InfraSettings, *objects: str) -> Argv:
 
 
 def _kubectl(settings: InfraSettings, *words: str) -> Argv:
-    """Return a command for this cluster and no other, whichever the user's own kubeconfig means."""
+    """Return a kubectl command with the context of this cluster."""
     context = f"gke_{settings.project}_{settings.zone}_{settings.cluster_name}"
     return ("kubectl", f"--context={context}", *words)

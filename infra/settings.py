@@ -1,4 +1,4 @@
-"""What is to be made in a cloud project: read from a file, and validated before any cloud is asked."""
+"""Settings of the cloud resources, read from a YAML file."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ Project = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-
 # https://cloud.google.com/iam/docs/service-accounts-create
 Account = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
 Cluster = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
-# https://cloud.google.com/storage/docs/buckets#naming; a name with dots must be a domain of one's own.
+# https://cloud.google.com/storage/docs/buckets#naming; a name with dots must be a verified domain.
 Bucket = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]$")]
 Repository = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
 Region = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
@@ -27,14 +27,14 @@ _SHORTEST_SOFT_DELETE = 7
 
 
 class InfraSettings(BaseModel):
-    """The names, places and sizes of what is made; each field's description says what it accepts.
+    """Names, locations and sizes of the cloud resources.
 
-    All must be given: the file infra/settings.yaml says what each is for.
+    All fields are required. The description of a field lists its allowed values; infra/settings.yaml describes its use.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    project: Project = Field(description=f"a project's id: {_ACCOUNT}")
+    project: Project = Field(description=f"a project ID: {_ACCOUNT}")
     cluster_name: Cluster = Field(description="1 to 40 lower-case letters, digits and -, beginning with a letter")
     zone: Zone = Field(description="a zone such as us-central1-a")
     bucket_name: Bucket = Field(description="3 to 63 lower-case letters, digits, - and _, without gs://")
@@ -51,10 +51,10 @@ class InfraSettings(BaseModel):
 
 
 def read_settings(path: Path) -> InfraSettings:
-    """Read and validate a file of settings.
+    """Read and validate a settings file.
 
     Raises:
-        ConfigError: one line with what is wrong: the file, or the first setting, its value and what is allowed.
+        ConfigError: If the file cannot be read or a setting is invalid.
     """
     try:
         content = YAML(typ="safe", pure=True).load(path.read_text())
@@ -62,7 +62,7 @@ def read_settings(path: Path) -> InfraSettings:
         raise ConfigError(f"settings: no such file. Given: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"settings: the file cannot be read ({single_line(error)}). Given: {path}") from None
-    except Exception as error:  # The parser's own, and any that a value with a tag of its own is made with.
+    except Exception as error:  # The parser has no common base class; constructors of YAML tags raise others.
         raise ConfigError(f"settings: the file is not valid YAML ({single_line(error)}). Given: {path}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"settings: the file must be a mapping of keys to values. Given: {path}")
@@ -73,12 +73,12 @@ def parse_settings(values: dict[str, Any]) -> InfraSettings:
     """Validate settings.
 
     Raises:
-        ConfigError: one line with the first that is wrong, its value and what is allowed.
+        ConfigError: If a setting is missing, unknown or invalid. The message is about the first of them.
     """
     try:
         settings = InfraSettings.model_validate(values)
     except ValidationError as error:
-        raise _refused(error) from None
+        raise _config_error(error) from None
     if 0 < settings.soft_delete_days < _SHORTEST_SOFT_DELETE:
         allowed = InfraSettings.model_fields["soft_delete_days"].description
         raise ConfigError(f"settings.soft_delete_days: must be {allowed}. Given: {settings.soft_delete_days}")
@@ -88,14 +88,16 @@ def parse_settings(values: dict[str, Any]) -> InfraSettings:
     return settings
 
 
-def _refused(error: ValidationError) -> ConfigError:
-    """Return one line with the first setting that is wrong."""
+def _config_error(error: ValidationError) -> ConfigError:
+    """Return the error of the first invalid setting."""
     first = error.errors(include_url=False)[0]
     field = str(first["loc"][0])
     if first["type"] == "missing":
         return ConfigError(f"settings.{field}: must be given. Given: none")
     if first["type"] in ("extra_forbidden", "invalid_key"):
-        keys = ", ".join(InfraSettings.model_fields)
-        return ConfigError(f"settings.{field}: unknown key; the keys are {keys}. Given: {format_value(first['input'])}")
+        fields = ", ".join(InfraSettings.model_fields)
+        return ConfigError(
+            f"settings.{field}: unknown field; valid fields: {fields}. Given: {format_value(first['input'])}"
+        )
     description = InfraSettings.model_fields[field].description
     return ConfigError(f"settings.{field}: must be {description}. Given: {format_value(first['input'])}")

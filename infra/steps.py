@@ -1,4 +1,4 @@
-"""Finds out what is there; makes what is absent, and deletes what is there, one resource after the other."""
+"""State detection, creation and deletion of cloud resources, one at a time."""
 
 import dataclasses
 import enum
@@ -12,74 +12,79 @@ from qcnn.errors import ConfigError
 
 
 class ResourceState(enum.Enum):
-    """Whether a resource is there; the value is how it is called."""
+    """State of a resource. The values are printed."""
 
     PRESENT = "present"
-    # Its making was stopped.
+    # The creation was interrupted.
     INCOMPLETE = "incomplete"
     ABSENT = "absent"
-    # Google is making or deleting it just now.
+    # Google is creating or deleting it.
     CHANGING = "changing"
-    # Google has given up making it: it can only be deleted.
+    # The creation failed in Google Cloud. The resource must be deleted.
     FAILED = "failed"
-    # It cannot be asked about: the service that knows it is not enabled.
+    # It cannot be described: its API is not enabled, or its cluster is not available.
     UNKNOWN = "unknown"
 
 
+# States of clusters and node pools:
 # https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters#status
-# Node pools have them too.
 _STATES = {"PROVISIONING": ResourceState.CHANGING, "STOPPING": ResourceState.CHANGING, "ERROR": ResourceState.FAILED}
 
 
 @dataclasses.dataclass(frozen=True)
 class ResourceObservation:
-    """What was seen of a resource: its state, and the words that were printed of it."""
+    """State of a resource, and the strings in the output of its `describe` command."""
 
     state: ResourceState
-    words: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
 
 
 def state_of(resource: InfraResource, answer: CommandResult) -> ResourceObservation:
-    """Return what an answer to `describe` says.
+    """Return the state of a resource from the result of its `describe` command.
 
     Raises:
-        CommandError: it says nothing of whether the resource is there: no rights, no network, a wrong zone.
+        CommandError: If the result does not show whether it exists, such as missing permissions or a wrong zone.
     """
     if is_not_found(answer):
         return ResourceObservation(ResourceState.ABSENT)
     if not answer.succeeded:
         raise failure(resource.name, resource.describe, answer)
-    words = frozenset(answer.output.split())
-    for word, state in _STATES.items():
-        if word in words:
-            return ResourceObservation(state, words)
-    found = words.intersection(resource.expected)
+    values = frozenset(answer.output.split())
+    for value, state in _STATES.items():
+        if value in values:
+            return ResourceObservation(state, values)
+    found = values.intersection(resource.expected)
     return ResourceObservation(
         ResourceState.ABSENT
         if not found
         else ResourceState.PRESENT
         if found.issuperset(resource.expected)
         else ResourceState.INCOMPLETE,
-        words,
+        values,
     )
 
 
 def infer_state(resource: InfraResource, seen: Mapping[str, ResourceObservation]) -> ResourceObservation | None:
-    """Return the state that follows from what was seen before; None if the resource must be asked about."""
-    if resource.api and resource.api not in seen[APIS].words:
+    """Return the state that follows from earlier observations, or None if `describe` must run."""
+    if resource.api and resource.api not in seen[APIS].values:
         return ResourceObservation(ResourceState.UNKNOWN)
     if resource.parent and seen[resource.parent].state not in (ResourceState.PRESENT, ResourceState.INCOMPLETE):
-        # What is inside a cluster that is being made, or was never ended, has no server to be asked of.
-        holder = seen[resource.parent].state
-        return ResourceObservation(holder if holder is ResourceState.ABSENT else ResourceState.UNKNOWN)
+        # A cluster that is being created or has failed has no API server to describe its contents.
+        state = seen[resource.parent].state
+        return ResourceObservation(state if state is ResourceState.ABSENT else ResourceState.UNKNOWN)
     return None
 
 
 def inspect(resource: InfraResource, seen: Mapping[str, ResourceObservation], run: Run) -> ResourceObservation:
-    """Return what is to be seen of a resource; go into it if it is there and other things are inside it.
+    """Return the state of a resource, and run its `connect` command if it exists.
+
+    Args:
+        resource: Resource to inspect.
+        seen: Observations of the resources before it, by name.
+        run: Function that runs a command.
 
     Raises:
-        CommandError: that cannot be told.
+        CommandError: If the state cannot be determined.
     """
     if known := infer_state(resource, seen):
         return known
@@ -90,38 +95,41 @@ def inspect(resource: InfraResource, seen: Mapping[str, ResourceObservation], ru
 
 
 def connect(resource: InfraResource, run: Run) -> None:
-    """Make what is inside a resource reachable.
+    """Run the `connect` command of a resource, which gives access to its contents.
 
     Raises:
-        CommandError: that fails.
+        CommandError: If the command fails.
     """
     if resource.connect and not (answer := run(resource.connect)).succeeded:
         raise failure(resource.name, resource.connect, answer)
 
 
-# Google says that what was made is known everywhere after two minutes, at most seven:
+# Changes of IAM policies take 2 to 7 minutes to propagate:
 # https://cloud.google.com/iam/docs/access-change-propagation
-_TRIES, _PAUSE_SECONDS = 42, 10
-# Half an hour: a cluster takes Google ten minutes.
-_LOOKS = 180
+_MAX_ATTEMPTS, _PAUSE_SECONDS = 42, 10
+# 30 minutes; the creation of a cluster takes 10.
+_MAX_POLLS = 180
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 Sleep = Callable[[float], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class ResourceStatus:
-    """A resource, and its state."""
+    """Resource and its state."""
 
     resource: InfraResource
     state: ResourceState
 
 
 def inspect_all(table: Sequence[InfraResource], run: Run) -> Iterator[ResourceStatus]:
-    """Yield every resource as it is now.
+    """Inspect the resources in order and yield their states.
+
+    Yields:
+        Each resource with its state.
 
     Raises:
-        CommandError: whether one is there cannot be told.
+        CommandError: If a state cannot be determined.
     """
     seen: dict[str, ResourceObservation] = {}
     for resource in table:
@@ -129,30 +137,36 @@ def inspect_all(table: Sequence[InfraResource], run: Run) -> Iterator[ResourceSt
         yield ResourceStatus(resource, seen[resource.name].state)
 
 
-def create_missing(table: Sequence[InfraResource], run: Run, say: Say, sleep: Sleep) -> None:
-    """Make every resource that is absent or incomplete, in the order of the table.
+def create_missing(table: Sequence[InfraResource], run: Run, report: Report, sleep: Sleep) -> None:
+    """Create all absent or incomplete resources in the order of the table.
+
+    Args:
+        table: Resources.
+        run: Function that runs a command.
+        report: Function that prints a line of progress.
+        sleep: Function that sleeps for a number of seconds.
 
     Raises:
-        CommandError: a command fails; nothing after it is made.
-        ConfigError: the project does not exist.
+        CommandError: If a command fails. The remaining resources are not created.
+        ConfigError: If the project does not exist.
     """
     seen: dict[str, ResourceObservation] = {}
     for resource in table:
-        found = _settled(resource, seen, run, say, sleep)
+        found = _inspect_until_stable(resource, seen, run, report, sleep)
         if found.state is ResourceState.PRESENT:
-            say(f"present   {resource.name}")
+            report(f"present   {resource.name}")
         else:
             _check_creatable(resource, found.state)
-            say(f"creating  {resource.name}: {resource.description}")
+            report(f"creating  {resource.name}: {resource.description}")
             for argv in resource.create:
-                _patiently(sleep)(_run, resource, argv, run)
+                _retrying(sleep)(_run, resource, argv, run)
             found = ResourceObservation(ResourceState.PRESENT, frozenset(resource.expected))
             connect(resource, run)
         seen[resource.name] = found
 
 
 def deletion_plan(found: Sequence[ResourceStatus], with_data: bool) -> list[InfraResource]:
-    """Return what is to be deleted by commands of its own, what was made last first."""
+    """Return the resources with delete commands to run, in reverse order of creation."""
     return [
         each.resource
         for each in reversed(found)
@@ -163,50 +177,55 @@ def deletion_plan(found: Sequence[ResourceStatus], with_data: bool) -> list[Infr
 
 
 def check_deletable(found: Sequence[ResourceStatus]) -> None:
-    """Refuse to delete while Google is making or deleting something.
+    """Raise CommandError while Google is creating or deleting a resource.
 
     Raises:
-        CommandError: it is.
+        CommandError: If the state of a resource is changing.
     """
     for each in found:
         if each.state is ResourceState.CHANGING:
             raise _changing(each.resource)
 
 
-def delete(resources: Sequence[InfraResource], run: Run, say: Say) -> None:
-    """Delete resources in this order; what is gone by then is passed over.
+def delete(resources: Sequence[InfraResource], run: Run, report: Report) -> None:
+    """Delete resources in the given order, and skip those that no longer exist.
+
+    Args:
+        resources: Resources to delete.
+        run: Function that runs a command.
+        report: Function that prints a line of progress.
 
     Raises:
-        CommandError: a command fails; nothing after it is deleted.
+        CommandError: If a command fails. The remaining resources are not deleted.
     """
     for resource in resources:
-        say(f"deleting  {resource.name}")
+        report(f"deleting  {resource.name}")
         for argv in resource.delete:
             answer = run(argv)
             if not answer.succeeded and not is_not_found(answer):
                 raise failure(resource.name, argv, answer)
 
 
-def _settled(
-    resource: InfraResource, seen: Mapping[str, ResourceObservation], run: Run, say: Say, sleep: Sleep
+def _inspect_until_stable(
+    resource: InfraResource, seen: Mapping[str, ResourceObservation], run: Run, report: Report, sleep: Sleep
 ) -> ResourceObservation:
-    """Return what is seen of a resource once Google has ended what it does to it.
+    """Return the state of a resource after pending operations of Google have finished.
 
-    Its making may have been stopped here; it goes on there.
+    If a creation is interrupted locally, it continues in Google Cloud.
     """
-    # A service that was enabled a moment ago still says that it is not; the project itself is asked before any is.
-    found = _patiently(sleep)(inspect, resource, seen, run) if resource.api else inspect(resource, seen, run)
+    # A newly enabled API still returns SERVICE_DISABLED. The project is inspected before any API is enabled.
+    found = _retrying(sleep)(inspect, resource, seen, run) if resource.api else inspect(resource, seen, run)
     if found.state is not ResourceState.CHANGING:
         return found
-    say(f"waiting   {resource.name}: Google is making or deleting it")
-    again = Retrying(
+    report(f"waiting   {resource.name}: Google is creating or deleting it")
+    poll = Retrying(
         retry=retry_if_result(_is_changing),
         wait=wait_fixed(_PAUSE_SECONDS),
-        stop=stop_after_attempt(_LOOKS),
+        stop=stop_after_attempt(_MAX_POLLS),
         sleep=sleep,
         retry_error_callback=_last_result,
     )
-    return again(inspect, resource, seen, run)
+    return poll(inspect, resource, seen, run)
 
 
 def _is_changing(found: ResourceObservation) -> bool:
@@ -224,7 +243,7 @@ def _check_creatable(resource: InfraResource, state: ResourceState) -> None:
         raise _changing(resource)
     if state is ResourceState.FAILED:
         raise CommandError(
-            f"{resource.name}: Google has given up making it; destroy, then apply again. Given: {state.value}"
+            f"{resource.name}: the creation failed in Google Cloud; run destroy, then apply. Given: {state.value}"
         )
     if not resource.create:
         raise ConfigError(
@@ -234,7 +253,7 @@ def _check_creatable(resource: InfraResource, state: ResourceState) -> None:
 
 def _changing(resource: InfraResource) -> CommandError:
     return CommandError(
-        f"{resource.name}: Google is making or deleting it just now; wait for the end of that, and start again. "
+        f"{resource.name}: Google is creating or deleting it; wait until it has finished, then run the command again. "
         f"Given: {ResourceState.CHANGING.value}"
     )
 
@@ -245,12 +264,12 @@ def _run(resource: InfraResource, argv: Argv, run: Run) -> None:
         raise failure(resource.name, argv, answer)
 
 
-def _patiently(sleep: Sleep) -> Retrying:
-    """Return what calls again, for a while, where what is needed is not known everywhere yet."""
+def _retrying(sleep: Sleep) -> Retrying:
+    """Return a retry policy for new resources that are not yet visible."""
     return Retrying(
         retry=retry_if_exception_type(NotReadyError),
         wait=wait_fixed(_PAUSE_SECONDS),
-        stop=stop_after_attempt(_TRIES),
+        stop=stop_after_attempt(_MAX_ATTEMPTS),
         sleep=sleep,
         reraise=True,
     )

@@ -192,7 +192,7 @@ def compile_tuning(
         ConfigError: If a setting is not valid, or the target has no tuner.
     """
     if target.tuner is None:
-        raise ConfigError("tuner: the target has none. Given: a study by a tuner")
+        raise ConfigError("tuner: the target has no tuner. Given: a study by a tuner")
     pod, resources = _read(target, image, settings)
     return _write(target, target.tuner(pod, parallelism, stopping), path, pod, resources, defaults)
 

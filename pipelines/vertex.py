@@ -139,8 +139,8 @@ def tuned_study(pod: PodSettings, parallelism: int, stopping: str) -> BaseCompon
 
 _GIGABYTE = 1e9
 # The command with which the KFP compiler (2.13, component_factory.py) starts a step from a shell.
-_STARTED_BY_SHELL = "_KFP_RUNTIME=true python3 "
-_IN_PLACE_OF_SHELL = "_KFP_RUNTIME=true exec python3 "
+_SHELL_COMMAND = "_KFP_RUNTIME=true python3 "
+_EXEC_COMMAND = "_KFP_RUNTIME=true exec python3 "
 
 
 def _limits(resources: StepResources) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _replace_shell(command: Sequence[str]) -> list[str]:
     When a run is cancelled, only the first process of a container receives SIGTERM. A shell does not forward it, so
     training would continue.
     """
-    return [argument.replace(_STARTED_BY_SHELL, _IN_PLACE_OF_SHELL) for argument in command]
+    return [argument.replace(_SHELL_COMMAND, _EXEC_COMMAND) for argument in command]
 
 
 VERTEX = PipelineTarget(

@@ -16,12 +16,12 @@ from qcnn.startup import one_line_errors
 
 
 def generate_data(
-    words: Mapping[str, Any], folder: str, run: str = "", data_sha256: str | None = None
+    fields: Mapping[str, Any], folder: str, run: str = "", data_sha256: str | None = None
 ) -> tuple[str, dict[str, Any]]:
     """Validate an experiment and write its dataset.
 
     Args:
-        words: Fields of the experiment.
+        fields: Fields of the experiment.
         folder: Folder to write the dataset to.
         run: ID of a run of a schedule, which replaces the seed by one for this run. Empty: keep the seed.
         data_sha256: SHA-256 of the data file from the pipeline parameters. None outside of a pipeline.
@@ -30,7 +30,7 @@ def generate_data(
         The validated experiment as JSON, and the metadata of the dataset.
     """
     with one_line_errors():
-        config = from_mapping(with_circuit(words))
+        config = from_mapping(with_circuit(fields))
         if data_sha256 is not None:
             check_sha256(config, data_sha256, run)
         if run:

@@ -40,7 +40,7 @@ def plan_study(
         files = sorted({trial.data for trial in trials if trial.is_file})
         if files != sorted(data_sha256):
             raise ConfigError(
-                "data_sha256: must hold the SHA-256, as printed by sha256sum, of these data files: "
+                "data_sha256: must contain the SHA-256, as printed by sha256sum, of these data files: "
                 f"{', '.join(files) or 'none'}. Given: {', '.join(sorted(data_sha256)) or 'none'}"
             )
         for model, qubits in dict.fromkeys(

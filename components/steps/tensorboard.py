@@ -12,7 +12,7 @@ from qcnn.startup import one_line_errors
 
 # Metadata keys that KFP adds to each artifact and that are not copied to another one.
 BACKENDS_OWN = ("display_name", "store_session_info")
-# Metadata key of the logs with the URL of the platform's own TensorBoard page.
+# Metadata key of the logs with the URL of a managed TensorBoard page.
 PAGE = "tensorboard_page"
 
 

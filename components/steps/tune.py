@@ -65,7 +65,7 @@ _TRAINING, _LOGS = "checkpoints", "logs"
 def tune(
     experiment: Mapping[str, Any],
     search: Mapping[str, Any],
-    how: tuple[int, str],
+    tuner: tuple[int, str],
     pod: str,
     place: tuple[str, str],
     dataset: str,
@@ -77,7 +77,7 @@ def tune(
     Args:
         experiment: Fields that all trials share.
         search: Grid, ranges and number of trials.
-        how: Maximum number of parallel trials, and the early-stopping rule.
+        tuner: Maximum number of parallel trials, and the early-stopping rule.
         pod: Settings of the job's processes as JSON.
         place: Project and location of the pipeline run.
         dataset: URI of the dataset.
@@ -98,8 +98,8 @@ def tune(
             parameters(searched),
             METRIC,
             searched.random,
-            parallel=how[0],
-            stopping=how[1],
+            parallel=tuner[0],
+            stopping=tuner[1],
             best_report=shared.options.export_checkpoint != "last",
         )
         folder = posixpath.dirname(outputs(job, trial)["training"])

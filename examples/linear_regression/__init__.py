@@ -1,1 +1,1 @@
-"""The classic of parameter servers, a line through noisy points, trained by the launchers of this project."""
+"""Linear regression with parameter servers, trained locally or as a TFJob."""

@@ -1,4 +1,4 @@
-"""y = w x + b: what a model must provide to be trained by parameter servers."""
+"""Model y = w x + b for training with parameter servers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,13 +8,13 @@ import tf_keras
 
 from qcnn.trainer.distribution.parameter_servers import Batch
 
-# Points are of this line, with normal noise.
+# True parameters and standard deviation of the noise.
 SLOPE, INTERCEPT, NOISE = 2.0, 0.0, 0.1
 _BATCH = 32
 
 
 class Line:
-    """A line, as `qcnn.trainer.distribution.parameter_servers.TrainableModel` says; it begins at y = 0."""
+    """Linear model, a `TrainableModel` of `qcnn.trainer.distribution.parameter_servers`; initially y = 0."""
 
     def __init__(self) -> None:
         self.weights = [tf.Variable(tf.zeros([1], tf.float64), name=name) for name in ("w", "b")]
@@ -22,22 +22,25 @@ class Line:
         self.optimizer.build(self.weights)
 
     def clone_optimizer(self) -> tf_keras.optimizers.Optimizer:
-        """Return gradient descent."""
+        """Return a stochastic gradient descent optimizer."""
         return tf_keras.optimizers.SGD(0.01, jit_compile=False)
 
     def gradient(self, weights: Sequence[tf.Tensor], **batch: tf.Tensor) -> tf.Tensor:
-        """Return the gradient of the mean squared error in w and b, and that error, float64 (3,)."""
+        """Return the gradient of the mean squared error in w and b, then the error, float64 (3,)."""
         slope, intercept = weights
         error = slope * batch["x"] + intercept - batch["y"]
         return tf.stack([2 * tf.reduce_mean(error * batch["x"]), 2 * tf.reduce_mean(error), tf.reduce_mean(error**2)])
 
     def compiles(self, batch: Batch) -> bool:
-        """Whether XLA compiles the gradient."""
+        """Return whether XLA can compile the gradient."""
         return True
 
 
 def batches(updates: range) -> Iterator[Batch]:
-    """Yield the batch of each update, which follows from its number alone: x and y, float64 (32,)."""
+    """Yield the batch of each update: x and y, float64 (32,).
+
+    The update number is the seed of the batch, so a resumed run gets the same batches.
+    """
     for update in updates:
         random = np.random.default_rng(update)
         x = random.uniform(-1, 1, _BATCH)

@@ -1,4 +1,4 @@
-"""Trains the line by one of the launchers: python -m examples.linear_regression.run --help."""
+"""Train the linear model locally or as a TFJob: python -m examples.linear_regression.run --help."""
 
 import dataclasses
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from examples.linear_regression.train import HANG_SECONDS, STRATEGY
+from examples.linear_regression.train import HEARTBEAT_TIMEOUT_SECONDS, STRATEGY
 from qcnn import requirements
 from qcnn.cli.main import run
 from qcnn.cli.options.settings import settings_options
@@ -26,20 +26,27 @@ from qcnn.targets.tfjob.client import Connection
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(PodFields, Connection):
-    """The pods of a TFJob, and in which namespace it is."""
+    """Pod settings and namespace of a TFJob."""
 
 
 _REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
 
 
 def described(python: str, output: str, updates: int, pod: PodSettings | None) -> Job:
-    """Describe the training as a job, whatever runs it: a chief, a parameter server and a worker."""
-    words = ("--output", output, "--updates", str(updates))
+    """Return the training job with a chief, a parameter server and a worker.
+
+    Args:
+        python: Path to the Python interpreter.
+        output: Folder or URI of the output.
+        updates: Number of updates.
+        pod: Pod settings, or None for a local job.
+    """
+    arguments = ("--output", output, "--updates", str(updates))
     return Job(
-        argv=(python, "-m", "examples.linear_regression.train", *words),
+        argv=(python, "-m", "examples.linear_regression.train", *arguments),
         replicas=_REPLICAS,
         restarts=3,
-        heartbeat_timeout_seconds=HANG_SECONDS,
+        heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS,
         ignore_exit=requirements.ignore_exit(STRATEGY),
         restart_individually=requirements.restart_individually(STRATEGY),
         pod=pod,
@@ -48,16 +55,18 @@ def described(python: str, output: str, updates: int, pod: PodSettings | None) -
 
 
 @click.command()
-@click.option("--target", type=click.Choice(["local", "tfjob"]), default="local", show_default=True)
-@click.option("--output", required=True, metavar="ADDRESS", help="Folder of the line; in a bucket for tfjob.")
-@click.option("--updates", type=click.IntRange(1), default=4000, show_default=True)
+@click.option(
+    "--target", type=click.Choice(["local", "tfjob"]), default="local", show_default=True, help="Execution target."
+)
+@click.option("--output", required=True, metavar="URI", help="Output folder. Must be in a bucket for tfjob.")
+@click.option("--updates", type=click.IntRange(1), default=4000, show_default=True, help="Number of updates.")
 @settings_options(Settings, "tfjob")
 def train(target: str, output: str, updates: int, settings: Settings) -> None:
-    """Fit y = w x + b to points of y = 2 x with noise, on one chief, one parameter server and one worker."""
+    """Fit y = w x + b to noisy points with a chief, a parameter server and a worker."""
     with one_line_errors():
         if target == "local":
             if settings.namespace or settings.has_pod_settings:
-                raise ConfigError("target: only tfjob takes a namespace and settings of pods. Given: local")
+                raise ConfigError("target: must be tfjob with a namespace or pod settings. Given: local")
             run_processes(described(sys.executable, output, updates, None), _ignore)
             return
         job = described("python", f"{output.rstrip('/')}/$({JOB_VARIABLE})", updates, settings.pod_with())

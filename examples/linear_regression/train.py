@@ -1,4 +1,4 @@
-"""One process of the training, of whatever role: python -m examples.linear_regression.train --help."""
+"""Process of the training job, for all roles: python -m examples.linear_regression.train --help."""
 
 import argparse
 import contextlib
@@ -31,56 +31,57 @@ if TYPE_CHECKING:
 logger = logging.getLogger("qcnn")
 
 STRATEGY = "parameter_server"
-# Seconds without a sign of life after which a process counts as lost.
-HANG_SECONDS = 60.0
-_SAVED = "line.npz"
-_MOST_BYTES = 2**20
-# Updates that are handed out at a time; between them the chief looks at the clock.
-_AT_A_TIME = 50
+HEARTBEAT_TIMEOUT_SECONDS = 60.0
+_CHECKPOINT = "line.npz"
+_MAX_BYTES = 2**20
+# Updates between two checks of the save interval.
+_UPDATES_PER_CALL = 50
 
 
 def main() -> None:
-    """Train or serve, as TF_CONFIG says."""
+    """Train or serve, depending on the role in TF_CONFIG."""
     open_standard_streams()
-    parser = argparse.ArgumentParser(description="One process of the training of a line.")
-    parser.add_argument("--output", required=True, metavar="ADDRESS", help="folder of the line, here or in a bucket")
-    parser.add_argument("--updates", type=int, required=True)
-    parser.add_argument("--save-seconds", type=float, default=2.0, help="time between two saves of the line")
-    parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes signs of life")
+    parser = argparse.ArgumentParser(description="Process of the training job.")
+    parser.add_argument("--output", required=True, metavar="URI", help="output folder, local or in a bucket")
+    parser.add_argument("--updates", type=int, required=True, help="number of updates")
+    parser.add_argument("--save-seconds", type=float, default=2.0, help="minimum seconds between checkpoints")
+    parser.add_argument("--events", type=int, help="file descriptor of a pipe for heartbeats")
     arguments = parser.parse_args()
     end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
     with one_line_errors():
         cluster = parse_cluster(os.environ)
         if cluster is None:
-            raise ConfigError("TF_CONFIG: must name a chief, workers and parameter servers. Given: none")
+            raise ConfigError("TF_CONFIG: must define a chief, workers and parameter servers. Given: none")
         load_tensorflow()
         if cluster.role in serving(STRATEGY):
             from qcnn.trainer.distribution.parameter_servers import serve
 
-            serve(cluster, lambda: _updates(arguments.output) >= arguments.updates, HANG_SECONDS)
+            serve(cluster, lambda: _updates(arguments.output) >= arguments.updates, HEARTBEAT_TIMEOUT_SECONDS)
         else:
-            with working_copy(arguments.output, filled=True, written=True, patience=HANG_SECONDS) as output:
+            with working_copy(
+                arguments.output, filled=True, written=True, patience=HEARTBEAT_TIMEOUT_SECONDS
+            ) as output:
                 _coordinate(cluster, output, arguments.updates, arguments.save_seconds, send)
 
 
-def _updates(address: str) -> int:
-    """Return after how many updates a line was saved last."""
-    with local_copy(address) as folder:
+def _updates(uri: str) -> int:
+    """Return the number of updates of the last checkpoint at a URI."""
+    with local_copy(uri) as folder:
         return _saved_updates(folder)
 
 
 def _saved_updates(folder: Path) -> int:
-    """Return after how many updates the line in a folder was saved, 0 if it was not."""
-    path = folder / _SAVED
+    """Return the number of updates of the checkpoint in a folder, or 0 if it does not exist."""
+    path = folder / _CHECKPOINT
     if not path.exists():
         return 0
-    with readable("line", path), open_arrays(path, _MOST_BYTES) as saved:
+    with readable("line", path), open_arrays(path, _MAX_BYTES) as saved:
         return int(saved["updates"])
 
 
 def _coordinate(cluster: ClusterConfig, output: WorkingCopy, updates: int, save_seconds: float, send: Listener) -> None:
-    """Train to so many updates in a folder, from where it was saved last; the chief's part."""
+    """Train as the chief up to the given number of updates, from the last checkpoint."""
     folder = output.folder
     import tensorflow as tf
 
@@ -91,11 +92,11 @@ def _coordinate(cluster: ClusterConfig, output: WorkingCopy, updates: int, save_
 
     with exclusive_lock(folder), translate_peer_errors(cluster), contextlib.ExitStack() as stack:
         if _saved_updates(folder) >= updates:
-            # The others see the same and end: nobody would answer.
+            # The other processes exit too, so the chief must not connect to them.
             return
-        strategy = parameter_servers(cluster, HANG_SECONDS)
+        strategy = parameter_servers(cluster, HEARTBEAT_TIMEOUT_SECONDS)
         line = Line()
-        done = _restored(line, folder)
+        done = _restore(line, folder)
         if done:
             logger.info("continuing after update %d", done)
         coordinator = Coordinator(strategy, len(cluster.addresses["ps"]), line)
@@ -104,9 +105,9 @@ def _coordinate(cluster: ClusterConfig, output: WorkingCopy, updates: int, save_
         send("state", state="training")
         saved_at = time.monotonic()
         while done < updates:
-            part = range(done, min(done + _AT_A_TIME, updates))
-            error = coordinator.run(batches(part))[:, 0].mean()
-            done = part.stop
+            chunk = range(done, min(done + _UPDATES_PER_CALL, updates))
+            error = coordinator.run(batches(chunk))[:, 0].mean()
+            done = chunk.stop
             slope, intercept = (float(weight[0]) for weight in line.weights)
             with writer.as_default(step=done):
                 for name, value in (("mse", error), ("w", slope), ("b", intercept)):
@@ -118,13 +119,13 @@ def _coordinate(cluster: ClusterConfig, output: WorkingCopy, updates: int, save_
                 logger.info("update %d/%d: w %.4f, b %.4f, mse %.4f", done, updates, slope, intercept, error)
 
 
-def _restored(line: "Line", folder: Path) -> int:
-    """Set a line to what was saved of it; return after how many updates that was."""
-    path = folder / _SAVED
+def _restore(line: "Line", folder: Path) -> int:
+    """Restore the checkpoint in a folder, if any, and return its number of updates."""
+    path = folder / _CHECKPOINT
     if not path.exists():
         return 0
     variables = [*line.weights, *line.optimizer.variables]
-    with readable("line", path), open_arrays(path, _MOST_BYTES) as saved:
+    with readable("line", path), open_arrays(path, _MAX_BYTES) as saved:
         for number, variable in enumerate(variables):
             variable.assign(saved[f"variable_{number}"])
         return int(saved["updates"])
@@ -133,7 +134,7 @@ def _restored(line: "Line", folder: Path) -> int:
 def _save(line: "Line", updates: int, folder: Path) -> None:
     variables = [*line.weights, *line.optimizer.variables]
     arrays = {f"variable_{number}": variable.numpy() for number, variable in enumerate(variables)}
-    with new_file(folder / _SAVED) as unfinished, unfinished.open("wb") as file:
+    with new_file(folder / _CHECKPOINT) as unfinished, unfinished.open("wb") as file:
         np.savez(file, updates=np.array(updates), **arrays)
 
 

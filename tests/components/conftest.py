@@ -1,4 +1,4 @@
-"""What tests of the steps share."""
+"""Fixtures for tests of the steps."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,18 +11,18 @@ from qcnn.components.steps.train_local import train
 from tests.forks import trainings_forked
 
 
-def refused_line(capfd: pytest.CaptureFixture[str]) -> str:
-    """Return the one line that a step left on stderr."""
+def error_line(capfd: pytest.CaptureFixture[str]) -> str:
+    """Return the single line on stderr."""
     (line,) = [line for line in capfd.readouterr().err.splitlines() if line]
     return line
 
 
 @pytest.fixture(scope="session")
 def trained_model(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapping[str, str]) -> Path:
-    """A small exported model; its dataset lies beside it."""
+    """Folder of a small exported model, next to the folder of its dataset."""
     folder = tmp_path_factory.mktemp("steps")
-    words = {"qubits": 4, "rounds": 10, "epochs": 1, "strategy": "none", "workers": 1}
-    experiment, _ = generate_data(words, str(folder / "dataset"))
+    fields = {"qubits": 4, "rounds": 10, "epochs": 1, "strategy": "none", "workers": 1}
+    experiment, _ = generate_data(fields, str(folder / "dataset"))
     with trainings_forked(fork_variables):
         train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))
     export_weights(str(folder / "training"), str(folder / "model"))

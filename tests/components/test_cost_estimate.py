@@ -1,4 +1,4 @@
-"""What a training takes elsewhere, by the number of its workers."""
+"""Estimates of runtime and cost on remote targets, by number of workers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ from qcnn.jobs.pricing import CostEstimate, Prices, load_default_prices
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.plan import count, predict
 
-# Whose states fill a core, so that more workers are faster.
+# Its states use a core fully, so more workers are faster.
 LARGE = {"model": "deep", "qubits": 16, "rounds": 100, "batch_size": 256, "epochs": 200}
 
 
@@ -28,17 +28,17 @@ def pod(**settings: Any) -> PodSettings:
     return pod_settings({"image": "qcnn", **settings})
 
 
-def estimated(settings: dict[str, Any], **words: Any) -> ScalingOptions:
-    config = from_mapping({**LARGE, **words})
-    asked = pod(**settings)
+def estimated(settings: dict[str, Any], **fields: Any) -> ScalingOptions:
+    config = from_mapping({**LARGE, **fields})
+    requested = pod(**settings)
     return compare_worker_counts(
-        config, count(config), on_kubernetes(asked, load_default_prices()), NOMINAL_MACHINE, asked.spot
+        config, count(config), on_kubernetes(requested, load_default_prices()), NOMINAL_MACHINE, requested.spot
     )
 
 
-def test_more_workers_are_faster_and_dearer() -> None:
+def test_more_workers_are_faster_and_cost_more() -> None:
     found = estimated({"cpu": "4", "memory": "4Gi"}, workers=3)
-    assert [way.workers for way in found.compared] == [1, 2, 3, 4, 8, 16, 32]
+    assert [option.workers for option in found.compared] == [1, 2, 3, 4, 8, 16, 32]
     assert found.asked.workers == 3
     assert found.cheapest.workers < found.fastest.workers
     assert found.fastest.seconds < 0.5 * found.cheapest.seconds
@@ -46,69 +46,69 @@ def test_more_workers_are_faster_and_dearer() -> None:
     assert found.fastest.bill.machines > found.cheapest.bill.machines
 
 
-def test_as_asked_is_the_prediction_for_the_cores_of_a_process() -> None:
+def test_requested_option_equals_prediction() -> None:
     config = from_mapping({**LARGE, "workers": 3})
     expected = predict(config, count(config), NOMINAL_MACHINE.with_cores(4)).chosen
     assert estimated({"cpu": "4", "memory": "4Gi"}, workers=3).asked.epoch_seconds == expected
 
 
-def test_processes_beside_the_workers_are_charged_too() -> None:
-    """An evaluator and a parameter server are pods like the others."""
+def test_cost_includes_evaluator_and_parameter_servers() -> None:
+    """An evaluator and a parameter server are pods, too."""
     alone = estimated({"cpu": "7", "memory": "4Gi"}, workers=4, strategy="parameter_server", options={"ps": 1})
     more = estimated({"cpu": "7", "memory": "4Gi"}, workers=4, strategy="parameter_server", options={"ps": 4})
-    assert [way.workers for way in alone.compared] == [4]
-    # Six are two on a machine, of nine each has its own: an odd one would pay for two.
+    assert [option.workers for option in alone.compared] == [4]
+    # Six pods run on three nodes, two each. Nine pods run on nine smaller nodes: the last of five would be half empty.
     assert (alone.asked.bill.machines, more.asked.bill.machines) == (3, 9)
     assert more.asked.bill.dollars > alone.asked.bill.dollars
 
 
 @pytest.mark.parametrize("platform", [on_kubernetes, on_vertex])
-def test_roles_are_charged_by_what_they_are_given(platform: Callable[[PodSettings, Prices], PricingPlatform]) -> None:
+def test_cost_depends_on_settings_of_roles(platform: Callable[[PodSettings, Prices], PricingPlatform]) -> None:
     def bill(**roles: Any) -> CostEstimate:
         return platform(pod(cpu="7", memory="4Gi", roles=roles), load_default_prices()).bill(replicas, 3600)
 
     replicas = {"chief": 1, "worker": 2, "ps": 1, "evaluator": 0}
-    alike = bill()
-    # Said of each role, or of one that the job has not, it is the same.
-    assert bill(chief={"cpu": "7"}, ps={"memory": "4Gi"}) == bill(evaluator={"cpu": "60"}) == alike
+    uniform = bill()
+    # The cost is equal if roles repeat the settings, or if the job has no process of the role.
+    assert bill(chief={"cpu": "7"}, ps={"memory": "4Gi"}) == bill(evaluator={"cpu": "60"}) == uniform
     large = bill(ps={"memory": "200Gi"})
-    assert large.dollars > alike.dollars
+    assert large.dollars > uniform.dollars
     assert " and " in large.machine
-    assert " and " not in alike.machine
+    assert " and " not in uniform.machine
     assert bill(chief={"memory": "200Gi"}, ps={"memory": "200Gi"}).dollars > large.dollars
 
 
-def test_workers_compute_on_what_workers_are_given() -> None:
-    asked = pod(cpu="1", memory="4Gi", roles={"worker": {"cpu": "7"}, "ps": {"cpu": "2"}})
-    assert on_kubernetes(asked, load_default_prices()).cores == 7
-    assert on_vertex(asked, load_default_prices()).cores == 8
+def test_cores_are_those_of_the_worker_role() -> None:
+    requested = pod(cpu="1", memory="4Gi", roles={"worker": {"cpu": "7"}, "ps": {"cpu": "2"}})
+    assert on_kubernetes(requested, load_default_prices()).cores == 7
+    assert on_vertex(requested, load_default_prices()).cores == 8
 
 
-def test_a_process_without_the_memory_is_never_the_cheapest() -> None:
-    """The states of one worker take 1.6 GiB, those of each of two take 0.9 GiB."""
+def test_option_that_exceeds_memory_is_not_selected() -> None:
+    """The states take 1.6 GiB with one worker, and 0.9 GiB per worker with two."""
     found = estimated({"cpu": "1", "memory": "2Gi"}, qubits=20, options={"simulator_memory_gib": 64})
-    fits = {way.workers: way.fits for way in found.compared}
+    fits = {option.workers: option.fits for option in found.compared}
     assert not fits[1]
     assert fits[2]
     assert fits[found.cheapest.workers]
     assert fits[found.fastest.workers]
 
 
-def test_vertex_ai_gives_a_process_all_of_its_machine() -> None:
+def test_vertex_cores_are_those_of_the_machine_type() -> None:
     assert on_vertex(pod(cpu="3"), load_default_prices()).cores == 4
     assert on_vertex(pod(cpu="3"), load_default_prices(), "n2-standard-16").cores == 16
 
 
 @pytest.mark.parametrize(("seconds", "enough"), [(10, True), (900, True), (1e5, False)])
-def test_a_short_training_needs_no_other_machine(seconds: float, enough: bool) -> None:
+def test_local_is_sufficient_for_short_training(seconds: float, enough: bool) -> None:
     assert local_is_sufficient(seconds, 1e6, estimated({"cpu": "4", "memory": "4Gi"})) == enough
 
 
-def test_a_machine_without_the_memory_is_not_enough() -> None:
+def test_local_without_memory_is_not_sufficient() -> None:
     assert not local_is_sufficient(10, 1e16, estimated({"cpu": "4", "memory": "4Gi"}))
 
 
 @pytest.mark.parametrize("settings", [{"cpu": "0"}, {"memory": "0"}, {"cpu": "1e999"}, {"roles": {"ps": {"cpu": 0}}}])
-def test_what_asks_for_nothing_has_no_estimate(settings: dict[str, Any]) -> None:
+def test_pod_without_resources_has_no_estimate(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"^pod\.\w+: must be above 0 and finite to be estimated\. Given: (0|1e999)$"):
         on_kubernetes(pod(**settings), load_default_prices())

@@ -1,4 +1,4 @@
-"""Steps as processes of their own: what they print, and how they end."""
+"""Steps in separate processes: output and exit."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ from qcnn.results.local_run import of_run
 
 
 @pytest.mark.usefixtures("forks")
-def test_a_step_that_fails_is_one_line_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_step_prints_one_line_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         apart(make_evaluation, of_run(tmp_path / "run"))
     assert ended.value.code == 2
@@ -23,8 +23,8 @@ def test_a_step_that_fails_is_one_line_and_an_exit_code(tmp_path: Path, capsys: 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_step_ends_with_whoever_can_print_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Unread:
+def test_step_ends_if_stdout_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ClosedPipe:
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
@@ -32,14 +32,14 @@ def test_a_step_ends_with_whoever_can_print_no_more(tmp_path: Path, monkeypatch:
             pass
 
     before = psutil.Process().children()
-    monkeypatch.setattr(sys, "stdout", Unread())
+    monkeypatch.setattr(sys, "stdout", ClosedPipe())
     with pytest.raises(BrokenPipeError):
         apart(make_export, of_run(tmp_path / "run"))
     assert psutil.Process().children() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_step_that_is_ended_says_nothing(tmp_path: Path, number: signal.Signals) -> None:
+def test_terminated_step_prints_nothing(tmp_path: Path, number: signal.Signals) -> None:
     program = (
         "import os, signal, sys\n"
         "from qcnn.components import local_steps\n"

@@ -1,4 +1,4 @@
-"""Which images always have the same content."""
+"""Container image and resources of the steps."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from qcnn.components.resources import DEFAULTS, IMAGE, StepResources, is_pinned,
 from qcnn.errors import ConfigError
 
 
-def test_only_a_digest_pins_an_image() -> None:
+def test_is_pinned_requires_a_digest() -> None:
     assert is_pinned("registry.example/team/qcnn@sha256:" + 64 * "0")
     assert not is_pinned("registry.example/team/qcnn:1.0")
     assert not is_pinned(IMAGE)
 
 
-def test_what_is_given_is_laid_over_the_defaults() -> None:
+def test_step_resources_override_defaults() -> None:
     found = step_resources({"evaluate": {"cpu": 2, "memory": "6Gi"}, "train": {"cpu": "50m"}})
     expected = {"evaluate": StepResources("2", "6Gi", "6Gi"), "train": StepResources("50m", "256Mi", "2Gi")}
     assert found == {**DEFAULTS, **expected}
@@ -22,7 +22,7 @@ def test_what_is_given_is_laid_over_the_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"evaluate": {"memory": "much"}}, "pod.steps.evaluate.memory: must be a quantity such as 2Gi. Given: 'much'"),
         ({"evaluate": {"cpu": True}}, "pod.steps.evaluate.cpu: must be a quantity such as 2 or 500m. Given: True"),
@@ -32,7 +32,7 @@ def test_what_is_given_is_laid_over_the_defaults() -> None:
         ({"evaluat": {}}, f"pod.steps.evaluat: unknown step; valid steps: {', '.join(DEFAULTS)}. Given: evaluat"),
     ],
 )
-def test_what_is_wrong_is_one_line(given: Any, said: str) -> None:
+def test_invalid_step_resources_are_a_single_line_error(given: Any, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         step_resources(given)
-    assert str(error.value) == said
+    assert str(error.value) == message

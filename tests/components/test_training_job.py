@@ -1,4 +1,4 @@
-"""An experiment as a training job."""
+"""Training jobs of experiments."""
 
 import sys
 from typing import Any
@@ -19,47 +19,47 @@ EXPERIMENT = from_mapping(
 )
 
 
-def _given(job: Job) -> dict[str, str]:
-    """Return what the worker is told, by flag."""
-    words = job.argv[3:]
-    return dict(zip(words[::2], words[1::2], strict=True))
+def _flags(job: Job) -> dict[str, str]:
+    """Return the worker's arguments by flag."""
+    arguments = job.argv[3:]
+    return dict(zip(arguments[::2], arguments[1::2], strict=True))
 
 
-def test_a_training_is_the_same_wherever_it_runs() -> None:
-    here = local_job(EXPERIMENT, "/dataset", "/output/$(QCNN_JOB)/training", "/output/$(QCNN_JOB)/logs")
-    there = cluster_job(EXPERIMENT, "/output", POD, dataset="/dataset")
-    assert here.argv[0] == sys.executable
-    assert here.argv[1:] == there.argv[1:]
-    for job in (here, there):
+def test_local_and_cluster_jobs_are_equal() -> None:
+    local = local_job(EXPERIMENT, "/dataset", "/output/$(QCNN_JOB)/training", "/output/$(QCNN_JOB)/logs")
+    cluster = cluster_job(EXPERIMENT, "/output", POD, dataset="/dataset")
+    assert local.argv[0] == sys.executable
+    assert local.argv[1:] == cluster.argv[1:]
+    for job in (local, cluster):
         assert (job.processes(), job.restarts, job.heartbeat_timeout_seconds) == (
             [("worker", 0), ("worker", 1), ("worker", 2)],
             7,
             90,
         )
-        assert from_json(_given(job)["--experiment"]) == EXPERIMENT
-    assert (here.outputs, here.port_flags) == (there.outputs, there.port_flags)
-    assert (here.pod, there.pod) == (None, POD)
+        assert from_json(_flags(job)["--experiment"]) == EXPERIMENT
+    assert (local.outputs, local.port_flags) == (cluster.outputs, cluster.port_flags)
+    assert (local.pod, cluster.pod) == (None, POD)
 
 
 @pytest.mark.parametrize("output", ["gs://bucket", "s3://bucket/a/b/", "minio://bucket/a", "/data"])
-def test_what_is_written_lies_in_a_folder_named_by_the_job(output: str) -> None:
+def test_cluster_job_outputs_are_in_folder_of_the_job(output: str) -> None:
     described = cluster_job(EXPERIMENT, output, POD)
     job = tfjob(described, JobIdentity("run", "train"), JobTimeouts(lease_seconds=None))
-    place = f"{output.rstrip('/')}/{job['metadata']['name']}"
-    assert status.outputs(job) == {name: f"{place}/{name}" for name in ("training", "logs", "model")}
-    told = {flag: word.replace("$(QCNN_JOB)", job["metadata"]["name"]) for flag, word in _given(described).items()}
-    assert [told[flag] for flag in ("--workdir", "--logs", "--export")] == list(status.outputs(job).values())
+    folder = f"{output.rstrip('/')}/{job['metadata']['name']}"
+    assert status.outputs(job) == {name: f"{folder}/{name}" for name in ("training", "logs", "model")}
+    flags = {flag: value.replace("$(QCNN_JOB)", job["metadata"]["name"]) for flag, value in _flags(described).items()}
+    assert [flags[flag] for flag in ("--workdir", "--logs", "--export")] == list(status.outputs(job).values())
     assert job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
 
 
-def test_a_training_with_a_dataset_leaves_the_export_to_others() -> None:
+def test_cluster_job_with_dataset_does_not_export() -> None:
     job = cluster_job(EXPERIMENT, "gs://bucket", POD, dataset="gs://bucket/dataset")
     assert job.outputs.keys() == {"training", "logs"}
-    assert _given(job).keys() == {"--experiment", "--dataset", "--workdir", "--logs"}
+    assert _flags(job).keys() == {"--experiment", "--dataset", "--workdir", "--logs"}
 
 
 @pytest.mark.parametrize(
-    ("output", "words", "said"),
+    ("output", "options", "message"),
     [
         ("runs", {}, "^output: must be gs://BUCKET/FOLDER, .* a volume. Given: runs$"),
         ("ftp://host/a", {}, "^address: must be .* Given: ftp://host/a$"),
@@ -67,13 +67,13 @@ def test_a_training_with_a_dataset_leaves_the_export_to_others() -> None:
         ("/data", {"continue_from": "gs://bucket/a"}, "^continue_from: must be in a bucket .* Given: gs://bucket/a$"),
     ],
 )
-def test_what_not_every_pod_could_reach_is_refused(output: str, words: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        cluster_job(from_mapping({"options": words}), output, POD)
+def test_unreachable_output_is_rejected(output: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        cluster_job(from_mapping({"options": options}), output, POD)
 
 
 @pytest.mark.parametrize(
-    ("words", "replicas", "ignore_exit", "restart_individually"),
+    ("fields", "replicas", "ignore_exit", "restart_individually"),
     [
         ({"workers": 2}, {"worker": 2}, ("evaluator",), ("evaluator",)),
         (
@@ -90,28 +90,31 @@ def test_what_not_every_pod_could_reach_is_refused(output: str, words: dict[str,
         ),
     ],
 )
-def test_roles_are_those_of_the_strategy_wherever_it_runs(
-    words: dict[str, Any], replicas: dict[str, int], ignore_exit: tuple[str, ...], restart_individually: tuple[str, ...]
+def test_job_roles_are_those_of_the_strategy(
+    fields: dict[str, Any],
+    replicas: dict[str, int],
+    ignore_exit: tuple[str, ...],
+    restart_individually: tuple[str, ...],
 ) -> None:
-    config = from_mapping(words)
+    config = from_mapping(fields)
     for job in (local_job(config, "/dataset", "/training", "/logs"), cluster_job(config, "gs://bucket", POD)):
         assert dict(job.replicas) == replicas
         assert (job.ignore_exit, job.restart_individually) == (ignore_exit, restart_individually)
 
 
-def test_only_trainings_on_the_same_devices_share_processes() -> None:
-    words: tuple[dict[str, Any], ...] = (
+def test_pool_key_depends_on_strategy_and_process_fields() -> None:
+    experiments: tuple[dict[str, Any], ...] = (
         {},
         {"seed": 3},
         {"options": {"intra_threads": 2}},
         {"strategy": "mirrored", "workers": 1},
     )
-    kinds = [local_job(from_mapping(each), "/dataset", "/training", "/logs").kind for each in words]
+    kinds = [local_job(from_mapping(fields), "/dataset", "/training", "/logs").kind for fields in experiments]
     assert kinds[0] == kinds[1]
     assert len(set(kinds)) == 3
 
 
-def test_outside_of_a_backend_there_is_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_id_is_empty_outside_of_kfp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("QCNN_RUN", raising=False)
     assert run_id() == ""
     monkeypatch.setenv("QCNN_RUN", "193e3cb6")
@@ -119,9 +122,7 @@ def test_outside_of_a_backend_there_is_no_run(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("index", "expected"), [(None, False), ("", False), ("0", False), ("1", True), ("x", False)])
-def test_the_backends_own_retries_are_counted_from_one(
-    monkeypatch: pytest.MonkeyPatch, index: str | None, expected: bool
-) -> None:
+def test_is_retry_requires_a_positive_index(monkeypatch: pytest.MonkeyPatch, index: str | None, expected: bool) -> None:
     monkeypatch.delenv("KFP_RETRY_INDEX", raising=False)
     if index is not None:
         monkeypatch.setenv("KFP_RETRY_INDEX", index)

@@ -1,4 +1,4 @@
-"""The digits: the file that is there is the one that is written, no test image had a part in it, and it is learnt."""
+"""Handwritten digits: generation of examples/digits.csv, and training on it."""
 
 from pathlib import Path
 
@@ -16,33 +16,33 @@ ROOT = Path(__file__).parents[2]
 WORDS = {**read_file(ROOT / "examples" / "digits.yaml"), "data": str(ROOT / "examples" / "digits.csv")}
 
 
-def test_the_file_is_what_is_written() -> None:
+def test_digits_csv_is_reproducible() -> None:
     header, *rows = (ROOT / "examples" / "digits.csv").read_text().splitlines()
-    made = columns(3, 8, seed=0)
-    assert header.split(",") == list(made)
+    table = columns(3, 8, seed=0)
+    assert header.split(",") == list(table)
     *components, label, split = zip(*(row.split(",") for row in rows), strict=True)
-    for found, values in zip(components, made.values(), strict=False):
-        # Another library of linear algebra may round otherwise.
+    for found, values in zip(components, table.values(), strict=False):
+        # Results of linear algebra libraries differ by rounding.
         np.testing.assert_allclose(np.array(found, np.float64), values, atol=2e-3)
-    assert [int(value) for value in label] == made["label"].tolist()
-    assert list(split) == made["split"].tolist()
+    assert [int(value) for value in label] == table["label"].tolist()
+    assert list(split) == table["split"].tolist()
 
 
-def test_components_are_learnt_on_the_training_split_alone() -> None:
-    made = columns(4, 9, seed=1)
-    train = made["split"] == "train"
-    means = {name: values[train].mean() for name, values in made.items() if name.startswith("component_")}
+def test_components_are_fitted_to_training_split() -> None:
+    table = columns(4, 9, seed=1)
+    train = table["split"] == "train"
+    means = {name: values[train].mean() for name, values in table.items() if name.startswith("component_")}
     assert len(means) == 8
-    # Centred by the mean of what is trained on; that of all images is another.
+    # The components are centered by the mean of the training split, not of all images.
     np.testing.assert_allclose(list(means.values()), 0, atol=1e-3)
-    assert max(abs(made[name].mean()) for name in means) > 0.1
-    counts = [int(np.sum(made["split"] == split)) for split in ("train", "validation", "test")]
+    assert max(abs(table[name].mean()) for name in means) > 0.1
+    counts = [int(np.sum(table["split"] == split)) for split in ("train", "validation", "test")]
     assert counts == [217, 54, 90]
-    assert columns(4, 9, seed=2)["split"].tolist() == made["split"].tolist()
-    assert not np.array_equal(columns(4, 9, seed=2)["label"], made["label"])
+    assert columns(4, 9, seed=2)["split"].tolist() == table["split"].tolist()
+    assert not np.array_equal(columns(4, 9, seed=2)["label"], table["label"])
 
 
-def test_a_written_file_is_a_dataset(tmp_path: Path) -> None:
+def test_written_file_is_a_dataset(tmp_path: Path) -> None:
     write(tmp_path / "digits.csv", columns(0, 1, seed=3))
     dataset = data.generate(from_mapping(merge(WORDS, {"data": str(tmp_path / "digits.csv")})))
     assert [len(samples) for _, samples in dataset.splits()] == [216, 54, 90]
@@ -50,13 +50,13 @@ def test_a_written_file_is_a_dataset(tmp_path: Path) -> None:
     assert dataset.train.inputs["features"].max() == np.float32(np.pi)
 
 
-def test_what_the_network_is_compared_with_tells_digits_apart() -> None:
+def test_linear_classifier_separates_digits() -> None:
     assert linear(0, 1, seed=0) == 1
     assert 0.9 <= linear(3, 8, seed=0) < 1
 
 
 @pytest.mark.long
-def test_the_example_is_learnt(tmp_path: Path) -> None:
+def test_digits_example_reaches_accuracy(tmp_path: Path) -> None:
     config = from_mapping(WORDS)
     dataset = data.generate(config)
     train(data.with_file_metadata(config, dataset), dataset, tmp_path / "training")

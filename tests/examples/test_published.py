@@ -1,4 +1,4 @@
-"""The file of the published network against its construction as published, by cirq, and beside `hybrid`."""
+"""Published network in examples/published.qasm, compared with the published construction in Cirq and with `hybrid`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,26 +21,26 @@ RING = circuits.ring(QUBITS)
 VALUES = np.random.default_rng(1).uniform(0, 2, 21)
 
 
-def _turned(qubit: cirq.Qid, exponents: Sequence[float]) -> list[cirq.Operation]:
+def _rotations(qubit: cirq.Qid, exponents: Sequence[float]) -> list[cirq.Operation]:
     return [gate(qubit) ** power for gate, power in zip((cirq.X, cirq.Y, cirq.Z), exponents, strict=True)]
 
 
 def _published(s: Sequence[float]) -> Iterator[cirq.Operation]:
-    """Yield the operations, with the pairs of the convolution as the published code takes them."""
+    """Yield the operations, with the pairs of the convolution in the published code."""
     ring = list(RING)
-    # The shorter of two lists ends the second half, so that the closing pair is left out.
+    # The published code zips two lists. The shorter one ends the second half, which omits the closing pair.
     for a, b in [*zip(ring[0::2], ring[1::2], strict=False), *zip(ring[1::2], [*ring[2::2], ring[0]], strict=False)]:
-        yield from (*_turned(a, s[0:3]), *_turned(b, s[3:6]))
+        yield from (*_rotations(a, s[0:3]), *_rotations(b, s[3:6]))
         yield from (cirq.ZZ(a, b) ** s[6], cirq.YY(a, b) ** s[7], cirq.XX(a, b) ** s[8])
-        yield from (*_turned(a, s[9:12]), *_turned(b, s[12:15]))
+        yield from (*_rotations(a, s[9:12]), *_rotations(b, s[12:15]))
     for source, sink in zip(ring[:11], ring[11:], strict=False):
-        change = _turned(sink, s[15:18])
-        yield from (*change, *_turned(source, s[18:21]), cirq.CNOT(source, sink))
+        change = _rotations(sink, s[15:18])
+        yield from (*change, *_rotations(source, s[18:21]), cirq.CNOT(source, sink))
         yield from (cirq.inverse(operation) for operation in reversed(change))
 
 
 def _readout(operations: Sequence[cirq.Operation], readout: cirq.Qid) -> float:
-    """Return Z on a qubit by cirq, from the operations that it depends on: 23 qubits at once take minutes."""
+    """Return Z of a qubit, simulated by Cirq in its light cone, because 23 qubits take minutes."""
     reached, needed = {readout}, []
     for operation in reversed(operations):
         if reached.intersection(operation.qubits):
@@ -63,13 +63,13 @@ def _readouts(ansatz: Ansatz, excited: Sequence[int], angles: Sequence[float]) -
     return found
 
 
-def test_the_file_is_the_network_that_the_published_code_builds(published: Ansatz) -> None:
+def test_published_qasm_equals_published_code(published: Ansatz) -> None:
     excited, angle = 22, 0.75
     joined = [cirq.CZ(RING[number], RING[(number + 1) % QUBITS]) for number in range(QUBITS)]
-    # Side by side: one after another, every readout would seem to depend on all of them.
+    # In layers. In sequence, every readout would seem to depend on all gates.
     data = [*cirq.H.on_each(*RING), *joined[0:22:2], *joined[1::2], joined[22], cirq.rx(angle)(RING[excited])]
     operations = [*data, *_published(VALUES.tolist())]
-    # Those that the closing pair would reach, and one that it would not.
+    # Two readouts with the closing pair in their light cones, and one without.
     chosen = [0, 1, 11]
     expected = [_readout(operations, RING[11 + number]) for number in chosen]
     (found,) = _readouts(published, [excited], [angle])
@@ -77,7 +77,7 @@ def test_the_file_is_the_network_that_the_published_code_builds(published: Ansat
     np.testing.assert_allclose(found[chosen], expected, atol=1e-9)
 
 
-def test_hybrid_has_one_pair_more_which_two_readouts_see(published: Ansatz) -> None:
+def test_hybrid_closing_pair_changes_two_readouts(published: Ansatz) -> None:
     samples = [0, 4, 22], [0.75, -2.0, 3.0]
     difference = np.abs(_readouts(published, *samples) - _readouts(circuits.build("hybrid", QUBITS), *samples))
     np.testing.assert_allclose(difference[:, 1:11], 0, atol=1e-12)

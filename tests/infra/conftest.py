@@ -1,4 +1,4 @@
-"""The settings of infra/settings.yaml, and a cloud that remembers what is made in it."""
+"""Settings of infra/settings.yaml, and a fake cloud."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""A cloud that remembers what gcloud and kubectl make, in a file; run by the programs of these names on PATH.
+"""Fake of Google Cloud for gcloud and kubectl, with its state in a file; run by the programs of these names on PATH.
 
-It knows what it is told to make, and nothing else: a command that it does not know is an error. What it says of absent
-things is what gcloud 528 says, which tests/infra/test_gcloud.py checks.
+An unknown command is an error. The errors for missing resources are those of gcloud 528, which
+tests/infra/test_gcloud.py checks.
 """
 
 import json
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# What the manifests of Kubeflow make, as far as anybody looks at it.
-_MADE = {
+# Objects in the manifests, as far as infra describes them.
+_MANIFEST_OBJECTS = {
     "training-operator": (
         "customresourcedefinition.apiextensions.k8s.io/tfjobs.kubeflow.org",
         "deployment.apps/training-operator",
@@ -41,22 +41,22 @@ _MADE = {
 
 
 class UnknownError(Exception):
-    """Nobody taught the cloud this command."""
+    """Unknown command."""
 
 
 class FakeCloud:
-    """Things by their kind and name, kept as JSON in a file between programs."""
+    """Resources by type and name, stored as JSON in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        empty: dict[str, Any] = {"things": {}, "members": [], "made": [], "deleted": [], "errors": {}}
+        empty: dict[str, Any] = {"things": {}, "members": [], "created": [], "deleted": [], "errors": {}}
         self.state = json.loads(file.read_text()) if file.exists() else empty
 
     def save(self) -> None:
         self._file.write_text(json.dumps(self.state))
 
     def answer(self, argv: Sequence[str]) -> tuple[int, str, str]:
-        """Do as a command says; return its exit code, what it prints, and what it says of errors."""
+        """Run a command and return its exit code, stdout and stderr."""
         line = " ".join(argv)
         for part, message in self.state["errors"].items():
             if part in line:
@@ -79,12 +79,12 @@ class FakeCloud:
                 return 0, "\n".join(self.things.get("services", [])), ""
             case ["services", "enable", *names]:
                 self.things["services"] = names
-                return self._done("made", "services")
+                return self._done("created", "services")
             case ["artifacts", "repositories", verb, name]:
                 return self._thing(words[:3], verb, name, "DOCKER", "NOT_FOUND: Requested entity was not found.", flags)
             case ["storage", "buckets", "update", url]:
                 self.things[url]["lifecycle"] = "AbortIncompleteMultipartUpload;Delete"
-                return self._done("made", "lifecycle")
+                return self._done("created", "lifecycle")
             case ["storage", "buckets", verb, url]:
                 shown = url.removeprefix("gs://")
                 if "lifecycle" in flags.get("--format", "") and url in self.things:
@@ -117,7 +117,7 @@ class FakeCloud:
             if name in self.things:
                 return 1, "", f"ERROR: ({'.'.join(['gcloud', *words])}) ALREADY_EXISTS: {name}"
             self.things[name] = {}
-            return self._done("made", name)
+            return self._done("created", name)
         if name not in self.things:
             return 1, "", f"ERROR: ({'.'.join(['gcloud', *words])}) {absent}"
         match verb:
@@ -131,7 +131,7 @@ class FakeCloud:
                 return 0, "\n".join(f"{role}={who}" for of, role, who in self.state["members"] if of == name), ""
             case "add-iam-policy-binding":
                 self.state["members"].append(member)
-                return self._done("made", " ".join(map(str, member)))
+                return self._done("created", " ".join(map(str, member)))
             case "remove-iam-policy-binding":
                 self.state["members"].remove(member)
                 return self._done("deleted", " ".join(map(str, member)))
@@ -147,13 +147,14 @@ class FakeCloud:
             case ["get", "serviceaccount", name]:
                 return 0, objects.get(f"serviceaccount/{name}", ""), ""
             case ["get", *names]:
-                of_files = [each for name in names if name in _MADE for each in _MADE[name]]
+                of_files = [each for name in names if name in _MANIFEST_OBJECTS for each in _MANIFEST_OBJECTS[name]]
                 return 0, "\n".join(name for name in (*names, *of_files) if name in objects), ""
             case ["create", "namespace", name]:
                 objects[f"namespace/{name}"] = ""
             case ["apply", *names]:
-                for made in (made for name in names for part, made in _MADE.items() if part in name):
-                    objects.update({name: objects.get(name, "") for name in made})
+                for part, created in _MANIFEST_OBJECTS.items():
+                    if any(part in name for name in names):
+                        objects.update({name: objects.get(name, "") for name in created})
             case ["annotate", "serviceaccount", name, annotation]:
                 objects[f"serviceaccount/{name}"] = annotation.partition("=")[2]
             case ["delete", "namespace", _]:
@@ -163,10 +164,10 @@ class FakeCloud:
                 return 0, "", ""
             case _:
                 raise UnknownError(words)
-        return self._done("made", " ".join(words))
+        return self._done("created", " ".join(words))
 
     def _empty_cluster(self) -> None:
-        """A cluster that is deleted takes along what is in it."""
+        """Delete the contents of the cluster."""
         self.things.pop("objects", None)
         self.things.pop("node-pool training", None)
 

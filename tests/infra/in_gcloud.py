@@ -1,6 +1,6 @@
-"""Runs many commands inside one process of gcloud, which alone takes two seconds to start; run by gcloud's own Python.
+"""Run many commands in one gcloud process, which takes two seconds to start. Requires gcloud's bundled Python.
 
-Takes a list of lists of words on stdin, and prints for each whether it has succeeded, and what gcloud has printed.
+stdin is a JSON list of commands. stdout is a JSON list of (succeeded, stdout, stderr).
 """
 
 import importlib

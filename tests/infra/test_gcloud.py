@@ -1,6 +1,6 @@
-"""What gcloud itself says of the commands, where it is installed: it parses them, and asks a server on this machine.
+"""Commands of infra, parsed by an installed gcloud and kubectl; gcloud sends its requests to a local server.
 
-Nothing leaves the machine. gcloud takes two seconds to start, so one process of it runs all commands of a test.
+No request leaves the machine. gcloud takes two seconds to start, so one process runs all commands of a test.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ Table = tuple[InfraResource, ...]
 Gcloud = Callable[[Iterable[Argv]], list[CommandResult]]
 
 _PROGRAM = shutil.which("gcloud")
-_UNDERSTOOD = "You do not currently have an active account selected"
+_PARSED = "You do not currently have an active account selected"
 _SERVICES = ("container", "iam", "artifactregistry", "cloudresourcemanager", "serviceusage", "storage")
 
 needs_gcloud = pytest.mark.skipif(_PROGRAM is None, reason="gcloud is not installed")
@@ -63,7 +63,7 @@ def _of_gcloud(table: Table) -> list[Argv]:
 
 
 @needs_gcloud
-def test_gcloud_understands_every_command_and_no_wrong_one(
+def test_gcloud_parses_all_commands_and_rejects_wrong_ones(
     tmp_path: Path, settings: InfraSettings, table: Table
 ) -> None:
     commands = _of_gcloud(table)
@@ -79,14 +79,14 @@ def test_gcloud_understands_every_command_and_no_wrong_one(
     run = _gcloud({"CLOUDSDK_CONFIG": str(tmp_path)})
     answers = run([*commands, *wrong])
     for argv, answer in zip(commands, answers[: -len(wrong)], strict=True):
-        assert _UNDERSTOOD in answer.errors, (argv, answer.errors)
-    assert not [answer for answer in answers[-len(wrong) :] if _UNDERSTOOD in answer.errors]
+        assert _PARSED in answer.errors, (argv, answer.errors)
+    assert not [answer for answer in answers[-len(wrong) :] if _PARSED in answer.errors]
 
 
 @needs_kubectl
-def test_kubectl_understands_every_command(table: Table) -> None:
+def test_kubectl_parses_all_commands(table: Table) -> None:
     commands = [argv for r in table for argv in (r.describe, *r.create, *r.delete) if argv[0] == "kubectl"]
-    # One after the other, each would take a while to start.
+    # Parallel, because each process starts slowly.
     started = [_kubectl(*argv[1:], "--help") for argv in (*commands, ("kubectl", "get", "--ignore-nothing"))]
     codes = [process.wait() for process in started]
     assert codes == [*(0 for _ in commands), 1]
@@ -97,7 +97,7 @@ def _kubectl(*words: str) -> "subprocess.Popen[bytes]":
 
 
 class _Google(http.server.BaseHTTPRequestHandler):
-    """Answers by the table of its server: what a path ends in, and code and JSON, or several in turn."""
+    """Handler that responds by the table of its server: path suffix to status code and JSON, or an iterator of them."""
 
     def do_GET(self) -> None:
         sent = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -131,19 +131,19 @@ class _Google(http.server.BaseHTTPRequestHandler):
 
 @dataclasses.dataclass(frozen=True)
 class Google:
-    """A server in the place of Google's: makes a gcloud that it answers by a table, and keeps what is asked."""
+    """Local server with Google's APIs, which records requests; `with_answers` returns a gcloud that uses it."""
 
     with_answers: Callable[[dict[str, Any]], Gcloud]
     requests: list[tuple[str, str, Any]]
 
     def sent(self, method: str, end: str) -> list[Any]:
-        """Return what was sent to paths with this end."""
+        """Return the request bodies that were sent to paths with the given suffix."""
         return [body for by, path, body in self.requests if (by, path.endswith(end)) == (method, True)]
 
 
 @pytest.fixture
 def google(tmp_path: Path) -> Iterator[Google]:
-    """Give gcloud a token, and a Google that answers by a table."""
+    """Local server with Google's APIs and an access token for gcloud."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Google)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -178,17 +178,15 @@ def _described(table: Table) -> list[InfraResource]:
 
 
 @needs_gcloud
-def test_what_google_has_not_is_absent_unless_it_is_in_another_zone(
-    google: Google, settings: InfraSettings, table: Table
-) -> None:
+def test_is_not_found_is_false_for_cluster_in_other_zone(google: Google, settings: InfraSettings, table: Table) -> None:
     clusters = {"clusters": [{"name": "other", "zone": "us-central1-b", "location": "us-central1-b"}]}
-    ask = google.with_answers({"/clusters": (200, clusters), "": _error(404, "NOT_FOUND")})
+    run = google.with_answers({"/clusters": (200, clusters), "": _error(404, "NOT_FOUND")})
     others = resources(settings.model_copy(update={"cluster_name": "other"}))
     (elsewhere,) = [resource for resource in others if resource.name == "cluster"]
     rows = _described(table)
-    *answers, last = ask(resource.describe for resource in (*rows, elsewhere))
+    *answers, last = run(resource.describe for resource in (*rows, elsewhere))
     for resource, answer in zip(rows, answers, strict=True):
-        # Whoever asks about the project itself is told that it does not exist, which is never meant to be so.
+        # A missing project is an error: infra does not create projects.
         of_project = resource.describe[1] in ("projects", "services")
         assert not answer.succeeded
         assert is_not_found(answer) is not of_project, answer.errors
@@ -197,20 +195,20 @@ def test_what_google_has_not_is_absent_unless_it_is_in_another_zone(
 
 
 @needs_gcloud
-def test_what_google_refuses_is_not_absent(google: Google, table: Table) -> None:
+def test_is_not_found_is_false_for_other_errors(google: Google, table: Table) -> None:
     rows = _described(table)
-    refusals = [_error(403, "PERMISSION_DENIED"), _error(401, "UNAUTHENTICATED"), _error(400, "INVALID_ARGUMENT")]
-    ask = google.with_answers({"": itertools.cycle(refusals)})
-    for answer in ask(resource.describe for resource in rows):
+    errors = [_error(403, "PERMISSION_DENIED"), _error(401, "UNAUTHENTICATED"), _error(400, "INVALID_ARGUMENT")]
+    run = google.with_answers({"": itertools.cycle(errors)})
+    for answer in run(resource.describe for resource in rows):
         assert not answer.succeeded
         assert not is_not_found(answer), answer.errors
 
 
 @needs_gcloud
-def test_what_google_has_is_present(google: Google, table: Table) -> None:
-    """The answers have the fields of Google's own discovery documents, as far as they are looked at."""
+def test_state_of_existing_resources_is_present(google: Google, table: Table) -> None:
+    """The responses have the fields of Google's discovery documents that gcloud reads here."""
     bound = [word.split("=") for resource in table for word in resource.expected if word.startswith("roles/")]
-    policy = {"bindings": [{"role": role, "members": ["user:somebody@example.com", who]} for role, who in bound]}
+    policy = {"bindings": [{"role": role, "members": ["user:user@example.com", who]} for role, who in bound]}
     rules = json.loads((ROOT / "infra" / "lifecycle.json").read_text())
     (services,) = [resource.expected for resource in table if resource.name == "apis"]
     answers = {
@@ -241,12 +239,12 @@ def test_what_google_has_is_present(google: Google, table: Table) -> None:
 
 
 @needs_gcloud
-def test_what_is_asked_of_google_is_what_was_meant(google: Google, settings: InfraSettings, table: Table) -> None:
-    """gcloud refuses some combinations of flags only when it makes a request of them."""
-    ask = google.with_answers({"etIamPolicy": (200, {}), "/iam": (200, {}), "": _error(403, "PERMISSION_DENIED")})
+def test_gcloud_requests_match_settings(google: Google, settings: InfraSettings, table: Table) -> None:
+    """gcloud rejects some combinations of flags only when it builds the request."""
+    run = google.with_answers({"etIamPolicy": (200, {}), "/iam": (200, {}), "": _error(403, "PERMISSION_DENIED")})
     commands = [argv for argv in _of_gcloud(table) if "create" in argv or "delete" in argv or "update" in argv]
     commands += [argv for argv in _of_gcloud(table) if "enable" in argv or "add-iam-policy-binding" in argv]
-    for argv, answer in zip(commands, ask(commands), strict=True):
+    for argv, answer in zip(commands, run(commands), strict=True):
         assert answer.succeeded == ("add-iam-policy-binding" in argv), answer.errors
 
     worker, launcher, nodes, viewer = (
@@ -261,10 +259,10 @@ def test_what_is_asked_of_google_is_what_was_meant(google: Google, settings: Inf
     (lifecycle,) = google.sent("PATCH", "/b/my-project-qcnn")
     assert lifecycle["lifecycle"] == json.loads((ROOT / "infra" / "lifecycle.json").read_text())
 
-    (made,) = google.sent("POST", "/clusters")
-    assert made["cluster"]["workloadIdentityConfig"] == {"workloadPool": "my-project.svc.id.goog"}
-    assert made["cluster"]["networkConfig"]["datapathProvider"] == "ADVANCED_DATAPATH"
-    (default,) = made["cluster"]["nodePools"]
+    (created,) = google.sent("POST", "/clusters")
+    assert created["cluster"]["workloadIdentityConfig"] == {"workloadPool": "my-project.svc.id.goog"}
+    assert created["cluster"]["networkConfig"]["datapathProvider"] == "ADVANCED_DATAPATH"
+    (default,) = created["cluster"]["nodePools"]
     (pool,) = [sent["nodePool"] for sent in google.sent("POST", "/nodePools")]
     assert pool["autoscaling"] == {"enabled": True, "minNodeCount": 0, "maxNodeCount": settings.num_nodes}
     assert pool["config"]["spot"] is True

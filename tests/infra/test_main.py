@@ -1,4 +1,4 @@
-"""The command line, with programs named gcloud and kubectl on PATH that remember what they are told to make."""
+"""Command line of infra, with fakes of gcloud and kubectl on PATH."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ Type = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of a cloud in which commands are run."""
+    """State file of the fake cloud in which commands run."""
     file = tmp_path / "cloud.json"
 
     def run(argv: Argv) -> CommandResult:
@@ -36,13 +36,13 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of a cloud that programs on PATH make things in; beside it, what they were given."""
+    """State file of the fake cloud of the programs on PATH; their environment is recorded next to it."""
     file, folder = tmp_path / "cloud.json", tmp_path / "bin"
     folder.mkdir()
     fake = Path(__file__).with_name("fake_cloud.py")
     for name in PROGRAMS:
         program = folder / name
-        # -S and -I: a third of the time to start.
+        # -S and -I reduce the startup time to a third.
         program.write_text(
             f'#!/bin/sh\necho "$PWD $KUBECONFIG $CLOUDSDK_CORE_DISABLE_PROMPTS" >>"{file}.given"\n'
             f'exec "{sys.executable}" -S -I "{fake}" "{file}" "$0" "$@"\n'
@@ -54,7 +54,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
-    """Type a command; return its exit code, and what it prints."""
+    """Function that runs a command and returns its exit code, stdout and stderr."""
 
     def type_it(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["infra", *words])
@@ -68,40 +68,38 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return type_it
 
 
-def test_from_an_empty_project_to_one_that_trains_and_back(
-    cloud: Path, typed: Type, table: tuple[InfraResource, ...]
-) -> None:
+def test_plan_apply_and_destroy_from_empty_project(cloud: Path, typed: Type, table: tuple[InfraResource, ...]) -> None:
     code, output, _ = typed("plan")
     assert code == 0
-    assert output.endswith(f"{len(table) - 1} of {len(table)} are to be made\n")
-    assert not json.loads(cloud.read_text())["made"]
+    assert output.endswith(f"{len(table) - 1} of {len(table)} resources to create\n")
+    assert not json.loads(cloud.read_text())["created"]
 
     assert typed("apply")[0] == 0
-    made = FakeCloud(cloud)
+    created = FakeCloud(cloud)
     code, output, _ = typed("apply")
     assert code == 0
     assert "creating" not in output
-    assert "images go to us-central1-docker.pkg.dev/my-project/qcnn, outputs to gs://my-project-qcnn" in output
-    assert FakeCloud(cloud).state == made.state
-    assert typed("plan")[1].endswith("nothing is to be made\n")
+    assert "image repository: us-central1-docker.pkg.dev/my-project/qcnn, bucket: gs://my-project-qcnn" in output
+    assert FakeCloud(cloud).state == created.state
+    assert typed("plan")[1].endswith("nothing to create\n")
 
     code, output, _ = typed("destroy", "--yes")
     assert code == 0
-    assert "bucket                      keeps       it holds what runs have written; --delete-data" in output
-    assert "bucket lifecycle            keeps       with the bucket" in output
-    assert "namespace                   deletes     loses the disks of Kubeflow's database" in output
-    assert "pipelines                   goes along  with the cluster" in output
+    assert "bucket                      keep        it contains outputs of runs; --delete-data" in output
+    assert "bucket lifecycle            keep        with the bucket" in output
+    assert "namespace                   delete      data loss: the disks of Kubeflow's database" in output
+    assert "pipelines                   delete      with the cluster" in output
     assert FakeCloud(cloud).things.keys() == {"services", "my-project", "gs://my-project-qcnn"}
-    assert "nothing is to be deleted" in typed("destroy", "--yes")[1]
+    assert "nothing to delete" in typed("destroy", "--yes")[1]
 
     code, output, _ = typed("destroy", "--yes", "--delete-data")
     assert code == 0
-    assert "loses everything that runs have written to gs://my-project-qcnn" in output
-    assert "bucket lifecycle            goes along  with the bucket" in output
+    assert "data loss: all outputs of runs in gs://my-project-qcnn" in output
+    assert "bucket lifecycle            delete      with the bucket" in output
     assert FakeCloud(cloud).things.keys() == {"services", "my-project"}
 
 
-def test_programs_on_path_are_run_at_the_root_with_a_kubeconfig_of_their_own(
+def test_apply_runs_programs_in_root_with_temporary_kubeconfig(
     programs: Path, typed: Type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", "mine")
@@ -115,7 +113,7 @@ def test_programs_on_path_are_run_at_the_root_with_a_kubeconfig_of_their_own(
     assert not Path(kubeconfig).parent.exists()
 
 
-def test_without_a_cloud_all_commands_are_printed(
+def test_plan_offline_prints_all_commands(
     typed: Type, table: tuple[InfraResource, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -123,29 +121,29 @@ def test_without_a_cloud_all_commands_are_printed(
     assert code == 0
     printed = [line for line in output.splitlines() if line.startswith(("gcloud ", "kubectl "))]
     assert len(printed) == sum(len(resource.create) + bool(resource.connect) for resource in table)
-    # What a shell would act on is quoted.
+    # Shell metacharacters are quoted.
     assert "'--member=serviceAccount:my-project.svc.id.goog[kubeflow/qcnn-worker]'" in output
 
 
-def test_destroying_asks_first(cloud: Path, typed: Type, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = FakeCloud(cloud)
-    made.answer(["gcloud", "services", "enable", "iam.googleapis.com"])
-    made.answer(["gcloud", "iam", "service-accounts", "create", "qcnn-nodes", "--project=my-project"])
-    made.save()
+def test_destroy_prompts_for_confirmation(cloud: Path, typed: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    created = FakeCloud(cloud)
+    created.answer(["gcloud", "services", "enable", "iam.googleapis.com"])
+    created.answer(["gcloud", "iam", "service-accounts", "create", "qcnn-nodes", "--project=my-project"])
+    created.save()
     code, _, errors = typed("destroy")
     assert (code, errors.count("\n")) == (2, 1)
-    assert errors.startswith("error: destroy: asks whether to; without a terminal give --yes. Given: 1 ")
+    assert errors.startswith("error: destroy: must have --yes if stdin is not a terminal. Given: 1 ")
 
     terminal = io.StringIO("n\n")
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", terminal)
     code, output, _ = typed("destroy")
     assert code == 130
-    assert "node account                deletes     loses roles that it was given elsewhere" in output
-    assert FakeCloud(cloud).state == made.state
+    assert "node account                delete      data loss: its roles on other resources" in output
+    assert FakeCloud(cloud).state == created.state
 
 
-def test_an_error_is_one_line_and_nothing_is_made(cloud: Path, typed: Type) -> None:
+def test_command_error_is_one_line_and_changes_nothing(cloud: Path, typed: Type) -> None:
     broken = FakeCloud(cloud)
     broken.state["errors"]["projects describe"] = (
         "ERROR: (gcloud.projects.describe) You do not currently have an active account selected.\nPlease run:\n"
@@ -158,15 +156,15 @@ def test_an_error_is_one_line_and_nothing_is_made(cloud: Path, typed: Type) -> N
     assert FakeCloud(cloud).state == broken.state
 
 
-def test_a_program_that_is_not_installed_is_named(typed: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apply_reports_missing_programs(typed: Type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     code, _, errors = typed("apply")
     assert code == 2
-    assert errors.startswith("error: PATH: must hold gcloud, kubectl, gke-gcloud-auth-plugin, git; not found: gcloud,")
+    assert errors.startswith("error: PATH: must contain gcloud, kubectl, gke-gcloud-auth-plugin, git; missing: gcloud,")
     assert errors.endswith("Given: /nowhere\n")
 
 
-def test_wrong_settings_are_one_line_before_anything_is_asked(typed: Type, tmp_path: Path) -> None:
+def test_apply_reports_invalid_settings_before_any_command(typed: Type, tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text(f"project: {'x' * 1000}")
     code, _, errors = typed("apply", "--settings", str(path))

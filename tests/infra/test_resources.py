@@ -1,4 +1,4 @@
-"""The table of resources: its order, its rights, and that it names what the manifests of deploy/ make."""
+"""Table of resources: order, roles, and agreement with the manifests of deploy/."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from infra.commands import Argv, InfraResource
-from infra.google import CLUSTER, email, owned
+from infra.google import CLUSTER, account_name, email
 from infra.kubernetes import IDENTITIES
 from infra.settings import InfraSettings
 from tests.docs.documents import DOCUMENTS
@@ -22,35 +22,35 @@ def _commands(table: Table) -> Iterator[Argv]:
         yield from (resource.describe, *resource.create, *resource.delete)
 
 
-def test_everything_stands_after_what_it_is_inside(table: Table) -> None:
+def test_resources_follow_their_parents(table: Table) -> None:
     names = [resource.name for resource in table]
     assert len({*names}) == len(names)
     for number, resource in enumerate(table):
         assert not resource.parent or resource.parent in names[:number]
 
 
-def test_everything_ends_somehow(table: Table) -> None:
+def test_resources_are_deletable_or_retained(table: Table) -> None:
     for resource in table:
         assert resource.delete or resource.parent or resource.retained, resource.name
         assert resource.expected, resource.name
 
 
-def test_kubectl_never_acts_on_another_cluster(table: Table) -> None:
+def test_kubectl_commands_have_the_cluster_context(table: Table) -> None:
     of_kubectl = [argv for argv in _commands(table) if argv[0] == "kubectl"]
     assert {argv[1] for argv in of_kubectl} == {"--context=gke_my-project_us-central1-a_qcnn"}
     for resource in table:
         if resource.describe[0] == "kubectl":
             assert resource.parent == CLUSTER
-            # Absent things are then no errors, and so no error is an absent thing.
+            # An error then never means that an object is missing.
             assert "--ignore-not-found" in resource.describe
 
 
-def test_gcloud_never_acts_on_another_project(table: Table) -> None:
+def test_gcloud_commands_have_the_project(table: Table) -> None:
     for argv in _commands(table):
         assert argv[0] == "kubectl" or argv[-1] == "--project=my-project"
 
 
-def test_roles_are_the_least(table: Table, settings: InfraSettings) -> None:
+def test_roles_are_least_privilege(table: Table, settings: InfraSettings) -> None:
     bound = {word for resource in table for word in resource.expected if word.startswith("roles/")}
     roles = {word.split("=")[0].removeprefix("roles/") for word in bound}
     assert roles == {
@@ -67,30 +67,34 @@ def test_roles_are_the_least(table: Table, settings: InfraSettings) -> None:
         for account in (settings.service_account_name, settings.viewer_account_name)
     )
     of_bucket = [argv for argv in _commands(table) if any(word.startswith(members) for word in argv)]
-    # These accounts have a role on the bucket, and on nothing else.
+    # These accounts have roles on the bucket only.
     assert {argv[1:5] for argv in of_bucket} == {
         ("storage", "buckets", f"{verb}-iam-policy-binding", "gs://my-project-qcnn") for verb in ("add", "remove")
     }
 
 
 @pytest.mark.parametrize("files", [("rbac", "kubeflow"), ("network",)])
-def test_what_is_looked_for_is_what_the_manifests_make(files: tuple[str, ...], table: Table) -> None:
+def test_expected_objects_are_those_of_the_manifests(files: tuple[str, ...], table: Table) -> None:
     texts = [(ROOT / "deploy" / f"{name}.yaml").read_text() for name in files]
-    made = {f"{kind['kind'].lower()}/{kind['metadata']['name']}" for text in texts for kind in yaml.safe_load_all(text)}
+    manifest_objects = {
+        f"{kind['kind'].lower()}/{kind['metadata']['name']}" for text in texts for kind in yaml.safe_load_all(text)
+    }
     (resource,) = [r for r in table if f"deploy/{files[0]}.yaml" in r.describe]
-    looked_for = {f"{kind.split('.')[0]}/{name}" for kind, name in (word.split("/") for word in resource.expected)}
-    assert looked_for == made
+    expected_objects = {
+        f"{kind.split('.')[0]}/{name}" for kind, name in (word.split("/") for word in resource.expected)
+    }
+    assert expected_objects == manifest_objects
     for name in files:
         assert f"deploy/{name}.yaml" in resource.create[0]
 
 
-def test_the_lifecycle_deletes_nothing_that_a_run_would_read() -> None:
+def test_lifecycle_keeps_live_objects() -> None:
     rules = json.loads((ROOT / "infra" / "lifecycle.json").read_text())["rule"]
     for rule in rules:
         assert rule["action"]["type"] == "AbortIncompleteMultipartUpload" or rule["condition"]["isLive"] is False
 
 
-# What a name of an account begins with in the documents: words of a sentence, a setting, a flag, or an address.
+# Names of service accounts in the documents: in a sentence, a setting, a flag or an email address.
 _NAMED = (
     r"service accounts? `([a-z][a-z-]+)`",
     r"service accounts? ([a-z]+-[a-z-]+) ",
@@ -100,7 +104,7 @@ _NAMED = (
     r"\b([a-z][a-z-]+)@[A-Za-z-]+\.iam\.gserviceaccount\.com",
     r"service/(ml-pipeline-ui)\b",
 )
-# Accounts that a reader makes under a name of their own.
+# Example names of the user's accounts.
 _OWN = {"trainer"}
 
 
@@ -113,7 +117,7 @@ def _accounts_in_manifests() -> Iterator[str]:
                 yield each["metadata"]["name"]
 
 
-def test_every_account_of_the_documents_has_its_right_on_the_bucket(table: Table, settings: InfraSettings) -> None:
+def test_documented_accounts_have_their_bucket_roles(table: Table, settings: InfraSettings) -> None:
     rows = re.findall(
         r"^\| `([a-z-]+)` \| [^|]+ \| (reads|reads and writes) \|$",
         (ROOT / "docs" / "storage.md").read_text(),
@@ -126,15 +130,15 @@ def test_every_account_of_the_documents_has_its_right_on_the_bucket(table: Table
     named |= {*_accounts_in_manifests(), *IDENTITIES}
     assert named - _OWN == rights.keys()
 
-    # What is made gives each account of the cluster that right, and no other.
+    # The created bindings give each Kubernetes service account the documented role only.
     roles = {"reads": "storage.objectViewer", "reads and writes": "storage.objectUser"}
     words = {word for resource in table for word in resource.expected}
     for account, owner in IDENTITIES.items():
-        address = email(settings, owned(settings, owner))
+        address = email(settings, account_name(settings, owner))
         given = {role for role in roles.values() if f"roles/{role}=serviceAccount:{address}" in words}
         assert given == {roles[rights[account]]}, account
         assert any(f"[kubeflow/{account}]" in word for word in words), account
-    # An account of Kubeflow for several users, which is not installed; one that needs a bucket on Vertex AI alone.
+    # default-editor belongs to multi-user Kubeflow, which is not installed. qcnn-launcher is an account of Vertex AI.
     assert rights.keys() - IDENTITIES.keys() == {"default-editor", "qcnn-launcher"}
     launcher = email(settings, settings.launcher_account_name)
     assert f"roles/{roles[rights['qcnn-launcher']]}=serviceAccount:{launcher}" in words

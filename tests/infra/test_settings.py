@@ -1,4 +1,4 @@
-"""Settings: what is taken, and one line for what is not."""
+"""Validation of settings."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def _values() -> dict[str, Any]:
     return values
 
 
-def test_the_file_says_of_every_setting_what_it_is() -> None:
+def test_settings_file_documents_all_fields() -> None:
     assert list(_values()) == list(InfraSettings.model_fields)
     lines = FILE.read_text().splitlines()
     for name in InfraSettings.model_fields:
@@ -26,7 +26,7 @@ def test_the_file_says_of_every_setting_what_it_is() -> None:
         assert lines[number - 1].startswith("# "), name
 
 
-def test_the_words_of_the_tutorial_are_there() -> None:
+def test_settings_file_has_parameters_of_the_tutorial() -> None:
     for word in (
         "CLUSTER_NAME",
         "PROJECT",
@@ -43,9 +43,9 @@ def test_the_words_of_the_tutorial_are_there() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("project", "My Project", "a project's id"),
-        ("project", 12, "a project's id"),
-        ("project", "--help", "a project's id"),
+        ("project", "My Project", "a project ID"),
+        ("project", 12, "a project ID"),
+        ("project", "--help", "a project ID"),
         ("cluster_name", "x" * 41, "1 to 40"),
         ("zone", "us-central1", "a zone such as us-central1-a"),
         ("bucket_name", "gs://bucket", "without gs://"),
@@ -61,20 +61,20 @@ def test_the_words_of_the_tutorial_are_there() -> None:
         ("soft_delete_days", 91, "0, or an integer from 7 to 90"),
     ],
 )
-def test_a_wrong_setting_is_one_line_with_what_is_allowed(name: str, value: object, allowed: str) -> None:
+def test_invalid_setting_error_has_allowed_values(name: str, value: object, allowed: str) -> None:
     with pytest.raises(ConfigError, match=rf"^settings\.{name}: must be .*{allowed}.*Given: ") as error:
         parse_settings({**_values(), name: value})
     assert "\n" not in str(error.value)
 
 
-def test_a_setting_that_is_missing_or_unknown_is_named() -> None:
+def test_missing_and_unknown_settings_are_reported() -> None:
     with pytest.raises(ConfigError, match=r"^settings\.zone: must be given\. Given: none$"):
         parse_settings({name: value for name, value in _values().items() if name != "zone"})
-    with pytest.raises(ConfigError, match=r"^settings\.zones: unknown key; the keys are project, .*Given: 'a'$"):
+    with pytest.raises(ConfigError, match=r"^settings\.zones: unknown field; valid fields: project, .*Given: 'a'$"):
         parse_settings({**_values(), "zones": "a"})
 
 
-def test_accounts_must_differ() -> None:
+def test_accounts_must_be_different() -> None:
     with pytest.raises(
         ConfigError, match=r"must be different names\. Given: qcnn-nodes, qcnn-launcher, qcnn-tensorboard, qcnn-nodes$"
     ):
@@ -82,7 +82,7 @@ def test_accounts_must_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "refusal"),
+    ("content", "message"),
     [
         (b"", "must be a mapping"),
         (b"[1]", "must be a mapping"),
@@ -91,13 +91,13 @@ def test_accounts_must_differ() -> None:
         (b"\xff", "cannot be read"),
     ],
 )
-def test_a_wrong_file_is_one_line(content: bytes, refusal: str, tmp_path: Path) -> None:
+def test_invalid_settings_file_is_a_single_line_error(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "settings.yaml"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match=f"^settings: .*{refusal}.*Given: {path}$"):
+    with pytest.raises(ConfigError, match=f"^settings: .*{message}.*Given: {path}$"):
         read_settings(path)
 
 
-def test_a_file_that_is_missing_is_one_line(tmp_path: Path) -> None:
+def test_missing_settings_file_is_a_single_line_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^settings: no such file\. Given: "):
         read_settings(tmp_path / "none.yaml")

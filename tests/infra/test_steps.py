@@ -1,4 +1,4 @@
-"""Making and deleting, in a cloud that remembers: stopped anywhere, failing anywhere, and done again."""
+"""Creation and deletion in a fake cloud, with interruptions and errors after each command."""
 
 import copy
 import re
@@ -17,7 +17,7 @@ _DISABLED = "ERROR: (gcloud.artifacts.repositories.create) PERMISSION_DENIED: SE
 
 
 def _in(cloud: FakeCloud, stop: Callable[[Argv], bool] = lambda _: False) -> Run:
-    """Run commands in a cloud; Ctrl-C once a command has done what `stop` says yes to."""
+    """Return a function that runs commands in a cloud, with Ctrl-C after those that `stop` selects."""
 
     def run(argv: Argv) -> CommandResult:
         code, output, errors = cloud.answer(argv)
@@ -29,21 +29,21 @@ def _in(cloud: FakeCloud, stop: Callable[[Argv], bool] = lambda _: False) -> Run
 
 
 def _apply(table: Table, run: Run) -> list[str]:
-    said: list[str] = []
-    create_missing(table, run, said.append, _no_sleep)
-    return said
+    lines: list[str] = []
+    create_missing(table, run, lines.append, _no_sleep)
+    return lines
 
 
 def _destroy(table: Table, cloud: FakeCloud, run: Run, with_data: bool = False) -> list[str]:
-    said: list[str] = []
+    lines: list[str] = []
     found = list(inspect_all(table, _in(cloud)))
     check_deletable(found)
-    delete(deletion_plan(found, with_data), run, said.append)
-    return said
+    delete(deletion_plan(found, with_data), run, lines.append)
+    return lines
 
 
 def _no_sleep(_: float) -> None:
-    pytest.fail("nothing had to be waited for")
+    pytest.fail("unexpected sleep")
 
 
 def _states(table: Table, cloud: FakeCloud) -> dict[str, ResourceState]:
@@ -51,28 +51,28 @@ def _states(table: Table, cloud: FakeCloud) -> dict[str, ResourceState]:
 
 
 @pytest.fixture
-def made(table: Table, cloud: FakeCloud) -> FakeCloud:
-    """A cloud in which all was made."""
+def created(table: Table, cloud: FakeCloud) -> FakeCloud:
+    """Cloud with all resources."""
     _apply(table, _in(cloud))
     return cloud
 
 
-def test_everything_is_made_once_and_the_second_time_nothing(table: Table, made: FakeCloud) -> None:
-    before = copy.deepcopy(made.state)
-    assert set(_states(table, made).values()) == {ResourceState.PRESENT}
-    assert all(line.startswith("present ") for line in _apply(table, _in(made)))
-    assert made.state == before
+def test_second_apply_creates_nothing(table: Table, created: FakeCloud) -> None:
+    before = copy.deepcopy(created.state)
+    assert set(_states(table, created).values()) == {ResourceState.PRESENT}
+    assert all(line.startswith("present ") for line in _apply(table, _in(created)))
+    assert created.state == before
 
 
-def test_of_an_empty_project_nothing_is_asked_that_no_service_could_answer(table: Table, cloud: FakeCloud) -> None:
-    asked: list[Argv] = []
+def test_inspect_skips_resources_of_disabled_apis(table: Table, cloud: FakeCloud) -> None:
+    commands: list[Argv] = []
 
     def run(argv: Argv) -> CommandResult:
-        asked.append(argv)
+        commands.append(argv)
         return _in(cloud)(argv)
 
     states = {found.resource.name: found.state for found in inspect_all(table, run)}
-    assert [argv[1] for argv in asked] == ["projects", "services"]
+    assert [argv[1] for argv in commands] == ["projects", "services"]
     assert states.pop("project") is ResourceState.PRESENT
     assert states.pop("apis") is ResourceState.ABSENT
     assert set(states.values()) == {ResourceState.UNKNOWN}
@@ -82,8 +82,8 @@ def _creating(table: Table) -> list[Argv]:
     return [argv for resource in table for argv in resource.create]
 
 
-def test_what_was_stopped_after_any_command_goes_on(table: Table, made: FakeCloud, tmp_path: Path) -> None:
-    whole = made.state
+def test_interrupted_apply_continues(table: Table, created: FakeCloud, tmp_path: Path) -> None:
+    whole = created.state
     for last in _creating(table):
         stopped = FakeCloud(tmp_path / "another.json")
         with pytest.raises(KeyboardInterrupt):
@@ -91,8 +91,8 @@ def test_what_was_stopped_after_any_command_goes_on(table: Table, made: FakeClou
         _apply(table, _in(stopped))
         assert stopped.things == whole["things"]
         assert stopped.state["members"] == whole["members"]
-        # What was made before the end is not made again, but for what several commands make.
-        again = len(stopped.state["made"]) - len({*stopped.state["made"]})
+        # Existing resources are not created again, except one that takes several commands.
+        again = len(stopped.state["created"]) - len({*stopped.state["created"]})
         assert again <= ("wait" in last)
 
 
@@ -109,30 +109,30 @@ def test_what_was_stopped_after_any_command_goes_on(table: Table, made: FakeClou
             "code=404",
         ),
         ("Error from server (NotFound): the server could not find the requested resource", "requested resource"),
-        ("", "it says nothing"),
+        ("", "no error output"),
     ],
 )
 @pytest.mark.parametrize(
     "described",
     ["artifacts repositories describe", "container clusters describe", "projects get-iam-policy", "namespace/kubeflow"],
 )
-def test_an_answer_that_is_no_answer_is_never_taken_for_absent(
-    described: str, message: str, reason: str, table: Table, made: FakeCloud
+def test_failed_describe_is_not_absent(
+    described: str, message: str, reason: str, table: Table, created: FakeCloud
 ) -> None:
-    made.state["errors"][described] = message
-    before = copy.deepcopy(made.state)
+    created.state["errors"][described] = message
+    before = copy.deepcopy(created.state)
     acts: list[Callable[[], object]] = [
-        lambda: _apply(table, _in(made)),
-        lambda: _destroy(table, made, _in(made)),
+        lambda: _apply(table, _in(created)),
+        lambda: _destroy(table, created, _in(created)),
     ]
     for act in acts:
         with pytest.raises(CommandError, match=re.escape(reason)) as error:
             act()
         assert "\n" not in str(error.value)
-        assert made.state == before
+        assert created.state == before
 
 
-def test_a_command_that_fails_ends_all_and_nothing_after_it_is_made(table: Table, cloud: FakeCloud) -> None:
+def test_failed_create_stops_apply(table: Table, cloud: FakeCloud) -> None:
     cloud.state["errors"]["clusters create"] = (
         "Creating cluster qcnn...\nERROR: (gcloud.container.clusters.create) ResponseError: code=403, message=No quota."
     )
@@ -147,7 +147,7 @@ def test_a_command_that_fails_ends_all_and_nothing_after_it_is_made(table: Table
 
 
 @pytest.mark.parametrize("verb", ["create", "describe"])
-def test_what_is_not_known_everywhere_yet_is_asked_for_again(verb: str, table: Table, cloud: FakeCloud) -> None:
+def test_resource_that_is_not_yet_visible_is_retried(verb: str, table: Table, cloud: FakeCloud) -> None:
     cloud.state["errors"][f"repositories {verb}"] = _DISABLED
     pauses: list[float] = []
 
@@ -161,7 +161,7 @@ def test_what_is_not_known_everywhere_yet_is_asked_for_again(verb: str, table: T
     assert set(_states(table, cloud).values()) == {ResourceState.PRESENT}
 
 
-def test_what_never_becomes_known_ends_it(table: Table, cloud: FakeCloud) -> None:
+def test_resource_that_never_becomes_visible_fails(table: Table, cloud: FakeCloud) -> None:
     cloud.state["errors"]["repositories create"] = _DISABLED
     pauses: list[float] = []
     with pytest.raises(CommandError, match="SERVICE_DISABLED"):
@@ -169,7 +169,7 @@ def test_what_never_becomes_known_ends_it(table: Table, cloud: FakeCloud) -> Non
     assert sum(pauses) == pytest.approx(410)
 
 
-def test_a_project_must_exist(table: Table, cloud: FakeCloud) -> None:
+def test_missing_project_is_an_error(table: Table, cloud: FakeCloud) -> None:
     project, *_ = table
     nowhere = CommandResult(True, "", "")
     with pytest.raises(ConfigError, match=r"^project: must exist .*Given: my-project$"):
@@ -177,43 +177,43 @@ def test_a_project_must_exist(table: Table, cloud: FakeCloud) -> None:
 
 
 @pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
-def test_what_google_is_changing_is_left_alone(status: str, table: Table, made: FakeCloud) -> None:
-    run = _with_status(made, status)
+def test_changing_cluster_times_out(status: str, table: Table, created: FakeCloud) -> None:
+    run = _with_status(created, status)
     pauses: list[float] = []
-    with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
+    with pytest.raises(CommandError, match=r"^cluster: .*wait until it has finished"):
         create_missing(table, run, lambda _: None, pauses.append)
     assert sum(pauses) == pytest.approx(1790)
-    with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
+    with pytest.raises(CommandError, match=r"^cluster: .*wait until it has finished"):
         check_deletable(list(inspect_all(table, run)))
 
 
 @pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
-def test_what_google_was_still_changing_is_waited_for(status: str, table: Table, made: FakeCloud) -> None:
-    changing, ended = _with_status(made, status), _in(made)
+def test_changing_cluster_is_waited_for(status: str, table: Table, created: FakeCloud) -> None:
+    changing, ended = _with_status(created, status), _in(created)
     pauses: list[float] = []
 
     def sleep(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3 and status == "STOPPING":
-            made.answer(["gcloud", "container", "clusters", "delete", "qcnn"])
+            created.answer(["gcloud", "container", "clusters", "delete", "qcnn"])
 
-    said: list[str] = []
-    create_missing(table, lambda argv: (ended if len(pauses) >= 3 else changing)(argv), said.append, sleep)
+    lines: list[str] = []
+    create_missing(table, lambda argv: (ended if len(pauses) >= 3 else changing)(argv), lines.append, sleep)
     assert pauses == [10, 10, 10]
-    assert "waiting   cluster: Google is making or deleting it" in said
-    assert any(line.startswith("creating  cluster") for line in said) == (status == "STOPPING")
-    assert set(_states(table, made).values()) == {ResourceState.PRESENT}
+    assert "waiting   cluster: Google is creating or deleting it" in lines
+    assert any(line.startswith("creating  cluster") for line in lines) == (status == "STOPPING")
+    assert set(_states(table, created).values()) == {ResourceState.PRESENT}
 
 
-def test_a_cluster_that_google_gave_up_can_only_be_deleted(table: Table, made: FakeCloud) -> None:
-    run = _with_status(made, "ERROR")
-    with pytest.raises(CommandError, match=r"^cluster: .*destroy, then apply again"):
+def test_failed_cluster_can_only_be_deleted(table: Table, created: FakeCloud) -> None:
+    run = _with_status(created, "ERROR")
+    with pytest.raises(CommandError, match=r"^cluster: .*run destroy, then apply"):
         create_missing(table, run, lambda _: None, _no_sleep)
     found = list(inspect_all(table, run))
     check_deletable(found)
     names = [resource.name for resource in deletion_plan(found, with_data=False)]
     assert "cluster" in names
-    # No kubectl: nobody is there to answer.
+    # A failed cluster has no API server.
     assert "namespace" not in names
 
 
@@ -230,69 +230,69 @@ def _with_status(cloud: FakeCloud, status: str) -> Run:
     return changed
 
 
-def test_all_is_deleted_in_reverse_order_but_the_bucket(table: Table, made: FakeCloud) -> None:
-    said = _destroy(table, made, _in(made))
+def test_destroy_deletes_in_reverse_order_except_bucket(table: Table, created: FakeCloud) -> None:
+    lines = _destroy(table, created, _in(created))
     order = [resource.name for resource in table]
-    deleted = [line.split(maxsplit=1)[1] for line in said]
+    deleted = [line.split(maxsplit=1)[1] for line in lines]
     assert deleted == sorted(deleted, key=order.index, reverse=True)
     assert {"bucket", "apis", "project"}.isdisjoint(deleted)
-    left = {name for name, state in _states(table, made).items() if state is not ResourceState.ABSENT}
+    left = {name for name, state in _states(table, created).items() if state is not ResourceState.ABSENT}
     assert left == {"project", "apis", "bucket", "bucket lifecycle"}
-    # Nothing that stays names an account that is gone.
-    assert made.state["members"] == []
-    assert _destroy(table, made, _in(made)) == []
+    # The policies of retained resources have no bindings of deleted accounts.
+    assert created.state["members"] == []
+    assert _destroy(table, created, _in(created)) == []
 
 
-def test_the_bucket_goes_if_that_is_asked_for(table: Table, made: FakeCloud) -> None:
-    _destroy(table, made, _in(made))
-    assert _destroy(table, made, _in(made), with_data=True) == ["deleting  bucket"]
-    assert made.things.keys() == {"services", "my-project"}
+def test_destroy_with_data_deletes_bucket(table: Table, created: FakeCloud) -> None:
+    _destroy(table, created, _in(created))
+    assert _destroy(table, created, _in(created), with_data=True) == ["deleting  bucket"]
+    assert created.things.keys() == {"services", "my-project"}
 
 
-def test_what_was_destroyed_is_made_again(table: Table, made: FakeCloud) -> None:
-    whole = copy.deepcopy(made.things)
-    _destroy(table, made, _in(made))
-    _apply(table, _in(made))
-    assert made.things == whole
+def test_apply_after_destroy_restores_resources(table: Table, created: FakeCloud) -> None:
+    whole = copy.deepcopy(created.things)
+    _destroy(table, created, _in(created))
+    _apply(table, _in(created))
+    assert created.things == whole
 
 
-def test_destroying_that_was_stopped_after_any_command_goes_on(table: Table, made: FakeCloud) -> None:
-    whole = copy.deepcopy(made.state)
-    for last in _deleting(deletion_plan(list(inspect_all(table, _in(made))), with_data=True)):
-        made.state = copy.deepcopy(whole)
+def test_interrupted_destroy_continues(table: Table, created: FakeCloud) -> None:
+    whole = copy.deepcopy(created.state)
+    for last in _deleting(deletion_plan(list(inspect_all(table, _in(created))), with_data=True)):
+        created.state = copy.deepcopy(whole)
         with pytest.raises(KeyboardInterrupt):
-            _destroy(table, made, _in(made, last.__eq__), with_data=True)
-        _destroy(table, made, _in(made), with_data=True)
-        assert made.things.keys() == {"services", "my-project"}
-        assert len(made.state["deleted"]) == len({*made.state["deleted"]})
+            _destroy(table, created, _in(created, last.__eq__), with_data=True)
+        _destroy(table, created, _in(created), with_data=True)
+        assert created.things.keys() == {"services", "my-project"}
+        assert len(created.state["deleted"]) == len({*created.state["deleted"]})
 
 
 def _deleting(resources: Sequence[InfraResource]) -> list[Argv]:
     return [argv for resource in resources for argv in resource.delete]
 
 
-def test_of_a_cluster_that_is_gone_nothing_is_asked(table: Table, made: FakeCloud) -> None:
-    del made.things["cluster qcnn"]
+def test_missing_cluster_gets_no_kubectl_commands(table: Table, created: FakeCloud) -> None:
+    del created.things["cluster qcnn"]
 
     def run(argv: Argv) -> CommandResult:
         assert argv[0] != "kubectl"
-        return _in(made)(argv)
+        return _in(created)(argv)
 
     found = list(inspect_all(table, run))
     assert {each.state for each in found if each.resource.parent == "cluster"} == {ResourceState.ABSENT}
     delete(deletion_plan(found, with_data=False), run, lambda _: None)
 
 
-def test_what_is_gone_by_the_time_it_is_deleted_is_passed_over(table: Table, made: FakeCloud) -> None:
-    found = list(inspect_all(table, _in(made)))
-    del made.things["qcnn"]
-    made.state["members"] = [each for each in made.state["members"] if each[0] != "qcnn"]
-    delete(deletion_plan(found, with_data=False), _in(made), lambda _: None)
-    assert "cluster qcnn" not in made.things
+def test_delete_skips_missing_resources(table: Table, created: FakeCloud) -> None:
+    found = list(inspect_all(table, _in(created)))
+    del created.things["qcnn"]
+    created.state["members"] = [each for each in created.state["members"] if each[0] != "qcnn"]
+    delete(deletion_plan(found, with_data=False), _in(created), lambda _: None)
+    assert "cluster qcnn" not in created.things
 
 
-def test_what_is_half_there_is_completed(table: Table, made: FakeCloud) -> None:
-    made.things["objects"].pop("deployment.apps/ml-pipeline")
-    assert _states(table, made)["pipelines"] is ResourceState.INCOMPLETE
-    assert "creating  pipelines: Kubeflow Pipelines 2.17.0, for one user" in _apply(table, _in(made))
-    assert _states(table, made)["pipelines"] is ResourceState.PRESENT
+def test_apply_completes_incomplete_resources(table: Table, created: FakeCloud) -> None:
+    created.things["objects"].pop("deployment.apps/ml-pipeline")
+    assert _states(table, created)["pipelines"] is ResourceState.INCOMPLETE
+    assert "creating  pipelines: Kubeflow Pipelines 2.17.0, single-user" in _apply(table, _in(created))
+    assert _states(table, created)["pipelines"] is ResourceState.PRESENT

@@ -1,4 +1,4 @@
-"""What a run has in the backend's cluster, for tests that KUBECONFIG gives access to that."""
+"""Pods and TFJobs of a run in the cluster of KFP; requires KUBECONFIG."""
 
 import contextlib
 
@@ -8,12 +8,12 @@ from qcnn.jobs.kubernetes.manifest import RUN_LABEL
 from qcnn.jobs.tfjob.manifest import TFJOBS
 from qcnn.targets.kubeflow.client import SINGLE_USER
 
-# What the pod of a train step calls.
+# Module that the pod of a train step imports.
 _TRAIN_STEP = "qcnn.components.steps.train_tfjob"
 
 
 def steps_log(run: str) -> str:
-    """Return what the user's containers of a run have printed."""
+    """Return the logs of the user containers of a run."""
     with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         names = [pod["metadata"]["name"] for pod in api.find(PODS, labelSelector=f"pipeline/runid={run}")]
         lines = [api.log(name, "main", "", follow=False) for name in names if "impl" in name]
@@ -21,30 +21,30 @@ def steps_log(run: str) -> str:
 
 
 def launchers(run: str) -> dict[str, str]:
-    """Return the names of the pods of a run's train step that run, by their uids."""
+    """Return the names of the running pods of a run's train step by UID."""
     with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         found = api.find(PODS, labelSelector=f"pipeline/runid={run}", fieldSelector="status.phase=Running")
         return {
             pod["metadata"]["uid"]: pod["metadata"]["name"]
             for pod in found
-            if any(_TRAIN_STEP in word for own in pod["spec"]["containers"] for word in own.get("args", ()))
+            if any(_TRAIN_STEP in text for each in pod["spec"]["containers"] for text in each.get("args", ()))
         }
 
 
 def evict(pod: str) -> None:
-    """Delete a pod, as draining its node does."""
+    """Delete a pod, like a drain of its node."""
     with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         assert api.delete(PODS, pod)
 
 
 def log(pod: str) -> str:
-    """Return what the user's container of a step's pod has printed so far."""
+    """Return the current log of the user container of a step's pod."""
     with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         return "".join(f"{text}\n" for _, text in api.log(pod, "main", "", follow=False))
 
 
 def tfjobs(run: str) -> dict[str, str]:
-    """Return the names of a run's TFJobs, by their uids."""
+    """Return the names of a run's TFJobs by UID."""
     with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         found = api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run_label(run)}")
         return {job["metadata"]["uid"]: job["metadata"]["name"] for job in found}

@@ -1,8 +1,12 @@
-"""The Kubeflow backend at KFP_HOST, used as its users do, in an experiment of its own.
+"""Fixtures for tests with the KFP backend at KFP_HOST, in a separate KFP experiment.
 
-KFP_IMAGE is the image of the steps (qcnn:latest); KFP_POD a file of settings of the training's pods, such as what they
-need to reach the backend's store; KFP_METADATA_HOST where the metadata store answers, if that is not KFP_HOST, which
-serves it where it is the address of the web interface. The steps may start TFJobs (deploy/).
+Environment variables:
+
+- KFP_IMAGE: image of the steps. Default: qcnn:latest.
+- KFP_POD: pod settings file, for example with access to the object store of KFP.
+- KFP_METADATA_HOST: URL of the ML Metadata service. Default: KFP_HOST, which is correct for the URL of the KFP UI.
+
+The steps need permission to create TFJobs (deploy/).
 """
 
 import dataclasses
@@ -26,8 +30,8 @@ from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import find_experiment, pages
 
 _BIN = Path(sys.executable).parent
-Answer = TypeVar("Answer")
-# Seconds to train; little enough to be run many times.
+Value = TypeVar("Value")
+# Trains in seconds.
 SMALL = (
     *("--qubits", "4", "--rounds", "12", "--batch-size", "8", "--epochs", "3"),
     *("--workers", "1", "--strategy", "none"),
@@ -41,8 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
-    """A run that was waited for."""
+class FinishedRun:
+    """Run that was submitted with --wait."""
 
     run: str
     done: subprocess.CompletedProcess[str]
@@ -50,14 +54,14 @@ class Ended:
 
 @dataclasses.dataclass(frozen=True)
 class Kubeflow:
-    """A backend, and an experiment in it."""
+    """KFP backend and an experiment in it."""
 
     host: str
     metadata_host: str
     image: str
     pod: str
     experiment: str
-    # Nothing of another time is used again.
+    # A new seed avoids cached steps of earlier test runs.
     seed: int
 
     @property
@@ -65,27 +69,27 @@ class Kubeflow:
         return KfpConnection(host=self.host, metadata_host=self.metadata_host)
 
     @property
-    def where(self) -> tuple[str, ...]:
-        """The flags that every submission here has."""
+    def submit_flags(self) -> tuple[str, ...]:
+        """Flags of every submission."""
         pod = ("--pod", self.pod) if self.pod else ()
         return ("--image", self.image, "--experiment", self.experiment, *pod)
 
-    def type(self, *command: str, program: str = "qcnn") -> subprocess.CompletedProcess[str]:
-        """Type a command as a user does who has set where the backend is."""
+    def run_command(self, *command: str, program: str = "qcnn") -> subprocess.CompletedProcess[str]:
+        """Run a command with the host of KFP in the environment."""
         environment = {**os.environ, "KF_PIPELINES_ENDPOINT": self.host}
         return subprocess.run([_BIN / program, *command], env=environment, capture_output=True, text=True, check=False)
 
     def submit(self, *flags: str, command: str = "submit") -> tuple[str, subprocess.CompletedProcess[str]]:
-        """Submit, and return the run's id and what was printed."""
-        done = self.type(command, "--target", "kubeflow", *self.where, *flags)
+        """Submit a run and return its ID and the result of the command."""
+        done = self.run_command(command, "--target", "kubeflow", *self.submit_flags, *flags)
         found = re.search(r"^run (\S+) is created in ", done.stdout, re.MULTILINE)
         assert found, done.stdout + done.stderr
         return found[1], done
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """Return what qcnn compare shows, by the runs' names."""
-        where = ("--experiment", self.experiment, "--metadata-host", self.metadata_host)
-        done = self.type("compare", *where, "--format", "json")
+        """Return the rows of qcnn compare by run name."""
+        flags = ("--experiment", self.experiment, "--metadata-host", self.metadata_host)
+        done = self.run_command("compare", *flags, "--format", "json")
         assert (done.returncode, done.stderr) == (0, "")
         return {row["run"]: row for row in json.loads(done.stdout)}
 
@@ -94,19 +98,19 @@ class Kubeflow:
         return MetadataStore(connect(self.backend), self.backend).artifacts(run)
 
 
-def until(ask: Callable[[], Answer], enough: Callable[[Answer], bool]) -> Answer:
-    """Ask until the answer is enough, which takes a backend minutes, and return it."""
+def until(read: Callable[[], Value], is_done: Callable[[Value], bool]) -> Value:
+    """Read a value until a condition is true, and return it. KFP can take minutes."""
     retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_not_result(enough), wait=tenacity.wait_fixed(1), stop=tenacity.stop_after_delay(400)
+        retry=tenacity.retry_if_not_result(is_done), wait=tenacity.wait_fixed(1), stop=tenacity.stop_after_delay(400)
     )
-    return retrying(ask)
+    return retrying(read)
 
 
 @pytest.fixture(scope="session")
 def kubeflow() -> Iterator[Kubeflow]:
     host = os.environ.get("KFP_HOST", "")
     if not host:
-        pytest.skip("KFP_HOST is not set: no backend")
+        pytest.skip("requires KFP_HOST")
     kubeflow = Kubeflow(
         host,
         metadata_host=os.environ.get("KFP_METADATA_HOST", host),

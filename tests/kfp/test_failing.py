@@ -1,4 +1,4 @@
-"""Trainings that fail, and what becomes of their runs."""
+"""Runs with failed training jobs or drivers."""
 
 import os
 from pathlib import Path
@@ -11,25 +11,23 @@ from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.runs import RunPoller, follow
 from tests.kfp.cluster import steps_log, tfjobs
-from tests.kfp.conftest import SMALL, Ended, Kubeflow, until
+from tests.kfp.conftest import SMALL, FinishedRun, Kubeflow, until
 
-# It hides the image's own code from the pods of the training.
+# An empty volume hides the code of the image in the training pods.
 _BROKEN: dict[str, dict[str, object]] = {"/opt/qcnn": {"emptyDir": {}}}
 
 
 @pytest.fixture
-def failed(kubeflow: Kubeflow, tmp_path: Path) -> Ended:
+def failed(kubeflow: Kubeflow, tmp_path: Path) -> FinishedRun:
     if "KUBECONFIG" not in os.environ:
-        pytest.skip("KUBECONFIG is not set: nothing to see the TFJobs of a run by")
+        pytest.skip("requires KUBECONFIG to list the TFJobs of a run")
     settings = yaml.safe_load(Path(kubeflow.pod).read_text()) if kubeflow.pod else {}
     broken = tmp_path / "broken.yaml"
     broken.write_text(yaml.safe_dump({**settings, "volumes": _BROKEN}))
-    return Ended(*kubeflow.submit(*SMALL, "--pod", str(broken), "--wait", "--run-name", "broken"))
+    return FinishedRun(*kubeflow.submit(*SMALL, "--pod", str(broken), "--wait", "--run-name", "broken"))
 
 
-def test_a_training_that_fails_is_replaced_when_its_run_is_retried_and_deleted_with_it(
-    kubeflow: Kubeflow, failed: Ended
-) -> None:
+def test_failed_tfjob_is_replaced_on_retry_and_deleted_with_run(kubeflow: Kubeflow, failed: FinishedRun) -> None:
     assert failed.done.returncode == 1
     assert "train: failed\n" in failed.done.stdout
     assert "error: worker 0 ended with exit code 1: " in steps_log(failed.run)
@@ -37,32 +35,32 @@ def test_a_training_that_fails_is_replaced_when_its_run_is_retried_and_deleted_w
 
     client = connect(kubeflow.backend)
     client._run_api.run_service_retry_run(failed.run)
-    at_once = []
+    counts = []
 
-    def look() -> dict[str, str]:
-        there = tfjobs(failed.run)
-        at_once.append(len(there))
-        return there
+    def list_tfjobs() -> dict[str, str]:
+        found = tfjobs(failed.run)
+        counts.append(len(found))
+        return found
 
-    until(look, lambda there: bool(there) and first not in there)
-    assert max(at_once) == 1
+    until(list_tfjobs, lambda found: bool(found) and first not in found)
+    assert max(counts) == 1
     assert follow(RunPoller(client, kubeflow.backend, failed.run), (), print).state == "FAILED"
     assert list(tfjobs(failed.run).values()) == [name]
 
     client.delete_run(failed.run)
-    until(lambda: tfjobs(failed.run), lambda there: not there)
+    until(lambda: tfjobs(failed.run), lambda found: not found)
 
 
-def test_waiting_names_the_step_whose_driver_failed(kubeflow: Kubeflow, tmp_path: Path) -> None:
+def test_wait_reports_failed_driver(kubeflow: Kubeflow, tmp_path: Path) -> None:
     package = tmp_path / "qcnn.yaml"
     compile_qcnn(KUBEFLOW, package, kubeflow.image)
     pipeline, *platform = yaml.safe_load_all(package.read_text())
-    # What a task is given is looked for by its driver alone.
-    given = pipeline["root"]["dag"]["tasks"]["generate-data"]["inputs"]["parameters"]
-    given["qubits"] = {"componentInputParameter": "nothing"}
+    # Only the driver of a task resolves its inputs.
+    inputs = pipeline["root"]["dag"]["tasks"]["generate-data"]["inputs"]["parameters"]
+    inputs["qubits"] = {"componentInputParameter": "nothing"}
     package.write_text(yaml.safe_dump_all([pipeline, *platform]))
     run, done = kubeflow.submit("--qubits", "4", "--package", str(package), "--wait", "--run-name", "driver")
     assert done.returncode == 1
     assert "generate-data-driver: failed" in done.stdout.splitlines()
-    said = f"error: run: step generate-data-driver failed, see its log. Given: {run}"
-    assert done.stderr.splitlines()[-1] == said
+    message = f"error: run: step generate-data-driver failed, see its log. Given: {run}"
+    assert done.stderr.splitlines()[-1] == message

@@ -1,4 +1,4 @@
-"""What compile.py writes in the hands of Kubeflow's own command line."""
+"""Compiled pipelines, used with the command line of KFP."""
 
 import json
 import subprocess
@@ -21,30 +21,30 @@ def package(kubeflow: Kubeflow, tmp_path: Path) -> Path:
     return tmp_path / "qcnn-kubeflow.yaml"
 
 
-def test_a_run_has_the_compiled_defaults_and_takes_text(kubeflow: Kubeflow, package: Path) -> None:
+def test_run_has_compiled_defaults_and_accepts_strings(kubeflow: Kubeflow, package: Path) -> None:
     command = ("--endpoint", kubeflow.host, "--output", "json", "run", "create")
-    where = ("--experiment-name", kubeflow.experiment, "--run-name", "theirs", "--package-file", str(package))
-    done = kubeflow.type(*command, *where, "model=deep", program="kfp")
+    flags = ("--experiment-name", kubeflow.experiment, "--run-name", "kfp-cli", "--package-file", str(package))
+    done = kubeflow.run_command(*command, *flags, "model=deep", program="kfp")
     assert done.returncode == 0, done.stderr
-    kubeflow.type("terminate", "theirs")
-    row = kubeflow.rows()["theirs"]
+    kubeflow.run_command("terminate", "kfp-cli")
+    row = kubeflow.rows()["kfp-cli"]
     assert row["state"] in ("failed", "canceled")
-    words = connect(kubeflow.backend).get_run(_id(done.stdout)).runtime_config.parameters
-    assert words == {"model": "deep"}
-    refused = kubeflow.type(*command, *where, "qubits=6", program="kfp")
-    assert refused.returncode != 0
+    parameters = connect(kubeflow.backend).get_run(_id(done.stdout)).runtime_config.parameters
+    assert parameters == {"model": "deep"}
+    rejected = kubeflow.run_command(*command, *flags, "qubits=6", program="kfp")
+    assert rejected.returncode != 0
 
 
-def test_the_file_becomes_a_pipeline_with_versions(kubeflow: Kubeflow, package: Path) -> None:
+def test_compiled_file_is_a_pipeline_with_versions(kubeflow: Kubeflow, package: Path) -> None:
     name = f"qcnn-{kubeflow.experiment}"
-    made = kubeflow.type(
+    created = kubeflow.run_command(
         "--endpoint", kubeflow.host, "--output", "json", "pipeline", "create", "-p", name, str(package), program="kfp"
     )
-    assert made.returncode == 0, made.stderr
+    assert created.returncode == 0, created.stderr
     client = connect(kubeflow.backend)
     identity = client.get_pipeline_id(name)
     try:
-        second = kubeflow.type(
+        second = kubeflow.run_command(
             *("--endpoint", kubeflow.host, "pipeline", "create-version", "-p", identity, "-v", "second", str(package)),
             program="kfp",
         )
@@ -58,5 +58,5 @@ def test_the_file_becomes_a_pipeline_with_versions(kubeflow: Kubeflow, package: 
 
 
 def _id(printed: str) -> str:
-    """Return the id in what Kubeflow's command line prints, links before the JSON."""
+    """Return the run ID in the output of KFP's command line, which prints links before the JSON."""
     return str(json.loads(printed[printed.index("{") :])["run_id"])

@@ -1,4 +1,4 @@
-"""A user's own data, circuit and noise in the backend: as one run, as a study, and with the numbers of this machine."""
+"""Custom data, circuit and noise in KFP runs and studies, compared with local runs."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from tests.kfp.conftest import Kubeflow
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _SERVER = "STORAGE_EMULATOR_HOST"
-# Seconds to train.
+# Trains in seconds.
 _SHORT = ("--epochs", "3", "--workers", "1", "--strategy", "none")
 _ROWS = ("--encoding", "ry", "--qubits", "4", *_SHORT)
 _INPUTS = {
@@ -32,16 +32,16 @@ _INPUTS = {
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     if not (server := os.environ.get(_SERVER)):
-        pytest.skip(f"{_SERVER} is not set: no bucket that this machine and the pods reach")
+        pytest.skip(f"requires {_SERVER}, a bucket server that is accessible locally and from the pods")
     with new_bucket(server) as name:
         yield f"gs://{name}"
 
 
 @pytest.fixture(scope="module")
 def pod(kubeflow: Kubeflow, bucket: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The settings of the training's pods, with which steps reach the bucket's server too."""
+    """Pod settings file with access to the bucket server for all steps."""
     settings = yaml.safe_load(Path(kubeflow.pod).read_text()) if kubeflow.pod else {}
-    # Kubeflow's launcher takes the server's address without http://.
+    # KFP's launcher requires the address without http://.
     server = urllib.parse.urlsplit(os.environ[_SERVER]).netloc
     settings["environment"] = {**settings.get("environment", {}), _SERVER: server}
     path = tmp_path_factory.mktemp("pod") / "pod.yaml"
@@ -51,14 +51,14 @@ def pod(kubeflow: Kubeflow, bucket: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def submitted(kubeflow: Kubeflow, bucket: str, pod: str) -> dict[str, str]:
-    """The ids of runs by their names; all are submitted before any is waited for."""
+    """IDs of runs by name. All runs are submitted before the tests wait for one."""
     with new_file_copy(f"{bucket}/moons.csv") as path:
         path.write_bytes((_EXAMPLES / "moons.csv").read_bytes())
-    own = {**_INPUTS, "rows": ("--data", f"{bucket}/moons.csv", *_ROWS)}
+    inputs = {**_INPUTS, "rows": ("--data", f"{bucket}/moons.csv", *_ROWS)}
     search = ("--grid", "learning_rate=0.01,0.02", "--parallelism", "2")
     common = ("--pod", pod, "--seed", str(kubeflow.seed), "--run-name")
-    runs = {name: kubeflow.submit(*flags, *common, name)[0] for name, flags in own.items()}
-    return {**runs, "search": kubeflow.submit(*search, *own["rows"], *common, "search", command="study")[0]}
+    runs = {name: kubeflow.submit(*flags, *common, name)[0] for name, flags in inputs.items()}
+    return {**runs, "search": kubeflow.submit(*search, *inputs["rows"], *common, "search", command="study")[0]}
 
 
 def _finish(kubeflow: Kubeflow, run: str) -> None:
@@ -68,11 +68,11 @@ def _finish(kubeflow: Kubeflow, run: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(_INPUTS))
-def test_run_of_own_inputs_gives_the_numbers_of_this_machine(
+def test_run_with_custom_inputs_equals_local_run(
     kubeflow: Kubeflow, submitted: dict[str, str], tmp_path: Path, name: str
 ) -> None:
     data = ("--data", str(_EXAMPLES / "moons.csv")) if name == "rows" else ()
-    done = kubeflow.type("run", *data, *_INPUTS[name], "--seed", str(kubeflow.seed), "--runs", str(tmp_path))
+    done = kubeflow.run_command("run", *data, *_INPUTS[name], "--seed", str(kubeflow.seed), "--runs", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = tmp_path.iterdir()
     local = json.loads((run / "evaluate" / "metrics").read_text())
@@ -83,9 +83,7 @@ def test_run_of_own_inputs_gives_the_numbers_of_this_machine(
         assert row[metric] == pytest.approx(local[metric], abs=1e-6)
 
 
-def test_a_dataset_names_the_contents_of_the_file_that_it_was_made_of(
-    kubeflow: Kubeflow, submitted: dict[str, str], bucket: str
-) -> None:
+def test_dataset_has_sha256_of_its_file(kubeflow: Kubeflow, submitted: dict[str, str], bucket: str) -> None:
     sha256 = hashlib.sha256((_EXAMPLES / "moons.csv").read_bytes()).hexdigest()
     for name in ("rows", "search"):
         _finish(kubeflow, submitted[name])
@@ -94,20 +92,18 @@ def test_a_dataset_names_the_contents_of_the_file_that_it_was_made_of(
         assert {json.loads(each.metadata["experiment"])["data"] for each in found} == {f"{bucket}/moons.csv"}
 
 
-def test_data_are_made_anew_of_a_file_that_has_changed_and_of_no_other(
-    kubeflow: Kubeflow, bucket: str, pod: str
-) -> None:
+def test_dataset_is_regenerated_only_if_file_changes(kubeflow: Kubeflow, bucket: str, pod: str) -> None:
     content = (_EXAMPLES / "moons.csv").read_bytes()
-    words = ("--pod", pod, "--data", f"{bucket}/changing.csv", *_ROWS, "--seed", str(kubeflow.seed), "--run-name")
-    made = {}
+    flags = ("--pod", pod, "--data", f"{bucket}/changing.csv", *_ROWS, "--seed", str(kubeflow.seed), "--run-name")
+    datasets = {}
     for name, written in (("before", content), ("same", content), ("after", content + b"0.5,0.5,1\n")):
         with new_file_copy(f"{bucket}/changing.csv") as path:
             path.write_bytes(written)
-        run, _ = kubeflow.submit(*words, name)
+        run, _ = kubeflow.submit(*flags, name)
         _finish(kubeflow, run)
-        (made[name],) = _datasets(kubeflow, run)
-        assert made[name].metadata["data_sha256"] == hashlib.sha256(written).hexdigest()
-    assert made["same"].uri == made["before"].uri != made["after"].uri
+        (datasets[name],) = _datasets(kubeflow, run)
+        assert datasets[name].metadata["data_sha256"] == hashlib.sha256(written).hexdigest()
+    assert datasets["same"].uri == datasets["before"].uri != datasets["after"].uri
 
 
 def _datasets(kubeflow: Kubeflow, run: str) -> list[Artifact]:
@@ -115,7 +111,9 @@ def _datasets(kubeflow: Kubeflow, run: str) -> list[Artifact]:
     return [each for each in kubeflow.artifacts(run) if each.type == "system.Dataset"]
 
 
-def test_study_of_own_rows_evaluates_the_best_trial(kubeflow: Kubeflow, submitted: dict[str, str], bucket: str) -> None:
+def test_study_with_custom_data_evaluates_best_trial(
+    kubeflow: Kubeflow, submitted: dict[str, str], bucket: str
+) -> None:
     _finish(kubeflow, submitted["search"])
     row = kubeflow.rows()["search"]
     assert (row["state"], row["data"]) == ("succeeded", f"{bucket}/moons.csv")

@@ -1,4 +1,4 @@
-"""Runs of the backend from Python, as from a notebook."""
+"""KFP runs with the Python API."""
 
 from pathlib import Path
 from typing import Any
@@ -9,23 +9,23 @@ import qcnn
 from qcnn.experiment_io import read_file
 from tests.kfp.conftest import Kubeflow
 
-WORDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
+FIELDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
 
 
-def test_a_run_is_submitted_followed_read_and_deleted(kubeflow: Kubeflow, tmp_path: Path) -> None:
-    experiment = qcnn.Experiment(**WORDS, seed=kubeflow.seed + 1)
+def test_submit_wait_metrics_and_delete(kubeflow: Kubeflow, tmp_path: Path) -> None:
+    experiment = qcnn.Experiment(**FIELDS, seed=kubeflow.seed + 1)
     pod = read_file(Path(kubeflow.pod), "pod") if kubeflow.pod else {}
     settings = {"host": kubeflow.host, "metadata_host": kubeflow.metadata_host, "experiment": kubeflow.experiment}
     job = qcnn.submit(experiment, "kubeflow", **settings, image=kubeflow.image, pod=pod, run_name="from Python")
     status = job.wait(timeout=600)
     assert status.state == "succeeded"
     assert {"generate-data", "train", "evaluate"} <= {part.name for part in status.parts}
-    # A pod's lines are there as long as the pod is.
+    # The log of a pod is available while the pod exists.
     assert [line for line in job.logs() if line.startswith("[train] ") and "epoch 3/3" in line]
-    here = qcnn.train(experiment, tmp_path / "here", progress=False)
+    local = qcnn.train(experiment, tmp_path / "local", progress=False)
     metrics = job.metrics()
     for name in ("mse", "accuracy"):
-        assert metrics[name] == pytest.approx(here.metrics[name], abs=1e-6)
+        assert metrics[name] == pytest.approx(local.metrics[name], abs=1e-6)
     connection = {"host": kubeflow.host, "metadata_host": kubeflow.metadata_host}
     assert qcnn.get_job("from Python", "kubeflow", **connection).name == job.name
     job.delete()

@@ -1,4 +1,4 @@
-"""Runs from their submission to what can be read of them."""
+"""KFP runs: states, metrics, artifacts and cache."""
 
 import json
 import os
@@ -13,27 +13,27 @@ from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.runs import RunPoller, follow, states
 from tests.kfp.cluster import steps_log
-from tests.kfp.conftest import SMALL, Ended, Kubeflow
+from tests.kfp.conftest import SMALL, FinishedRun, Kubeflow
 
 STEPS = ("generate-data", "train", "tensorboard", "export-weights", "evaluate")
 
 
 @pytest.fixture(scope="module")
-def first(kubeflow: Kubeflow) -> Ended:
-    return Ended(*kubeflow.submit(*SMALL, "--wait", "--run-name", "first", "--seed", str(kubeflow.seed)))
+def first(kubeflow: Kubeflow) -> FinishedRun:
+    return FinishedRun(*kubeflow.submit(*SMALL, "--wait", "--run-name", "first", "--seed", str(kubeflow.seed)))
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory, kubeflow: Kubeflow) -> dict[str, float]:
-    """The metrics of the same experiment on this machine."""
+    """Metrics of the same experiment in a local run."""
     runs = tmp_path_factory.mktemp("runs")
-    done = kubeflow.type("run", *SMALL, "--seed", str(kubeflow.seed), "--runs", str(runs))
+    done = kubeflow.run_command("run", *SMALL, "--seed", str(kubeflow.seed), "--runs", str(runs))
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = runs.iterdir()
     return dict(json.loads((run / "evaluate" / "metrics").read_text()))
 
 
-def test_every_step_is_shown_from_its_start_to_its_end(first: Ended) -> None:
+def test_wait_reports_states_of_all_steps(first: FinishedRun) -> None:
     assert first.done.returncode == 0, first.done.stdout + first.done.stderr
     lines = first.done.stdout.splitlines()
     for step in STEPS:
@@ -41,9 +41,7 @@ def test_every_step_is_shown_from_its_start_to_its_end(first: Ended) -> None:
     assert "run: succeeded" in lines
 
 
-def test_the_backend_gives_the_numbers_of_this_machine(
-    kubeflow: Kubeflow, first: Ended, local: dict[str, float]
-) -> None:
+def test_run_metrics_equal_local_run(kubeflow: Kubeflow, first: FinishedRun, local: dict[str, float]) -> None:
     row = kubeflow.rows()["first"]
     assert (row["state"], row["duration"] > 0) == ("succeeded", True)
     for name in ("train_loss", "val_loss"):
@@ -52,9 +50,9 @@ def test_the_backend_gives_the_numbers_of_this_machine(
         assert row[name] == pytest.approx(local[name], abs=1e-6)
 
 
-def test_every_artifact_lies_under_the_run_and_says_where_it_comes_from(kubeflow: Kubeflow, first: Ended) -> None:
+def test_artifacts_are_in_run_folder_with_provenance(kubeflow: Kubeflow, first: FinishedRun) -> None:
     artifacts = {artifact.metadata["display_name"]: artifact for artifact in kubeflow.artifacts(first.run)}
-    # Where the backend keeps the steps' logs, that is an artifact of each.
+    # KFP can store the logs of steps as artifacts.
     artifacts.pop("executor-logs", None)
     written = {
         "dataset",
@@ -76,18 +74,18 @@ def test_every_artifact_lies_under_the_run_and_says_where_it_comes_from(kubeflow
             assert json.loads(artifact.metadata["experiment"])["qubits"] == 4
 
 
-def test_the_same_again_is_not_done_again_another_seed_is(kubeflow: Kubeflow, first: Ended) -> None:
+def test_equal_run_is_cached_unless_seed_changes(kubeflow: Kubeflow, first: FinishedRun) -> None:
     again, _ = kubeflow.submit(*SMALL, "--wait", "--run-name", "again", "--seed", str(kubeflow.seed))
     other, done = kubeflow.submit(*SMALL, "--wait", "--run-name", "other", "--seed", str(kubeflow.seed + 1))
     assert done.returncode == 0, done.stdout + done.stderr
 
-    def addresses(run: str, name: str) -> set[str]:
+    def uris(run: str, name: str) -> set[str]:
         return {artifact.uri for artifact in kubeflow.artifacts(run) if artifact.metadata["display_name"] == name}
 
-    assert addresses(again, "dataset") == addresses(first.run, "dataset")
-    # Behind a tag there may be another image, which trains otherwise; and what follows takes what was trained.
+    assert uris(again, "dataset") == uris(first.run, "dataset")
+    # Training is cached for pinned images only, because the image of a tag can change. Later steps depend on it.
     for artifact in ("training", "model", "report"):
-        assert (addresses(again, artifact) == addresses(first.run, artifact)) == is_pinned(kubeflow.image)
+        assert (uris(again, artifact) == uris(first.run, artifact)) == is_pinned(kubeflow.image)
     assert not {artifact.uri for artifact in kubeflow.artifacts(other)} & {
         artifact.uri for artifact in kubeflow.artifacts(first.run)
     }
@@ -96,21 +94,21 @@ def test_the_same_again_is_not_done_again_another_seed_is(kubeflow: Kubeflow, fi
     assert rows["other"]["seed"] == rows["first"]["seed"] + 1 == kubeflow.seed + 1
 
 
-# The table has columns for what runs differ in: by the first, there is one for the qubits.
+# The table has columns for fields that differ between runs. With the first run, there is a column for the qubits.
 @pytest.mark.usefixtures("first")
-def test_what_cannot_run_fails_in_its_first_step_whoever_submits_it(kubeflow: Kubeflow, tmp_path: Path) -> None:
+def test_invalid_experiment_fails_in_first_step(kubeflow: Kubeflow, tmp_path: Path) -> None:
     package = tmp_path / "qcnn.yaml"
     compile_qcnn(KUBEFLOW, package, kubeflow.image)
     client = connect(kubeflow.backend)
-    # As the web interface does: nothing is checked before the backend has it.
-    words = {**ExperimentConfig().model_dump(), "qubits": 3}
+    # Like the KFP UI, which does not validate parameters before it creates a run.
+    fields = {**ExperimentConfig().model_dump(), "qubits": 3}
     run = client.create_run_from_pipeline_package(
-        str(package), arguments=words, run_name="refused", experiment_name=kubeflow.experiment
+        str(package), arguments=fields, run_name="rejected", experiment_name=kubeflow.experiment
     ).run_id
     ended = follow(RunPoller(client, kubeflow.backend, run), STEPS, print)
     assert ended.state == "FAILED"
     assert states(ended, STEPS) == {"generate-data": "FAILED"}
-    row = kubeflow.rows()["refused"]
+    row = kubeflow.rows()["rejected"]
     assert (row["state"], row["qubits"], row["mse"]) == ("failed", 3, None)
     if "KUBECONFIG" in os.environ:
         assert "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3" in steps_log(run)

@@ -1,4 +1,4 @@
-"""Schedules: what they start, and how they are changed."""
+"""Schedules: creation, recurring runs, and deletion."""
 
 import json
 import subprocess
@@ -12,21 +12,21 @@ from qcnn.targets.kubeflow.runs import ENDED, find_experiment, find_schedule, pa
 from tests.kfp.conftest import SMALL, Kubeflow, until
 
 COMPILE = Path(__file__).parents[2] / "compile.py"
-SMALL_WORDS = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
+SMALL_FIELDS = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
 
 
-def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kubeflow: Kubeflow) -> None:
+def test_scheduled_runs_have_distinct_names_seeds_and_outputs(kubeflow: Kubeflow) -> None:
     name = f"every-minute-{kubeflow.experiment}"
     create = ("schedule", "create", "--interval", "60s", "--max-concurrency", "2", "--run-name", name)
-    done = kubeflow.type(*create, *kubeflow.where, *SMALL)
+    done = kubeflow.run_command(*create, *kubeflow.submit_flags, *SMALL)
     assert done.returncode == 0, done.stderr
     client = connect(kubeflow.backend)
     schedule = find_schedule(client, kubeflow.backend, name)
     assert schedule.status == "ENABLED"
     identity = find_experiment(client, kubeflow.backend, kubeflow.experiment).experiment_id
 
-    def made() -> dict[str, str]:
-        """The datasets' addresses of the runs that have made one, by their names."""
+    def dataset_uris() -> dict[str, str]:
+        """Return the URIs of the datasets of runs by run name."""
         runs = [run for run in pages(client.list_runs, "runs", experiment_id=identity) if _is_of(run, schedule)]
         return {
             run.display_name: artifact.uri
@@ -35,44 +35,42 @@ def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kub
             if artifact.type == "system.Dataset"
         }
 
-    datasets = until(made, lambda found: len(found) >= 2)
-    assert kubeflow.type("schedule", "disable", name).returncode == 0
+    datasets = until(dataset_uris, lambda found: len(found) >= 2)
+    assert kubeflow.run_command("schedule", "disable", name).returncode == 0
     assert find_schedule(client, kubeflow.backend, name).status == "DISABLED"
-    listed = [line.split() for line in kubeflow.type("schedule", "list").stdout.splitlines()]
+    listed = [line.split() for line in kubeflow.run_command("schedule", "list").stdout.splitlines()]
     assert [name, schedule.recurring_run_id, "every", "60", "s", "disabled", "2", "no"] in listed
     assert len(set(datasets.values())) == len(datasets)
     rows = kubeflow.rows()
     seeds = {rows[run]["seed"] for run in datasets}
     assert len(seeds - {0}) == len(datasets)
-    assert kubeflow.type("schedule", "delete", name).returncode == 0
-    assert name not in kubeflow.type("schedule", "list").stdout
+    assert kubeflow.run_command("schedule", "delete", name).returncode == 0
+    assert name not in kubeflow.run_command("schedule", "list").stdout
     left = [run for run in pages(client.list_runs, "runs", experiment_id=identity) if _is_of(run, schedule)]
     assert {run.state for run in left} <= set(ENDED)
 
 
-def test_runs_of_a_package_compiled_with_a_seed_per_run_do_not_come_from_the_cache(
-    kubeflow: Kubeflow, tmp_path: Path
-) -> None:
+def test_runs_with_seed_per_run_are_not_cached(kubeflow: Kubeflow, tmp_path: Path) -> None:
     command = (sys.executable, "-W", "ignore", str(COMPILE), "--seed-per-run", "--image", kubeflow.image)
     subprocess.run([*command, "--output", str(tmp_path)], check=True)
-    client, words = connect(kubeflow.backend), {**SMALL_WORDS, "seed": kubeflow.seed}
-    # As the web interface does, with the same parameters each time.
+    client, fields = connect(kubeflow.backend), {**SMALL_FIELDS, "seed": kubeflow.seed}
+    # Like the KFP UI, with equal parameters for each run.
     runs = [
         client.create_run_from_pipeline_package(
             str(tmp_path / "qcnn-kubeflow.yaml"),
-            arguments=words,
+            arguments=fields,
             run_name=f"seeded-{number}",
             experiment_name=kubeflow.experiment,
         ).run_id
         for number in range(2)
     ]
 
-    def made(run: str) -> list[Artifact]:
+    def datasets(run: str) -> list[Artifact]:
         return [artifact for artifact in kubeflow.artifacts(run) if artifact.type == "system.Dataset"]
 
-    first, second = (until(lambda run=run: made(run), bool)[0] for run in runs)  # type: ignore[misc]
+    first, second = (until(lambda run=run: datasets(run), bool)[0] for run in runs)  # type: ignore[misc]
     for run in runs:
-        assert kubeflow.type("terminate", run).returncode == 0
+        assert kubeflow.run_command("terminate", run).returncode == 0
     assert first.uri != second.uri
     seeds = {json.loads(artifact.metadata["experiment"])["seed"] for artifact in (first, second)}
     assert len(seeds - {kubeflow.seed}) == 2

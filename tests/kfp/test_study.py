@@ -1,11 +1,11 @@
-"""A study in the backend: trials in a loop, the best one evaluated."""
+"""Study in KFP: parallel trials, and evaluation of the best."""
 
 import json
 
 from tests.kfp.conftest import SMALL, Kubeflow
 
 
-def test_four_trials_two_at_a_time_and_the_best_of_those_that_could_be_trained_is_evaluated(kubeflow: Kubeflow) -> None:
+def test_study_with_failed_trials_evaluates_best(kubeflow: Kubeflow) -> None:
     search = ("--grid", "learning_rate=0.02,1e38", "--grid", "hidden_activation=linear,relu")
     run, done = kubeflow.submit(
         *search,

@@ -1,4 +1,4 @@
-"""What Kubeflow sees of the first step is the experiment's schema, and each value reaches its own word."""
+"""Parameters of the generate-data component, compared with the fields of the experiment."""
 
 import hashlib
 from pathlib import Path
@@ -14,8 +14,8 @@ from qcnn.fields import field_type
 from tests.buckets import ROWS
 
 _TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", str: "STRING"}
-# Each value differs from its word's default, and from those of the others of its type.
-_DRAWN: dict[str, Any] = {
+# Each value differs from the default of its field and from the other values of its type.
+_VALUES: dict[str, Any] = {
     "qubits": 5,
     "rounds": 6,
     "seed": 7,
@@ -33,9 +33,9 @@ _DRAWN: dict[str, Any] = {
 }
 
 
-def _made(folder: Path, words: dict[str, Any], sha256: str = "") -> dict[str, Any]:
-    """Return the words of the experiment that the step passes on."""
-    values = {**{name: field.default for name, field in EXPERIMENT_FIELDS.items()}, **words}
+def _generate(folder: Path, fields: dict[str, Any], sha256: str = "") -> dict[str, Any]:
+    """Return the fields of the experiment that the step outputs."""
+    values = {**{name: field.default for name, field in EXPERIMENT_FIELDS.items()}, **fields}
     values.setdefault("options", Options().model_dump())
     dataset = dsl.Dataset(uri=str(folder / "dataset"))
     (experiment,) = generate_data.python_func(**values, data_sha256=sha256, dataset=dataset)
@@ -43,22 +43,22 @@ def _made(folder: Path, words: dict[str, Any], sha256: str = "") -> dict[str, An
     return from_json(experiment).model_dump()
 
 
-def test_its_parameters_are_the_fields_of_the_experiment_in_their_types() -> None:
+def test_generate_data_parameters_are_the_experiment_fields() -> None:
     spec = json_format.MessageToDict(generate_data.pipeline_spec)
     parameters = spec["root"]["inputDefinitions"]["parameters"]
     assert {name: each["parameterType"] for name, each in parameters.items()} == {
         **{name: _TYPES[field_type(field)] for name, field in EXPERIMENT_FIELDS.items()},
         **{"options": "STRUCT", "data_sha256": "STRING", "run": "STRING"},
     }
-    # A default of its own could differ from the pipeline's.
+    # A default of the component could differ from that of the pipeline.
     assert {name for name, each in parameters.items() if "defaultValue" in each} == {"run"}
 
 
-def test_each_value_reaches_the_word_of_its_name(tmp_path: Path) -> None:
-    made = _made(tmp_path / "drawn", _DRAWN)
-    assert {name: made[name] for name in _DRAWN} == _DRAWN
+def test_generate_data_assigns_values_to_fields(tmp_path: Path) -> None:
+    generated = _generate(tmp_path / "generated", _VALUES)
+    assert {name: generated[name] for name in _VALUES} == _VALUES
     (file := tmp_path / "rows.csv").write_bytes(ROWS)
-    words = {"data": str(file), "encoding": "rx"}
-    made = _made(tmp_path / "read", words, hashlib.sha256(ROWS).hexdigest())
-    assert {name: made[name] for name in words} == words
-    assert EXPERIMENT_FIELDS.keys() == {*_DRAWN, *words} - {"options"}
+    fields = {"data": str(file), "encoding": "rx"}
+    generated = _generate(tmp_path / "file", fields, hashlib.sha256(ROWS).hexdigest())
+    assert {name: generated[name] for name in fields} == fields
+    assert EXPERIMENT_FIELDS.keys() == {*_VALUES, *fields} - {"options"}

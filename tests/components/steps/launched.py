@@ -1,4 +1,4 @@
-"""A training on this machine as a process of its own, and moments at which something in it is killed."""
+"""Local training jobs in a separate process, and times at which a process is killed."""
 
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ PHASES = ("start-up", "epoch", "checkpoint")
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """What is killed when, drawn with a fixed seed."""
+    """Process to kill and the time, sampled with a fixed seed."""
 
     seed: int
     victim: str
@@ -37,18 +37,18 @@ class Moment:
 
     @classmethod
     def draw(cls, seed: int, victims: Sequence[str]) -> "Moment":
-        """Return the moment of a seed; every pair of victim and phase comes as often as any other."""
-        dice = random.Random(seed)
+        """Return the moment of a seed. All pairs of victim and phase have equal frequency."""
+        generator = random.Random(seed)
         victim, phase = victims[seed % len(victims)], PHASES[seed // len(victims) % 3]
-        delay = dice.uniform(0, 4) if phase == "start-up" else dice.uniform(0, 0.04)
-        return cls(seed, victim, phase, delay, dice.randrange(1, EPOCHS - 5))
+        delay = generator.uniform(0, 4) if phase == "start-up" else generator.uniform(0, 0.04)
+        return cls(seed, victim, phase, delay, generator.randrange(1, EPOCHS - 5))
 
     def __str__(self) -> str:
         return f"{self.seed}: {self.victim}, {self.phase}".replace(" ", "-")
 
 
 class Launcher:
-    """A command that starts the processes of a training, in a session of its own."""
+    """Command that starts the processes of a training job in a new session."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._popen = subprocess.Popen(
@@ -67,13 +67,13 @@ class Launcher:
             self.output += line
             if re.search(pattern, line):
                 return
-        raise AssertionError(f"{pattern} never came:\n{self.output}")
+        raise AssertionError(f"{pattern} was not printed:\n{self.output}")
 
     def workers(self) -> dict[str, psutil.Process]:
-        """The worker processes by name."""
+        """Return the worker processes by name."""
         found = {}
         for process in psutil.Process(self._popen.pid).children():
-            # One that has just been forked, or has just ended, has no such environment.
+            # A process that has just been forked or has ended lacks the variable.
             with contextlib.suppress(psutil.Error, KeyError):
                 task = json.loads(process.environ()["TF_CONFIG"])["task"]
                 found[f"{task['type']} {task['index']}"] = process
@@ -88,7 +88,7 @@ class Launcher:
             self.workers()[victim].kill()
 
     def finish(self) -> int:
-        """Read to the end; return the exit code."""
+        """Read the remaining output and return the exit code."""
         assert self._popen.stdout
         if not self._popen.stdout.closed:
             with self._popen:
@@ -97,7 +97,7 @@ class Launcher:
 
 
 def train_step(folder: Path, config: ExperimentConfig) -> list[str]:
-    """Return the command of the train step, whose dataset and outputs lie in a folder."""
+    """Return the command of the train step with dataset and outputs in a folder."""
     arguments = [config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs"))]
     program = f"""
     from qcnn.components.steps.train_local import train
@@ -108,7 +108,7 @@ def train_step(folder: Path, config: ExperimentConfig) -> list[str]:
 
 @contextlib.contextmanager
 def launched(command: Sequence[str]) -> Iterator[Launcher]:
-    """Yield the launcher of a command; nothing of it is left in the end."""
+    """Context manager that runs a command and kills its processes at the end."""
     launcher = Launcher(command)
     session = launcher._popen.pid
     try:
@@ -120,25 +120,25 @@ def launched(command: Sequence[str]) -> Iterator[Launcher]:
 
 
 def with_dataset(folder: Path, config: ExperimentConfig) -> Path:
-    """Write the dataset of an experiment into a folder, and return that."""
+    """Write the dataset of an experiment into a folder and return the folder."""
     data.save(data.generate(config), folder / "dataset")
     return folder
 
 
 def last_checkpoint(folder: Path) -> Checkpoint:
-    """Return the checkpoint of the training in a folder."""
+    """Return the last checkpoint in a folder."""
     checkpoint = checkpoints.load_latest(folder / "training" / checkpoints.FOLDER)
     assert checkpoint
     return checkpoint
 
 
 def wait_for(moment: Moment, launcher: Launcher, folder: Path, processes: int) -> int:
-    """Let training come to the moment; return the epochs that were reported by then."""
+    """Wait for the moment and return the number of reported epochs."""
     if moment.phase == "start-up":
         end = time.monotonic() + moment.delay
         while time.monotonic() < end:
             pass
-        # A process can only be killed once it is there.
+        # All processes must have started before one can be killed.
         while len(launcher.workers()) < processes:
             pass
         return 0

@@ -1,4 +1,4 @@
-"""The evaluate step, on a small model."""
+"""Export and evaluation of a small model."""
 
 import csv
 import json
@@ -9,27 +9,27 @@ import pytest
 
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.evaluate import evaluate, export_weights, summarize
-from tests.components.conftest import refused_line
+from tests.components.conftest import error_line
 
 
-def test_export_and_evaluation_refuse_what_is_missing(
+def test_export_and_evaluate_report_missing_inputs(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], trained_model: Path
 ) -> None:
     with pytest.raises(SystemExit):
         export_weights(str(tmp_path / "training"), str(tmp_path / "model"))
-    assert refused_line(capfd).startswith("error: training: the folder has no checkpoint")
+    assert error_line(capfd).startswith("error: training: the folder has no checkpoint")
     generate_data({"qubits": 4}, str(tmp_path / "dataset"))
     outputs = [str(tmp_path / name) for name in ("predictions", "metrics", "report")]
     with pytest.raises(SystemExit):
         evaluate(*(str(tmp_path / name) for name in ("model", "dataset", "training")), *outputs)
-    assert refused_line(capfd).startswith("error: training: history.csv is missing")
+    assert error_line(capfd).startswith("error: training: history.csv is missing")
     with pytest.raises(SystemExit):
         evaluate(str(tmp_path / "model"), str(tmp_path / "dataset"), str(trained_model.parent / "training"), *outputs)
-    assert refused_line(capfd).startswith("error: model: model.json is missing")
+    assert error_line(capfd).startswith("error: model: model.json is missing")
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
 
-def test_metrics_are_plain_json_too_and_stand_in_the_report(tmp_path: Path, trained_model: Path) -> None:
+def test_evaluate_writes_metrics_report_and_predictions(tmp_path: Path, trained_model: Path) -> None:
     inputs = (trained_model, trained_model.parent / "dataset", trained_model.parent / "training")
     outputs = (tmp_path / name for name in ("predictions", "metrics", "report.html"))
     metrics, matrix, metadata = evaluate(*map(str, (*inputs, *outputs)))
@@ -46,9 +46,9 @@ def test_metrics_are_plain_json_too_and_stand_in_the_report(tmp_path: Path, trai
     assert sum(matrix[0]) == sum(row["label"] == "-1" for row in rows)
 
 
-def test_the_summary_says_what_came_out_and_where_it_lies(tmp_path: Path) -> None:
-    places = {"model": "gs://bucket/run/export/1/model", "dataset": "gs://bucket/run/generate/2/dataset"}
-    summarize({"mse": 0.25, "epochs": 5.0}, places, str(tmp_path / "summary.md"))
+def test_summary_has_metrics_and_artifact_uris(tmp_path: Path) -> None:
+    uris = {"model": "gs://bucket/run/export/1/model", "dataset": "gs://bucket/run/generate/2/dataset"}
+    summarize({"mse": 0.25, "epochs": 5.0}, uris, str(tmp_path / "summary.md"))
     lines = [re.sub(" +", " ", line) for line in (tmp_path / "summary.md").read_text().splitlines()]
     assert [line for line in lines if line.startswith("#")] == ["# Summary", "## Metrics", "## Artifacts"]
     assert lines.index("| mse | 0.25 |") < lines.index("## Artifacts") < lines.index("In `gs://bucket/run/`:")
@@ -56,9 +56,9 @@ def test_the_summary_says_what_came_out_and_where_it_lies(tmp_path: Path) -> Non
     assert "| dataset | `generate/2/dataset` |" in lines
 
 
-def test_addresses_with_nothing_in_common_stand_whole_in_the_summary(tmp_path: Path) -> None:
-    places = {"model": "gs://bucket/model", "dataset": "minio://other/dataset"}
-    summarize({"mse": 0.25}, places, str(tmp_path / "summary.md"))
+def test_summary_has_full_uris_without_common_folder(tmp_path: Path) -> None:
+    uris = {"model": "gs://bucket/model", "dataset": "minio://other/dataset"}
+    summarize({"mse": 0.25}, uris, str(tmp_path / "summary.md"))
     text = (tmp_path / "summary.md").read_text()
-    assert all(f"`{place}`" in text for place in places.values())
+    assert all(f"`{uri}`" in text for uri in uris.values())
     assert "In `" not in text

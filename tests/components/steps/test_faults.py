@@ -1,6 +1,6 @@
-"""Training survives: whatever is killed at whatever moment, starting again ends with the very same weights.
+"""Fault injection: a killed training job resumes and ends with bitwise equal weights.
 
-`make test-long` runs five of the moments; `make test-faults` runs all.
+`make test-long` kills processes at five moments, `make test-faults` at all.
 """
 
 import os
@@ -30,7 +30,7 @@ CONFIG = from_mapping({"qubits": 4, "rounds": 10, "epochs": EPOCHS, "batch_size"
 VICTIMS = ("worker 0", "worker 1", "launcher", "everything")
 
 
-# One of each victim, all phases among them.
+# Seeds that include each victim and each phase.
 ALWAYS = (0, 5, 10, 7, 8)
 MOMENTS = [
     pytest.param(moment, id=str(moment), marks=() if moment.seed in ALWAYS else pytest.mark.faults)
@@ -63,9 +63,7 @@ def _assert_same(checkpoint: Checkpoint, undisturbed: Checkpoint) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_at_any_moment_it_ends_with_the_same_weights(
-    tmp_path: Path, undisturbed: Checkpoint, moment: Moment
-) -> None:
+def test_killed_training_ends_with_equal_weights(tmp_path: Path, undisturbed: Checkpoint, moment: Moment) -> None:
     folder = _folder(tmp_path)
     with launched(train_step(folder, CONFIG)) as launcher:
         reported = wait_for(moment, launcher, folder, 2)
@@ -87,21 +85,21 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(
 
 
 @pytest.mark.long
-def test_a_worker_that_hangs_is_noticed_and_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
+def test_suspended_worker_is_restarted(tmp_path: Path, undisturbed: Checkpoint) -> None:
     options = CONFIG.options.model_copy(update={"heartbeat_timeout_seconds": 20.0})
     command = train_step(_folder(tmp_path), CONFIG.model_copy(update={"options": options}))
     with launched(command) as launcher:
         launcher.read_until("epoch 3/")
         launcher.workers()["worker 1"].suspend()
         assert launcher.finish() == 0, launcher.output
-    # TensorFlow's own heartbeat may notice before ours does; both name the worker.
+    # TensorFlow's heartbeat may time out first. Both messages have the name of the worker.
     noticed = r"(worker 1 sent no heartbeat for 20 s|lost worker 1: .*); restarting all workers \(1 of 1\)"
     assert re.search(noticed, launcher.output)
     _assert_same(last_checkpoint(tmp_path), undisturbed)
 
 
 @pytest.mark.long
-def test_a_port_taken_between_choosing_and_binding_is_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
+def test_occupied_port_is_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
     program = """
     import socket, sys
     from qcnn.jobs.local import runner

@@ -1,4 +1,4 @@
-"""Nobody on another machine reaches the processes of a training on this one."""
+"""Local training processes accept local connections only."""
 
 import socket
 import subprocess
@@ -12,7 +12,7 @@ from qcnn import data
 from qcnn.experiment_io import from_mapping
 
 _WORKERS = 2
-# Of each worker: the server by which the others reach it, and the profiler's.
+# Each worker has a gRPC server for the other workers and a profiler server.
 _SERVERS = 2
 
 
@@ -22,7 +22,7 @@ def _outside() -> list[str]:
 
 
 @pytest.mark.long
-def test_processes_of_a_training_answer_this_machine_alone(tmp_path: Path) -> None:
+def test_training_processes_accept_local_connections_only(tmp_path: Path) -> None:
     options = {"checkpoint_seconds": 3600.0}
     config = from_mapping({"qubits": 4, "rounds": 20, "epochs": 1_000_000, "workers": _WORKERS, "options": options})
     data.save(data.generate(config), tmp_path / "dataset")

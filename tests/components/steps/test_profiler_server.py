@@ -1,4 +1,4 @@
-"""A person takes a profile of each of two running workers, and opens both."""
+"""Profiles of two running workers, captured through their profiler servers and opened in TensorBoard."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ _PORT = re.compile(r"\[worker (\d)\] profiler server on port (\d+)")
 
 
 @pytest.mark.long
-def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) -> None:
+def test_profiler_servers_of_two_workers_capture_profiles(tmp_path: Path) -> None:
     options = {"checkpoint_seconds": 3600.0, "profile_batches": ""}
     config = from_mapping({"qubits": 4, "epochs": 1_000_000, "options": options})
     dataset, run = tmp_path / "dataset", tmp_path / "runs" / "watched"
@@ -38,7 +38,7 @@ def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) 
                     break
             assert set(ports) == {"0", "1"}
             for port in ports.values():
-                # A run that has events is where TensorBoard looks for profiles.
+                # TensorBoard searches for profiles in runs that have events.
                 tf.profiler.experimental.client.trace(
                     f"grpc://127.0.0.1:{port}", f"{folders[2]}/train", 300, num_tracing_attempts=20
                 )
@@ -47,7 +47,7 @@ def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) 
             training.terminate()
             training.communicate()
     with opened(folder=tmp_path) as board:
-        # Two folders, or one where both were taken within a second.
+        # Two folders, or one if both profiles were captured within the same second.
         opens = {}
         for profile in board.wait("plugin/profile/runs", len):
             assert profile.startswith("watched/train/")
@@ -56,9 +56,9 @@ def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) 
                     continue
                 table, *_ = board.get("plugin/profile/data", run=profile, tag=_TABLE, host=name)
                 opens[name.rpartition("_")[2]] = set(re.findall("Collective", str(table["rows"])))
-        # The collective shows that this is a worker in step with its peer.
+        # The collective shows that the worker trains synchronously with the other.
         assert opens == {port: {"Collective"} for port in ports.values()}
-    # What is compiled shows below this name only.
+    # Compiled operations have this name only.
     traces = list(Path(folders[2]).rglob("*.xplane.pb"))
     assert len(traces) == len(ports)
     assert all(b"ThunkExecutor::Execute" in trace.read_bytes() for trace in traces)

@@ -1,4 +1,4 @@
-"""Training by real processes: one, two and three workers compute the same."""
+"""Local training processes: the results do not depend on the number of workers."""
 
 import csv
 from pathlib import Path
@@ -14,13 +14,13 @@ from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.studies.trials import load_failure
 from qcnn.trainer import loop
-from tests.components.conftest import refused_line
+from tests.components.conftest import error_line
 
-# The last Z on a pooling source commutes with its CNOT: its gradient is exactly zero, and Adam makes
-# drift of rounding noise.
+# The last Z rotation of a pooling source commutes with its CNOT. Its gradient is exactly zero, and Adam amplifies
+# rounding errors.
 _SOURCES_LAST_Z = 20
-# With it a training that is continued to more epochs is the one that had them from the beginning.
-STAYING = {"learning_rate_schedule": "constant", "warmup_fraction": 0.0}
+# The learning rate does not depend on the number of epochs, so training can be extended.
+CONSTANT_RATE = {"learning_rate_schedule": "constant", "warmup_fraction": 0.0}
 
 
 def _experiment(samples: int, workers: int) -> ExperimentConfig:
@@ -40,7 +40,7 @@ def _train(config: ExperimentConfig, folder: Path) -> tuple[npt.NDArray[np.float
 
 @pytest.mark.long
 @pytest.mark.parametrize(("samples", "more_workers"), [(112, [2]), (101, [2]), (97, [2, 3])])
-def test_the_number_of_workers_does_not_change_training(tmp_path: Path, samples: int, more_workers: list[int]) -> None:
+def test_number_of_workers_does_not_change_training(tmp_path: Path, samples: int, more_workers: list[int]) -> None:
     one_losses, one = _train(_experiment(samples, 1), tmp_path / "1")
     assert one_losses[-1, 0] < 0.5 * one_losses[0, 0]
     for workers in more_workers:
@@ -54,8 +54,8 @@ def test_the_number_of_workers_does_not_change_training(tmp_path: Path, samples:
 
 
 @pytest.mark.long
-def test_a_training_of_two_workers_is_continued_by_one(tmp_path: Path) -> None:
-    two = from_mapping({"qubits": 4, "rounds": 20, "epochs": 2, "options": STAYING})
+def test_training_of_two_workers_resumes_with_one(tmp_path: Path) -> None:
+    two = from_mapping({"qubits": 4, "rounds": 20, "epochs": 2, "options": CONSTANT_RATE})
     _train(two, tmp_path / "two")
     four_epochs = two.model_copy(update={"epochs": 4, "workers": 1})
     names = ("dataset", "training", "logs")
@@ -67,9 +67,9 @@ def test_a_training_of_two_workers_is_continued_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_shots_are_the_same_on_any_number_of_workers(tmp_path: Path) -> None:
-    """Three workers, continued by two, against one; the last of the batches is uneven."""
-    options = {"shots": 20, "train_fraction": 0.625, "profile_batches": "", **STAYING}
+def test_shots_do_not_depend_on_number_of_workers(tmp_path: Path) -> None:
+    """Compare three workers, resumed by two, with one. The last batch is smaller."""
+    options = {"shots": 20, "train_fraction": 0.625, "profile_batches": "", **CONSTANT_RATE}
     one = from_mapping({"qubits": 4, "rounds": 10, "epochs": 4, "batch_size": 8, "workers": 1, "options": options})
     _train(one.model_copy(update={"workers": 3, "epochs": 2}), tmp_path / "several")
     names = ("dataset", "training", "logs")
@@ -79,22 +79,22 @@ def test_shots_are_the_same_on_any_number_of_workers(tmp_path: Path) -> None:
     assert several
     alone = loop.train(one.model_copy(update={"strategy": "none"}), data.generate(one), tmp_path / "one")
     losses, expected = ([(epoch.train_loss, epoch.val_loss) for epoch in run] for run in (several.history, alone))
-    # One shot more or less would be seen at 1e-4.
+    # A difference of one shot would change the loss by 1e-4.
     np.testing.assert_allclose(losses, expected, rtol=1e-9)
 
 
-def test_a_failing_worker_fails_the_step_with_its_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_failed_worker_fails_the_step_with_its_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     experiment = from_mapping({"strategy": "none", "workers": 1}).to_json()
     with pytest.raises(SystemExit) as stopped:
         train(experiment, str(tmp_path / "missing"), str(tmp_path / "training"), str(tmp_path / "logs"))
     assert stopped.value.code == 2
-    assert refused_line(capfd).startswith(
+    assert error_line(capfd).startswith(
         "error: worker 0 ended with exit code 2: dataset: dataset.json is missing. Given: "
     )
     assert not list(tmp_path.iterdir())
 
 
-def test_a_trial_that_is_trained_in_vain_ends_well_and_leaves_its_reason(tmp_path: Path) -> None:
+def test_failed_local_trial_succeeds_and_saves_the_reason(tmp_path: Path) -> None:
     experiment = from_mapping({"strategy": "none", "workers": 1})
     outputs = [str(tmp_path / name) for name in ("training", "logs")]
     train(experiment.to_json(), str(tmp_path / "missing"), *outputs, trial=True)

@@ -1,4 +1,4 @@
-"""The train step on a cluster, with an API server that keeps objects in memory."""
+"""Train step on Kubernetes, with an in-memory API server."""
 
 import json
 from pathlib import Path
@@ -27,18 +27,18 @@ def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
     return api_server
 
 
-def test_the_outputs_lie_where_every_attempt_of_the_step_finds_them(server: ApiServer) -> None:
+def test_tfjob_outputs_are_equal_for_all_attempts(server: ApiServer) -> None:
     Operator(server, DONE)
     training, logs, metadata = train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT)
     (job,) = server.all("tfjobs")
-    place = f"{TASK_FOLDER}/{job['metadata']['name']}"
-    assert (training, logs) == (f"{place}/training", f"{place}/logs")
+    folder = f"{TASK_FOLDER}/{job['metadata']['name']}"
+    assert (training, logs) == (f"{folder}/training", f"{folder}/logs")
     assert status.outputs(job) == {"training": training, "logs": logs}
     assert metadata["experiment"] == EXPERIMENT
     assert train(EXPERIMENT, POD, "gs://bucket/dataset", f"{TASK_FOLDER}/attempt-2/training")[0] == training
 
 
-def test_a_tfjob_is_deleted_with_its_run(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tfjob_is_owned_by_the_workflow(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "qcnn-1", "uid": "of workflow"}
     pod = {"metadata": {"name": "step", "ownerReferences": [{**workflow, "controller": True}]}, "status": {}}
     server.put("pods", pod)
@@ -49,10 +49,10 @@ def test_a_tfjob_is_deleted_with_its_run(server: ApiServer, monkeypatch: pytest.
     assert job["metadata"]["ownerReferences"] == [workflow]
 
 
-def test_what_was_compiled_into_a_pipeline_is_what_its_tfjob_is_given(server: ApiServer) -> None:
+def test_tfjob_has_compiled_pod_settings(server: ApiServer) -> None:
     Operator(server, DONE)
-    given = {"image": "qcnn", "queue": "team", "priority_class": "high", "roles": {"worker": {"memory": "8Gi"}}}
-    train(EXPERIMENT, json.dumps(pod_settings(given).model_dump()), "gs://bucket/dataset", ATTEMPT)
+    settings = {"image": "qcnn", "queue": "team", "priority_class": "high", "roles": {"worker": {"memory": "8Gi"}}}
+    train(EXPERIMENT, json.dumps(pod_settings(settings).model_dump()), "gs://bucket/dataset", ATTEMPT)
     (job,) = server.all("tfjobs")
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
     spec = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
@@ -60,7 +60,7 @@ def test_what_was_compiled_into_a_pipeline_is_what_its_tfjob_is_given(server: Ap
     assert spec["containers"][0]["resources"]["limits"] == {"memory": "8Gi"}
 
 
-def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: ApiServer, tmp_path: Path) -> None:
+def test_failed_trial_succeeds_and_saves_the_reason(server: ApiServer, tmp_path: Path) -> None:
     failed = "Failed: TFJob a is failed because 1 Worker replica(s) failed."
     Operator(server, [[RUNNING, RUNNING], [ended(1), RUNNING], failed])
     training, _, _ = train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT, str(tmp_path / "failure"))
@@ -81,7 +81,7 @@ def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: ApiServer, t
         (ATTEMPT, "", "error: QCNN_RUN: must be the run ID, which compile.py configures. Given: none"),
     ],
 )
-def test_train_missing_requirement_is_rejected_in_one_line(
+def test_train_without_requirement_is_a_single_line_error(
     server: ApiServer,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],

@@ -1,4 +1,4 @@
-"""The train step on a Vertex AI of this machine: real workers, real buckets, whatever is taken away."""
+"""Train step with a local stand-in for Vertex AI, which runs worker processes and buckets and preempts workers."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ print(json.dumps(train(experiment, pod, tuple(place), dataset, training, failure
 
 
 class Step:
-    """The train step of a run, as a process; its dataset is in the server's bucket."""
+    """Process of the train step of a run, with the dataset in the server's bucket."""
 
     def __init__(
         self, server: Vertex, run: str, pod: dict[str, Any] | None = None, failure: Path | None = None
@@ -56,8 +56,8 @@ class Step:
             text=True,
         )
 
-    def end(self) -> list[str]:
-        """Wait for its end; return what it printed."""
+    def finish(self) -> list[str]:
+        """Wait for success and return the output lines."""
         lines = self._process.communicate()[0].splitlines()
         assert self._process.returncode == 0, lines
         return lines
@@ -75,8 +75,8 @@ def dataset(server: Vertex) -> None:
         data.save(data.generate(_CONFIG), folder)
 
 
-def _checkpoint(address: str) -> Checkpoint:
-    with local_copy(address) as folder:
+def _checkpoint(uri: str) -> Checkpoint:
+    with local_copy(uri) as folder:
         found = checkpoints.load_latest(folder / checkpoints.FOLDER)
     assert found
     return found
@@ -85,12 +85,10 @@ def _checkpoint(address: str) -> Checkpoint:
 @pytest.mark.long
 @pytest.mark.usefixtures("dataset")
 @pytest.mark.parametrize(("spot", "jobs"), [(False, [FAILED, SUCCEEDED]), (True, [SUCCEEDED])], ids=["lost", "spot"])
-def test_a_worker_that_is_taken_away_in_the_middle_changes_no_bit_of_the_weights(
-    server: Vertex, spot: bool, jobs: list[int]
-) -> None:
+def test_preempted_worker_does_not_change_weights(server: Vertex, spot: bool, jobs: list[int]) -> None:
     board = f"projects/{server.project}/locations/{server.location}/tensorboards/1"
-    shown = {"service_account": "trainer@qcnn-tests.iam.gserviceaccount.com", "vertex": {"tensorboard": board}}
-    undisturbed = json.loads(Step(server, "run-1", shown).end()[-1])
+    settings = {"service_account": "trainer@qcnn-tests.iam.gserviceaccount.com", "vertex": {"tensorboard": board}}
+    undisturbed = json.loads(Step(server, "run-1", settings).finish()[-1])
     (first,) = server.custom_jobs()
     label = first.labels["qcnn_job"]
     assert undisturbed[0] == f"gs://{server.bucket}/root/run-1/{label}/training"
@@ -103,26 +101,26 @@ def test_a_worker_that_is_taken_away_in_the_middle_changes_no_bit_of_the_weights
     step = Step(server, "run-2", {"spot": spot})
     second = server.state.until(lambda: next((job for job in server.custom_jobs() if job.name != first.name), None))
     server.until_state(second.name, RUNNING)
-    # Training goes on while its checkpoints are copied there.
+    # Training continues while checkpoints are uploaded.
     server.until_written(f"root/run-2/{second.labels['qcnn_job']}/training/checkpoints/epoch-")
     server.preempt(second.name, "workerpool1-0")
-    lines = step.end()
+    lines = step.finish()
     assert [job.state for job in server.custom_jobs()[1:]] == jobs
     assert any("continuing after epoch" in line for line in lines)
     found, expected = (_checkpoint(result[0]) for result in (json.loads(lines[-1]), undisturbed))
     assert [epoch.val_loss for epoch in found.history] == [epoch.val_loss for epoch in expected.history]
     for one, other in zip(found.line.weights, expected.line.weights, strict=True):
         assert np.array_equal(one, other)
-    again = Step(server, "run-2", {"spot": spot}).end()
+    again = Step(server, "run-2", {"spot": spot}).finish()
     assert any("has already succeeded" in line for line in again)
     assert again[-1] == lines[-1]
 
 
 @pytest.mark.long
-def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: Vertex, tmp_path: Path) -> None:
-    """Its dataset is missing, which no retry would find."""
+def test_failed_trial_succeeds_and_saves_the_reason(server: Vertex, tmp_path: Path) -> None:
+    """The dataset is missing, which is a permanent error."""
     step = Step(server, "run-1", failure=tmp_path / "failure")
-    training, _, _ = json.loads(step.end()[-1])
+    training, _, _ = json.loads(step.finish()[-1])
     assert training == f"{step.run_folder}/train_123/training"
     failure = load_failure(tmp_path / "failure")
     assert failure
@@ -136,7 +134,7 @@ _PLACE = ("my-project", "us-central1")
 
 
 @pytest.mark.parametrize(
-    ("place", "pod", "output", "said"),
+    ("place", "pod", "output", "message"),
     [
         (_PLACE, {}, "/gcs/a/b/c", "error: pipeline root: must be in a bucket of Cloud Storage, gs://BUCKET/FOLDER. "),
         (_PLACE, {}, "s3://b/run/task/a", "error: pipeline root: must be in a bucket of Cloud Storage, "),
@@ -144,11 +142,11 @@ _PLACE = ("my-project", "us-central1")
         (_PLACE, {"secrets": {"A": "b/c"}}, _OUTPUT, "error: pod.secrets: has no meaning on Vertex AI; "),
     ],
 )
-def test_what_the_step_cannot_do_without_is_said_in_one_line(
-    capfd: pytest.CaptureFixture[str], place: tuple[str, str], pod: dict[str, Any], output: str, said: str
+def test_train_without_requirement_is_a_single_line_error(
+    capfd: pytest.CaptureFixture[str], place: tuple[str, str], pod: dict[str, Any], output: str, message: str
 ) -> None:
     from qcnn.components.steps.train_vertex import train
 
     with pytest.raises(SystemExit):
         train(_EXPERIMENT, json.dumps({"image": "a", **pod}), place, "gs://bucket/dataset", output)
-    assert capfd.readouterr().err.startswith(said)
+    assert capfd.readouterr().err.startswith(message)

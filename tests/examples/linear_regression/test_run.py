@@ -1,4 +1,4 @@
-"""The line, trained by processes of this machine."""
+"""Local training of the linear model."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ UPDATES = 3000
 
 
 @pytest.mark.long
-def test_a_worker_is_lost_and_the_line_is_found(tmp_path: Path) -> None:
+def test_killed_worker_restarts_and_training_converges(tmp_path: Path) -> None:
     with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
         launcher.read_until(r"\[chief 0\] update")
         launcher.kill("worker 0")
@@ -30,7 +30,7 @@ def test_a_worker_is_lost_and_the_line_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_chief_that_is_lost_goes_on_where_it_has_saved(tmp_path: Path) -> None:
+def test_killed_chief_resumes_from_checkpoint(tmp_path: Path) -> None:
     with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
         launcher.read_until(r"\[chief 0\] update")
         launcher.kill("chief 0")
@@ -40,7 +40,7 @@ def test_a_chief_that_is_lost_goes_on_where_it_has_saved(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_rerun_in_a_finished_folder_ends_at_once(tmp_path: Path) -> None:
+def test_rerun_in_finished_folder_exits_at_once(tmp_path: Path) -> None:
     line = {f"variable_{number}": np.zeros(1) for number in range(2)}
     np.savez(tmp_path / "line.npz", updates=np.array(UPDATES), **line)
     with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
@@ -57,14 +57,14 @@ def _assert_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--updates", "0"], "error: Invalid value for '--updates': 0 is not in the range x>=1."),
-        (["--namespace", "team"], "error: target: only tfjob takes a namespace and settings of pods. Given: local"),
+        (["--namespace", "team"], "error: target: must be tfjob with a namespace or pod settings. Given: local"),
     ],
 )
-def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
-    command = [*RUN, "--output", str(tmp_path / "line"), *words]
+def test_run_with_invalid_arguments_is_a_single_line_error(arguments: list[str], message: str, tmp_path: Path) -> None:
+    command = [*RUN, "--output", str(tmp_path / "line"), *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, message + "\n")
     assert not (tmp_path / "line").exists()
