@@ -57,7 +57,7 @@ class ScalingOptions:
     `cores` is the number of cores of each process. `spot` is True for Spot machines.
     """
 
-    asked: ScalingOption
+    requested: ScalingOption
     compared: Sequence[ScalingOption]
     cores: float
     spot: bool
@@ -153,15 +153,15 @@ def compare_worker_counts(
     """
     on_platform = machine.with_cores(platform.cores)
     seconds = predict(config, counts, on_platform)
-    asked = _scaling_option(config, seconds.chosen, counts.chosen.cost.memory, platform)
-    compared = {asked.workers: asked}
+    requested = _scaling_option(config, seconds.chosen, counts.chosen.cost.memory, platform)
+    compared = {requested.workers: requested}
     needs = STRATEGIES[config.strategy]
     if needs.in_step and not needs.devices:
         for workers, epoch_seconds in seconds.by_workers.items():
             shared = with_synchronous_workers(config, workers)
             memory = counts.by_workers[workers].cost.memory
             compared.setdefault(workers, _scaling_option(shared, epoch_seconds, memory, platform))
-    return ScalingOptions(asked, [compared[workers] for workers in sorted(compared)], platform.cores, spot)
+    return ScalingOptions(requested, [compared[workers] for workers in sorted(compared)], platform.cores, spot)
 
 
 def seconds_of_all(config: ExperimentConfig, epoch_seconds: float) -> float:

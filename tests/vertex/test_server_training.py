@@ -43,9 +43,7 @@ def _local_losses(folder: Path) -> list[list[float]]:
 @pytest.mark.parametrize(
     "target", [PipelineTarget(train=lambda pod: train_here), VERTEX], ids=["within the step", "as a custom job"]
 )
-def test_the_pipeline_ends_with_the_losses_of_a_run_local_losses(
-    vertex: Vertex, target: PipelineTarget, tmp_path: Path
-) -> None:
+def test_pipeline_has_losses_of_local_run(vertex: Vertex, target: PipelineTarget, tmp_path: Path) -> None:
     compile_qcnn(target, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     job = v1.PipelineJob(
         display_name="qcnn",
