@@ -82,10 +82,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.fixture(scope="module")
 def spec(compiled: Path) -> PipelineSpec:
-    return _parsed(compiled)[0]
+    return _parse(compiled)[0]
 
 
-def _parsed(path: Path) -> tuple[PipelineSpec, dict[str, KubernetesExecutorConfig]]:
+def _parse(path: Path) -> tuple[PipelineSpec, dict[str, KubernetesExecutorConfig]]:
     """Return the pipeline and the Kubernetes settings of each step, and fail on unpublished fields."""
     pipeline, platforms = yaml.safe_load_all(path.read_text())
     platform = json_format.ParseDict(platforms, PlatformSpec()).platforms["kubernetes"].deployment_spec
@@ -169,7 +169,7 @@ def test_compile_data_digest_default_depends_on_seed_per_run(tmp_path: Path, row
     (config := tmp_path / "experiment.yaml").write_text(f"data: {rows}\nencoding: ry\n")
     main = _compile(tmp_path / "build", "--config", str(config), "--image", IMAGE, *seeds)
     sha256 = hashlib.sha256(ROWS).hexdigest()
-    defaults = _defaults(_parsed(main)[0])
+    defaults = _defaults(_parse(main)[0])
     assert (defaults["data"], defaults["data_sha256"]) == (rows, "" if seeds else sha256)
     for name in ("study-kubeflow", "study-vertex", "tuning-vertex"):
         document = next(yaml.safe_load_all(main.with_name(f"{name}.yaml").read_text()))
@@ -179,7 +179,7 @@ def test_compile_data_digest_default_depends_on_seed_per_run(tmp_path: Path, row
 
 def test_data_steps_are_cached_by_file_digest(compiled: Path) -> None:
     for name, step in (("qcnn", "generate-data"), ("study", "trial-data")):
-        spec, _ = _parsed(compiled.with_name(f"{name}-kubeflow.yaml"))
+        spec, _ = _parse(compiled.with_name(f"{name}-kubeflow.yaml"))
         task = _tasks(spec)[step]
         assert task.caching_options.enable_cache
         assert task.inputs.parameters["data_sha256"].component_input_parameter.endswith("data_sha256")
@@ -206,11 +206,11 @@ def test_steps_use_image_without_pip_install(spec: PipelineSpec) -> None:
 
 def test_compile_pinned_image_is_used_and_training_cached(tmp_path: Path) -> None:
     image = "registry.example/team/qcnn@sha256:" + 64 * "0"
-    spec, _ = _parsed(_compile(tmp_path, "--image", image))
+    spec, _ = _parse(_compile(tmp_path, "--image", image))
     assert [container["image"] for container in _containers(spec)] == 5 * [image]
     assert _settings(spec)["image"] == image
     assert all(task.caching_options.enable_cache for task in spec.root.dag.tasks.values())
-    study, _ = _parsed(tmp_path / "study-kubeflow.yaml")
+    study, _ = _parse(tmp_path / "study-kubeflow.yaml")
     # The step of a failed trial succeeds, so the cache would retain the failure.
     assert {name: task.caching_options.enable_cache for name, task in _tasks(study).items()} == {
         "plan-study": True,
@@ -241,7 +241,7 @@ def test_compile_image_tag_disables_training_cache_only(spec: PipelineSpec) -> N
 
 
 def test_steps_receive_run_id_from_label_not_input(compiled: Path) -> None:
-    spec, configs = _parsed(compiled)
+    spec, configs = _parse(compiled)
     assert len(configs) == 5
     for config in configs.values():
         (variable,) = config.field_path_as_env
@@ -251,7 +251,7 @@ def test_steps_receive_run_id_from_label_not_input(compiled: Path) -> None:
 
 @pytest.mark.parametrize("name", ["qcnn", "study"])
 def test_steps_are_retried_after_long_attempts(compiled: Path, name: str) -> None:
-    spec, _ = _parsed(compiled.with_name(f"{name}-kubeflow.yaml"))
+    spec, _ = _parse(compiled.with_name(f"{name}-kubeflow.yaml"))
     policies = {name: task.retry_policy for name, task in _tasks(spec).items()}
     special = {"generate-data": 1, "plan-study": 1, "train": 5}
     assert {name: policy.max_retry_count for name, policy in policies.items()} == {
@@ -264,7 +264,7 @@ def test_steps_are_retried_after_long_attempts(compiled: Path, name: str) -> Non
 @pytest.mark.parametrize("name", ["qcnn", "study"])
 def test_step_resources_have_defaults_and_overrides(tmp_path: Path, name: str) -> None:
     (tmp_path / "pod.yaml").write_text("memory: 8Gi\nsteps: {evaluate: {cpu: 2, memory: 6Gi}, plan-study: {cpu: 50m}}")
-    spec, _ = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")).with_name(f"{name}-kubeflow.yaml"))
+    spec, _ = _parse(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")).with_name(f"{name}-kubeflow.yaml"))
     executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
     found = {step.removeprefix("exec-"): executor["container"]["resources"] for step, executor in executors.items()}
     assert found.keys() == _tasks(spec).keys()
@@ -295,7 +295,7 @@ def test_pod_settings_apply_to_tfjob_and_steps(tmp_path: Path) -> None:
         "metrics_port": 9095,
     }
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump(settings))
-    spec, configs = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))
+    spec, configs = _parse(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))
     given = _settings(spec)
     assert given == {**given, **settings}
     assert len(configs) == 5
@@ -345,7 +345,7 @@ def test_compile_omits_target_with_unsupported_settings(tmp_path: Path) -> None:
 
 
 def test_compile_tensorboard_link_and_button_are_optional(tmp_path: Path, spec: PipelineSpec) -> None:
-    with_button, _ = _parsed(_compile(tmp_path, "--tensorboard", "https://board.example", "--tensorboard-button"))
+    with_button, _ = _parse(_compile(tmp_path, "--tensorboard", "https://board.example", "--tensorboard-button"))
     for pipeline, address, outputs in (
         (spec, "", {"link"}),
         (with_button, "https://board.example", {"link", "mlpipeline_ui_metadata"}),
@@ -358,7 +358,7 @@ def test_compile_tensorboard_link_and_button_are_optional(tmp_path: Path, spec: 
 def test_compile_config_sets_typed_defaults(tmp_path: Path) -> None:
     config = tmp_path / "experiment.yaml"
     config.write_text("qubits: 10\nmodel: deep\nlearning_rate: 1\noptions:\n  shots: 100\n")
-    spec, _ = _parsed(_compile(tmp_path, "--config", str(config)))
+    spec, _ = _parse(_compile(tmp_path, "--config", str(config)))
     expected = as_parameters(
         {"qubits": 10, "model": "deep", "learning_rate": 1, "options": {"shots": 100}},
     )
@@ -378,7 +378,7 @@ def test_compile_image_flag_overrides_pod_setting(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("image: registry.example/mine:1\n")
     arguments = ("--pod", str(tmp_path / "pod.yaml"))
     for more, image in (((), "registry.example/mine:1"), (("--image", IMAGE), IMAGE)):
-        spec, _ = _parsed(_compile(tmp_path, *arguments, *more))
+        spec, _ = _parse(_compile(tmp_path, *arguments, *more))
         assert {container["image"] for container in _containers(spec)} == {image}
         assert _settings(spec)["image"] == image
 
@@ -388,7 +388,7 @@ def test_compile_omits_vertex_without_image(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert result.stderr == "not compiled for vertex: pod.image: must be given. Given: none\n"
     assert {path.name.rpartition("-")[2] for path in tmp_path.iterdir()} == {"kubeflow.yaml"}
-    spec, _ = _parsed(tmp_path / "qcnn-kubeflow.yaml")
+    spec, _ = _parse(tmp_path / "qcnn-kubeflow.yaml")
     assert {container["image"] for container in _containers(spec)} == {"qcnn:latest"}
 
 

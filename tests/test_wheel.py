@@ -34,7 +34,7 @@ TARGETS = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _built("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+    return _build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +64,14 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _built(target: str, source: Path, folder: Path) -> Path:
+def _build(target: str, source: Path, folder: Path) -> Path:
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)]
     subprocess.run(command, cwd=source, capture_output=True, check=True)
     (built,) = folder.iterdir()
     return built
 
 
-def _ran(installed: Path, users: Path, *arguments: str) -> str:
+def _run(installed: Path, users: Path, *arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     command = [str(installed / "python"), *arguments]
     done = subprocess.run(command, cwd=users, env=environment, capture_output=True, text=True, check=False)
@@ -95,17 +95,17 @@ def test_wheel_contains_single_package(wheel: Path) -> None:
 
 
 def test_wheel_from_sdist_has_same_files(wheel: Path, tmp_path: Path) -> None:
-    with tarfile.open(_built("sdist", ROOT, tmp_path / "sdist")) as content:
+    with tarfile.open(_build("sdist", ROOT, tmp_path / "sdist")) as content:
         content.extractall(tmp_path / "unpacked", filter="data")
     (source,) = (tmp_path / "unpacked").iterdir()
-    with zipfile.ZipFile(wheel) as wanted, zipfile.ZipFile(_built("wheel", source, tmp_path / "wheel")) as rebuilt:
+    with zipfile.ZipFile(wheel) as wanted, zipfile.ZipFile(_build("wheel", source, tmp_path / "wheel")) as rebuilt:
         assert sorted(rebuilt.namelist()) == sorted(wanted.namelist())
 
 
 def test_import_uses_installed_package(installed: Path, users: Path) -> None:
     program = users.parent / "which.py"
     program.write_text("import qcnn, sys; print(qcnn.__file__, *sys.path)\n")
-    file, *path = _ran(installed, users, str(program)).split()
+    file, *path = _run(installed, users, str(program)).split()
     assert Path(file).is_relative_to(installed.parent)
     assert str(ROOT) not in path
 
@@ -113,20 +113,20 @@ def test_import_uses_installed_package(installed: Path, users: Path) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_installed_submit_dry_run_prints_job(installed: Path, users: Path, target: str) -> None:
     arguments = ("submit", "--target", target, "--dry-run", "--qubits", "4", *TARGETS[target])
-    printed = _ran(installed, users, str(installed / "qcnn"), *arguments)
+    printed = _run(installed, users, str(installed / "qcnn"), *arguments)
     assert "registry.example/qcnn:1" in printed
     assert "qcnn.trainer.worker" in printed or "qcnn.components" in printed
 
 
 def test_installed_module_searches_working_directory_last(installed: Path, users: Path) -> None:
     (users / "shows.py").write_text("import sys, numpy; print(sys.path.index(sys.argv[1]) == len(sys.path) - 1)\n")
-    assert "--model" in _ran(installed, users, "-m", "qcnn.trainer.worker", "--help")
-    assert _ran(installed, users, "-m", "qcnn.run_module", "shows", str(users)) == "True\n"
+    assert "--model" in _run(installed, users, "-m", "qcnn.trainer.worker", "--help")
+    assert _run(installed, users, "-m", "qcnn.run_module", "shows", str(users)) == "True\n"
 
 
 @pytest.mark.long
 def test_installed_run_trains_custom_circuit(installed: Path, users: Path) -> None:
     flags = "--qubits 4 --rounds 10 --epochs 1 --batch-size 8 --strategy none --workers 1"
     model = ("--model", "circuits_of_mine:mine")
-    printed = _ran(installed, users, str(installed / "qcnn"), "run", *model, *flags.split())
+    printed = _run(installed, users, str(installed / "qcnn"), "run", *model, *flags.split())
     assert "sign accuracy" in printed

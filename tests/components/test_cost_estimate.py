@@ -39,7 +39,7 @@ def estimated(settings: dict[str, Any], **words: Any) -> ScalingOptions:
 def test_more_workers_are_faster_and_dearer() -> None:
     found = estimated({"cpu": "4", "memory": "4Gi"}, workers=3)
     assert [way.workers for way in found.compared] == [1, 2, 3, 4, 8, 16, 32]
-    assert found.asked.workers == 3
+    assert found.requested.workers == 3
     assert found.cheapest.workers < found.fastest.workers
     assert found.fastest.seconds < 0.5 * found.cheapest.seconds
     assert found.fastest.bill.dollars > found.cheapest.bill.dollars
@@ -49,7 +49,7 @@ def test_more_workers_are_faster_and_dearer() -> None:
 def test_as_asked_is_the_prediction_for_the_cores_of_a_process() -> None:
     config = from_mapping({**LARGE, "workers": 3})
     expected = predict(config, count(config), NOMINAL_MACHINE.with_cores(4)).chosen
-    assert estimated({"cpu": "4", "memory": "4Gi"}, workers=3).asked.epoch_seconds == expected
+    assert estimated({"cpu": "4", "memory": "4Gi"}, workers=3).requested.epoch_seconds == expected
 
 
 def test_processes_beside_the_workers_are_charged_too() -> None:
@@ -58,8 +58,8 @@ def test_processes_beside_the_workers_are_charged_too() -> None:
     more = estimated({"cpu": "7", "memory": "4Gi"}, workers=4, strategy="parameter_server", options={"ps": 4})
     assert [way.workers for way in alone.compared] == [4]
     # Six are two on a machine, of nine each has its own: an odd one would pay for two.
-    assert (alone.asked.bill.machines, more.asked.bill.machines) == (3, 9)
-    assert more.asked.bill.dollars > alone.asked.bill.dollars
+    assert (alone.requested.bill.machines, more.requested.bill.machines) == (3, 9)
+    assert more.requested.bill.dollars > alone.requested.bill.dollars
 
 
 @pytest.mark.parametrize("platform", [on_kubernetes, on_vertex])

@@ -96,7 +96,7 @@ def _states(job: v1.PipelineJob) -> dict[str, str]:
     return {detail.task_name: detail.state.name for detail in job.job_detail.task_details}
 
 
-def _printed(server: Vertex, detail: v1.PipelineTaskDetail) -> list[str]:
+def _output_lines(server: Vertex, detail: v1.PipelineTaskDetail) -> list[str]:
     return server.logs.lines(detail.executor_detail.container_detail.main_job.split("/")[-1], "workerpool0-0")
 
 
@@ -111,7 +111,7 @@ def test_pipeline_with_loop_and_condition_succeeds(vertex: Vertex, tmp_path: Pat
     assert dict(details["plan"].outputs["table"].artifacts[0].metadata) == {"rows": 3.0}
     assert details["gather"].execution.metadata["output:Output"].startswith("trial-0 3 0.5; trial-1 3 0.5; trial-2")
     (echoed,) = (each for name, each in details.items() if name.startswith("echo") and each.state == _STATES.SUCCEEDED)
-    assert _printed(vertex, echoed) == ["trial-0 3 0.5; trial-1 3 0.5; trial-2 3 0.5 in one"]
+    assert _output_lines(vertex, echoed) == ["trial-0 3 0.5; trial-1 3 0.5; trial-2 3 0.5 in one"]
     assert job.job_detail.pipeline_run_context.name.endswith("metadataStores/default/contexts/one")
 
 
