@@ -57,7 +57,7 @@ class ScalingOptions:
     `cores` is the number of cores of each process. `spot` is True for Spot machines.
     """
 
-    asked: ScalingOption
+    requested: ScalingOption
     compared: Sequence[ScalingOption]
     cores: float
     spot: bool

@@ -1,6 +1,6 @@
-"""A pipelines backend on loopback that keeps what it is sent, and refuses what the published types do not have.
+"""Local KFP backend that stores requests and rejects fields that the published API types do not have.
 
-It runs nothing: what a run does is what a test says. tests/test_backend.py asks it and the one at KFP_HOST the same.
+It does not execute runs: tests set their states. tests/test_backend.py compares it with the backend at KFP_HOST.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ _ACTIONS = {
     "enable": {"status": "ENABLED"},
     "disable": {"status": "DISABLED"},
 }
-# gRPC-web: kind, length.
+# gRPC-web frame header: flags, length.
 _FRAME = struct.Struct(">BI")
 _LISTS = {"experiments": "experiments", "runs": "runs", "recurringruns": "recurringRuns"}
 _PLAIN: dict[str, type] = {"str": str, "bool": bool, "int": int, "object": object, "datetime": str}
-# How the API server checks a parameter's value, backend/src/apiserver/template/v2_template.go.
+# Types of parameter values as in the API server, backend/src/apiserver/template/v2_template.go.
 _PARAMETERS: dict[str, type | tuple[type, ...]] = {
     "NUMBER_INTEGER": int,
     "NUMBER_DOUBLE": (int, float),
@@ -45,7 +45,7 @@ _PARAMETERS: dict[str, type | tuple[type, ...]] = {
 
 
 def check(value: Any, kind: str) -> None:
-    """Refuse what the published type does not have."""
+    """Raise an error if a value does not match the published type."""
     if found := re.fullmatch(r"list\[(.*)\]", kind):
         for item in value:
             check(item, found[1])
@@ -66,17 +66,17 @@ def check(value: Any, kind: str) -> None:
 
 
 def spec_of(run: Object) -> Object:
-    """Return the pipeline that a run was submitted with, without what is Kubernetes' own."""
+    """Return the pipeline spec of a submitted run, without the Kubernetes platform spec."""
     spec = run["pipeline_spec"]
     return dict(spec.get("pipeline_spec", spec))
 
 
 def check_parameters(run: Object) -> None:
-    """Refuse parameters that the pipeline does not have, or of another type, and to do without those that it needs."""
+    """Raise an error if a parameter of a run is unknown, of another type, or required and missing."""
     known, given = spec_of(run)["root"]["inputDefinitions"]["parameters"], run["runtime_config"]["parameters"]
     for name, value in given.items():
         kind = known[name]["parameterType"]
-        # In Python a bool is an int.
+        # bool is a subclass of int.
         fits = isinstance(value, _PARAMETERS[kind]) and (kind == "BOOLEAN" or not isinstance(value, bool))
         assert fits, f"{name}: expect {kind}, got {value!r}"
     for name, parameter in known.items():
@@ -85,23 +85,30 @@ def check_parameters(run: Object) -> None:
 
 
 class FakeBackend:
-    """What was sent, by kind and id; `on_get` is called with a run before it is returned."""
+    """Stored objects by collection and ID. Calls `on_get` with a run before it is returned."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Object]] = {name: {} for name in _COLLECTIONS}
         self.headers: list[dict[str, str]] = []
         self.calls: list[str] = []
-        # Of the next requests under this path: status and body.
+        # Status and body for requests to paths with this prefix.
         self.answers: dict[str, tuple[int, str]] = {}
         self.host = ""
-        # Method and message to message, if there is a metadata store behind the same address.
+        # Maps a method and a request to a response, if the server includes a metadata store.
         self.metadata: Callable[[str, bytes], bytes] | None = None
 
     def on_get(self, run: Object) -> None:
-        """Let a run go on; for tests to replace."""
+        """Update a run. Tests replace this method."""
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, str]:
-        """Return status and body of the answer to a request."""
+        """Return the status and body of the response to a request.
+
+        Args:
+            method: HTTP method.
+            path: Path below /apis/v2beta1/.
+            query: Query parameters.
+            body: JSON body, or None.
+        """
         self.calls.append(f"{method} {path}")
         for start, answer in self.answers.items():
             if path.startswith(start):
@@ -143,7 +150,7 @@ class FakeBackend:
 
 @contextlib.contextmanager
 def fake_backend() -> Iterator[FakeBackend]:
-    """Serve one until the block ends."""
+    """Context manager that runs a backend server."""
     backend = FakeBackend()
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A Python that has only what this package needs without any extra, and what an extra adds."""
+"""Environment that contains only the distributions of this package without extras, or with selected extras."""
 
 import importlib.metadata
 import importlib.util
@@ -11,28 +11,28 @@ from packaging.requirements import Requirement
 
 
 def distributions(*extras: str) -> set[str]:
-    """Return the names of what an installation of this package with these extras brings."""
+    """Return the names of the distributions that an installation of this package with extras contains."""
     found: set[tuple[str, frozenset[str]]] = set()
     waiting = [("qcnn", frozenset(extras))]
     while waiting:
-        name, of_it = waiting.pop()
-        if (name, of_it) in found:
+        name, selected = waiting.pop()
+        if (name, selected) in found:
             continue
-        found.add((name, of_it))
+        found.add((name, selected))
         try:
             requirements = importlib.metadata.requires(name) or ()
         except importlib.metadata.PackageNotFoundError:
-            # Of another system.
+            # Required on another platform only.
             continue
         for requirement in map(Requirement, requirements):
             marker = requirement.marker
-            if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *of_it)):
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *selected)):
                 waiting.append((_normal(requirement.name), frozenset(requirement.extras)))
     return {name for name, _ in found}
 
 
 def modules(names: Iterable[str]) -> set[str]:
-    """Return the dotted names of all modules and packages in the files of these distributions."""
+    """Return the dotted names of all modules and packages of distributions."""
     found: set[str] = set()
     for name in names:
         for file in importlib.metadata.files(name) or ():
@@ -42,14 +42,14 @@ def modules(names: Iterable[str]) -> set[str]:
 
 
 def hide(extras: Iterable[str] = ()) -> None:
-    """Have this process, and those that are forked from it, find nothing else."""
+    """Hide all other distributions from imports of this process and its forked processes."""
     hidden = set(map(_normal, _all())) - distributions(*extras)
     without = _Without(hidden)
     sys.meta_path[:] = [without if finder is PathFinder else finder for finder in sys.meta_path]
 
 
 class _Without(PathFinder):
-    """Finds what Python would, but no module whose file is one of these distributions'."""
+    """Path finder that does not find modules of hidden distributions."""
 
     def __init__(self, hidden: set[str]) -> None:
         self._files = {
@@ -62,7 +62,7 @@ class _Without(PathFinder):
     def find_spec(  # type: ignore[override]
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module is, None where it is hidden."""
+        """Return the spec of a module, or None if it is hidden or does not exist."""
         spec = PathFinder.find_spec(name, path, target)
         return None if spec is not None and spec.origin in self._files else spec
 

@@ -1,4 +1,4 @@
-"""A real TensorBoard for tests, and readers of what it serves and of what it is given."""
+"""TensorBoard server for tests, and readers of its pages and of event files."""
 
 import contextlib
 import gzip
@@ -22,36 +22,54 @@ QCNN = Path(sys.executable).with_name("qcnn")
 
 
 class Board:
-    """A TensorBoard that answers at `address`."""
+    """Client of the TensorBoard at the URL `address`."""
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
 
     def get(self, path: str, body: dict[str, Any] | None = None, **query: Any) -> Any:
-        """Return the JSON of a page, as data/plugin/..."""
+        """Return the JSON of a page.
+
+        Args:
+            path: Path below data/.
+            body: JSON body of a POST request, or None for GET.
+            **query: Query parameters.
+        """
         url = f"{self.address}/data/{path}?{urllib.parse.urlencode(query)}"
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(url, data, {"Content-Type": "application/json", "Accept-Encoding": "identity"})
         with urllib.request.urlopen(request, timeout=60) as response:
             content = response.read()
-        # The profile plugin answers so to everyone.
+        # The profile plugin compresses its responses regardless of Accept-Encoding.
         return json.loads(gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content)
 
     def wait(self, path: str, enough: Callable[[Any], object], **query: Any) -> Any:
-        """Return a page once it has enough: TensorBoard reads events in the background."""
+        """Poll a page until `enough` is true for it, because TensorBoard reads events in the background.
+
+        Args:
+            path: Path below data/.
+            enough: Condition on the page.
+            **query: Query parameters.
+        """
         end = time.monotonic() + 60
         while True:
             with contextlib.suppress(urllib.error.HTTPError):
                 answer = self.get(path, None, **query)
                 if enough(answer):
                     return answer
-            assert time.monotonic() < end, f"{path} never had enough"
+            assert time.monotonic() < end, f"{path}: condition not met within 60 s"
             threading.Event().wait(0.1)
 
 
 @contextlib.contextmanager
 def opened(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Board]:
-    """Open `qcnn tensorboard` in a folder on any free port, until the block ends; `environment` is this one's."""
+    """Context manager that runs `qcnn tensorboard` on a free port.
+
+    Args:
+        *arguments: Arguments of the command.
+        folder: Working directory.
+        environment: Environment variables, by default those of the test process.
+    """
     command = [str(QCNN), "tensorboard", "--port", "0", *arguments]
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -64,7 +82,7 @@ def opened(*arguments: str, folder: Path, environment: Mapping[str, str] | None 
 
 
 def scalars(run: Path) -> dict[str, dict[int, float]]:
-    """Return tag -> step -> value of a run's scalars; a step that was written twice fails."""
+    """Return the scalars of a run by tag and step, and fail if a step was written twice."""
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for step, value in _values(run):
         if value.metadata.plugin_data.plugin_name == "scalars":
@@ -74,7 +92,7 @@ def scalars(run: Path) -> dict[str, dict[int, float]]:
 
 
 def tensors(run: Path, plugin: str) -> dict[str, Any]:
-    """Return tag -> last value of what a run holds for a plugin."""
+    """Return the last value of each tag that a run has for a plugin."""
     return {
         value.tag: tf.make_ndarray(value.tensor)
         for _, value in _values(run)

@@ -1,4 +1,4 @@
-"""Buckets of servers that stand in for Cloud Storage, at STORAGE_EMULATOR_HOST, and for S3."""
+"""Buckets of local servers for Cloud Storage, at STORAGE_EMULATOR_HOST, and S3."""
 
 import contextlib
 import secrets
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import requests
 
 _SECONDS = 60
-# A file of samples: a feature, and two classes.
+# Data file with one feature and two classes.
 ROWS = b"x,label\n" + b"".join(b"%.3f,%d\n" % (number / 40, number % 2) for number in range(40))
 
 
 @contextlib.contextmanager
 def new_bucket(server: str) -> Iterator[str]:
-    """Yield the name of a new bucket; in the end it is deleted with all that is in it."""
+    """Context manager that creates a bucket, yields its name, and deletes it with its objects."""
     buckets, name = f"{server}/storage/v1/b", f"qcnn-{secrets.token_hex(6)}"
     requests.post(f"{buckets}?project=test", json={"name": name}, timeout=_SECONDS).raise_for_status()
     try:
@@ -35,8 +35,8 @@ def _objects(address: str) -> list[str]:
 
 @contextlib.contextmanager
 def s3_server() -> Iterator[str]:
-    """Yield the URL of a server that speaks like S3."""
-    # It takes a second to load.
+    """Context manager that runs an S3-compatible server and yields its URL."""
+    # Takes a second to load.
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(port=0, verbose=False)
@@ -47,7 +47,7 @@ def s3_server() -> Iterator[str]:
 
 
 def new_s3_bucket(server: str) -> str:
-    """Make a bucket of a server that goes with the tests, and return its name."""
+    """Create a bucket on the test server and return its name."""
     import boto3
 
     name = f"qcnn-{secrets.token_hex(6)}"

@@ -1,4 +1,4 @@
-"""What tests of every room share."""
+"""Fixtures and hooks for the tests of all packages."""
 
 import contextlib
 import gc
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    """Let processes of tests receive SIGINT: a shell that runs the tests in the background has it ignored."""
+    """Restore the default SIGINT handler, which a shell disables for background processes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Look through what is loaded for the tests for no garbage, now and later: it stays, and is a lot."""
+    """Exclude all objects that are loaded during collection from garbage collection, because they are never freed."""
     gc.disable()
     try:
         return (yield)
@@ -40,17 +40,17 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """What a library has told this process to show of TensorFlow's log is not told to those that it starts.
+    """Remove TensorFlow's log level from the environment, so that child processes do not inherit it.
 
-    Not by a fixture: those of a module, which start processes too, come before one of a test.
+    This is a hook, because a fixture would run after module fixtures, which start processes, too.
     """
-    # jax does where it is loaded, and TensorFlow loads it where it is installed.
+    # jax sets it at import, and TensorFlow imports jax if it is installed.
     os.environ.pop("TF_CPP_MIN_LOG_LEVEL", None)
 
 
 @pytest.fixture(autouse=True)
-def _no_lines_of_steps() -> None:
-    """What a step that ran in this process before set up to show its log lines is gone."""
+def _reset_logging() -> None:
+    """Remove log handlers that a pipeline step has added in this process."""
     logger = logging.getLogger("qcnn")
     logger.handlers.clear()
     logger.propagate = True
@@ -58,7 +58,7 @@ def _no_lines_of_steps() -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """What is started takes SIGINT as on a terminal; a shell's background ignores it, and so do all its children."""
+    """Let child processes receive SIGINT, which background processes of a shell inherit as ignored."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, previous)
@@ -66,9 +66,9 @@ def interruptible() -> Iterator[None]:
 
 @pytest.fixture
 def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiServer]:
-    """The API server of the cluster of KUBECONFIG, which keeps its objects in memory."""
+    """Kubernetes API server for KUBECONFIG that stores its objects in memory."""
     with contextlib.closing(ApiServer()) as server:
-        # As deploy/rbac.yaml makes it.
+        # Created by deploy/rbac.yaml.
         server.put("serviceaccounts", {"metadata": {"name": "qcnn-worker"}})
         monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
         yield server
@@ -76,30 +76,30 @@ def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiS
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
-    """The URL of a server that speaks like S3."""
+    """URL of an S3-compatible server."""
     with buckets.s3_server() as url:
         yield url
 
 
 @pytest.fixture
 def rows(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a file in a bucket, which holds ROWS."""
+    """URI of a file in a bucket with the content ROWS."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
-    address = f"s3://{buckets.new_s3_bucket(s3_server)}/rows.csv"
-    # Storage loads clients of buckets, which most tests do not need.
+    uri = f"s3://{buckets.new_s3_bucket(s3_server)}/rows.csv"
+    # Loads storage clients, which most tests do not need.
     from qcnn.storage.copies import new_file_copy
 
-    with new_file_copy(address) as path:
+    with new_file_copy(uri) as path:
         path.write_bytes(buckets.ROWS)
-    return address
+    return uri
 
 
 @pytest.fixture(scope="session")
 def watched_training(tmp_path_factory: pytest.TempPathFactory) -> "Watched":
-    """A real training with metrics and a log as JSON, which was told to end."""
-    # What reads metrics is loaded where it is needed.
+    """Output and metrics of a training process with JSON logs that received SIGTERM."""
+    # Loads the parser of metrics, which most tests do not need.
     from tests.watched import watched
 
     return watched(tmp_path_factory.mktemp("watched"))
@@ -107,8 +107,8 @@ def watched_training(tmp_path_factory: pytest.TempPathFactory) -> "Watched":
 
 @pytest.fixture
 def vertex(tmp_path: Path) -> "Iterator[Vertex]":
-    """A Vertex AI with a bucket, on this machine."""
-    # Google's libraries take seconds to load, and most tests need none.
+    """Local Vertex AI server with a bucket."""
+    # Google's libraries take seconds to load, and most tests do not need them.
     from tests.vertex.server.vertex import Vertex
 
     with contextlib.closing(Vertex(tmp_path)) as server:

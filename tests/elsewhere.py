@@ -1,17 +1,17 @@
-"""Lets a process of Python, and all that it starts, lack what only Linux on x86-64 has."""
+"""Emulation of macOS on arm64 in Python processes: features of Linux on x86-64 are removed."""
 
 import os
 import sys
 from pathlib import Path
 
 PLATFORM = "Darwin arm64"
-# Read by Python when it starts, from the first folder of the path that has one.
+# Python runs the first sitecustomize.py on its path at startup.
 _SITECUSTOMIZE = """
 import ctypes, os, pathlib, platform, socket, sys
 
 system, machine = {platform!r}.split()
 platform.system, platform.machine = lambda: system, lambda: machine
-# As if it were not installed.
+# Makes the import fail, as if the library were not installed.
 sys.modules["tensorflow_quantum"] = None
 del os.sched_getaffinity, os.sched_setaffinity, socket.SO_PEERCRED, socket.SO_BINDTODEVICE
 
@@ -38,7 +38,7 @@ pathlib.Path.iterdir, pathlib.Path.read_text = hidden(pathlib.Path.iterdir), hid
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the variables of such a process; what it reads is written into a folder, which must be new."""
+    """Create a folder with the startup script, and return the environment of an emulated process."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_SITECUSTOMIZE.format(platform=PLATFORM))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

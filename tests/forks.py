@@ -1,8 +1,8 @@
-"""Processes of tests that load nothing: all are forked from one that has loaded what they need.
+"""Test processes that are forked from a process with all libraries loaded.
 
-It is the program's own fork server, which serves all tests of a session rather than one run. A process that it forks is
-one of its own in all else: environment, folder, output, signals and exit code. What is read or said when a library is
-loaded is seen only in a process that is started anew.
+The tests use the fork server of qcnn, with one server per session instead of one per run. A forked process has a
+separate environment, working directory, output, exit code and signal handling. Tests of the behavior while libraries
+load must start a new process instead.
 """
 
 import contextlib
@@ -33,46 +33,46 @@ _MODULES = (
     "qcnn.pipelines.compiler",
     "qcnn.cli.main",
 )
-# `qcnn.startup.loading` sets it in every process: from then on it is in what a process hands down.
+# `qcnn.startup.loading` sets it in every process, and child processes inherit it.
 _SET_BY_LOADING = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 @pytest.fixture(scope="session")
 def fork_variables() -> Iterator[Mapping[str, str]]:
-    """The variables of a process whose children are forked."""
+    """Environment variables of a process whose children are forked."""
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in _SET_BY_LOADING.items():
                 patch.setenv(name, value)
             stack.enter_context(fork_server(_MODULES))
-        # Where the operating system allows none, all processes are started anew.
+        # If the operating system does not support forking, processes are started normally.
         yield {VARIABLE: os.environ.pop(VARIABLE, ""), **_SET_BY_LOADING}
 
 
 @pytest.fixture
 def forks(monkeypatch: pytest.MonkeyPatch, fork_variables: Mapping[str, str]) -> None:
-    """What this test starts by `run`, or the program by its own means, is forked."""
+    """Fork the processes that a test starts with `run` and those that qcnn starts."""
     for name, value in fork_variables.items():
         monkeypatch.setenv(name, value)
 
 
 @contextlib.contextmanager
-def trainings_forked(variables: Mapping[str, str]) -> Iterator[None]:
-    """Have trainings in this block, by steps or the Python interface, start no fork server, but use the one of all."""
+def forked_training(variables: Mapping[str, str]) -> Iterator[None]:
+    """Context manager in which training runs of steps and the Python API use the fork server of the session."""
 
-    def none(_: Sequence[str]) -> contextlib.AbstractContextManager[None]:
+    def no_server(_: Sequence[str]) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        patch.setattr(trainings, "fork_server", none)
+        patch.setattr(trainings, "fork_server", no_server)
         yield
 
 
 @contextlib.contextmanager
 def started(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[ChildProcess, TextIO]]:
-    """Start Python with these arguments in the folder of this process; yield it with what it prints, and end it."""
+    """Context manager that starts Python with arguments, yields the process and its output, and kills it."""
     output, written = os.pipe()
     with os.fdopen(output) as printed, Path(os.devnull).open() as nothing:
         process = start_process(
@@ -91,7 +91,7 @@ def started(*arguments: str, environment: Mapping[str, str] | None = None) -> It
 
 
 def run(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Python with these arguments, -m and a module to be forked, in the folder of this process to its end."""
+    """Run Python with arguments and return the result. The process is forked if they start with -m and a module."""
     with (
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as err,

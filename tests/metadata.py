@@ -1,11 +1,11 @@
-"""A metadata store's answers in their published encoding (protobuf.dev/programming-guides/encoding)."""
+"""Responses of a KFP metadata store in protobuf encoding (protobuf.dev/programming-guides/encoding)."""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
 
 def artifact(kind: str, metadata: Mapping[str, str | int | float], uri: str = "minio://mlpipeline/x") -> bytes:
-    """Return an artifact (Artifact and Value of ml_metadata/proto/metadata_store.proto)."""
+    """Return an encoded artifact (Artifact and Value of ml_metadata/proto/metadata_store.proto)."""
     numbers: dict[type, int] = {int: 1, float: 2, str: 3}
     pairs = b"".join(
         _field(5, _field(1, key) + _field(2, _field(numbers[type(value)], value))) for key, value in metadata.items()
@@ -14,7 +14,7 @@ def artifact(kind: str, metadata: Mapping[str, str | int | float], uri: str = "m
 
 
 def answering(artifacts: Mapping[str, Sequence[bytes]]) -> Callable[[str, bytes], bytes]:
-    """Return what answers for a store with these artifacts, by the ids of the runs that made them."""
+    """Return the request handler of a store with the given artifacts by run ID."""
     contexts = list(artifacts)
 
     def answer(method: str, message: bytes) -> bytes:
@@ -28,7 +28,7 @@ def answering(artifacts: Mapping[str, Sequence[bytes]]) -> Callable[[str, bytes]
 
 
 def _field(number: int, content: bytes | str | int | float) -> bytes:
-    """Encode one field of a message."""
+    """Return the encoding of a field of a message."""
     match content:
         case int():
             return bytes([number << 3, content])

@@ -1,6 +1,7 @@
-"""The network straight from its published description, simulated by cirq: nothing here comes from trainer.
+"""Independent reference of the network from its published description, simulated with Cirq.
 
-Gates on a pair of qubits are one matrix, as cirq multiplies them: all pairs of a layer have the same.
+Nothing is imported from qcnn. The gates on a pair of qubits are multiplied to one matrix by Cirq, because all pairs of
+a layer have the same gates.
 """
 
 import functools
@@ -27,7 +28,7 @@ def _convolution(s: Parameters) -> cirq.Gate:
 
 @functools.lru_cache
 def _pooling(s: Parameters) -> cirq.Gate:
-    """From a source, the first qubit, to a sink."""
+    """Return the pooling gate from a source, the first qubit, to a sink."""
     source, sink = cirq.LineQubit.range(2)
     inverse = [cirq.Z(sink) ** -s[2], cirq.Y(sink) ** -s[1], cirq.X(sink) ** -s[0]]
     gates = [*_basis(sink, s[0:3]), *_basis(source, s[3:6]), cirq.CNOT(source, sink), *inverse]
@@ -44,7 +45,15 @@ def _layer(active: list[cirq.Qid], s: Parameters) -> tuple[list[cirq.Operation],
 
 
 def expectations(model: str, n: int, parameters: Floats, qubit: int, angle: float) -> Floats:
-    """Z on the readouts, (readouts,), in double precision."""
+    """Return Z on the readouts, float64 (readouts,).
+
+    Args:
+        model: hybrid or deep.
+        n: Number of qubits.
+        parameters: Circuit parameters, float64 (parameters,).
+        qubit: Excited qubit.
+        angle: Angle of the excitation, in rad.
+    """
     line: list[cirq.Qid] = list(cirq.LineQubit.range(n))
     operations = [cirq.H(q) for q in line] + [cirq.CZ(line[i], line[(i + 1) % n]) for i in range(n)]
     operations.append(cirq.rx(angle)(line[qubit]))
@@ -65,7 +74,15 @@ def _first_layer(n: int, s: Parameters) -> tuple[list[cirq.Operation], list[cirq
 
 
 def light_cone(n: int, parameters: Floats, qubit: int, angle: float, readout: int) -> float:
-    """One readout of `hybrid` on a ring too long to simulate, from the gates and qubits it depends on alone."""
+    """Return Z on one readout of `hybrid`, simulated on its light cone, for rings that are too large to simulate.
+
+    Args:
+        n: Number of qubits.
+        parameters: Circuit parameters, float64 (parameters,).
+        qubit: Excited qubit.
+        angle: Angle of the excitation, in rad.
+        readout: Index of the readout.
+    """
     line: list[cirq.Qid] = list(cirq.LineQubit.range(n))
     layer, active = _first_layer(n, tuple(parameters.tolist()))
     target = active[readout]
@@ -76,8 +93,8 @@ def light_cone(n: int, parameters: Floats, qubit: int, angle: float, readout: in
         if cone.intersection(operation.qubits):
             cone.update(operation.qubits)
             kept.append(operation)
-    # Reversed order also keeps, of the preparation, what only follows another CZ: those commute, so it is harmless
-    # but wide; what does not touch the qubits of the later gates is left out.
+    # The loop also keeps CZ gates of the preparation that share a qubit with another CZ only. They commute and do not
+    # affect the readout, so those that do not touch the qubits of later gates are removed to reduce the width.
     late = {q for operation in kept if operation.gate != cirq.CZ for q in operation.qubits} | {target}
     kept = [operation for operation in kept if operation.gate != cirq.CZ or late.intersection(operation.qubits)]
     used = sorted({q for operation in kept for q in operation.qubits})

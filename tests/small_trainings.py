@@ -1,6 +1,6 @@
-"""Small trainings that several test files look at.
+"""Small training runs that several test modules share.
 
-TensorFlow is loaded by who asks for one: the process that only hands the tests to others has no use for it.
+TensorFlow is loaded on first use, because the pytest process that distributes the tests does not need it.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qcnn.trainer.programs import CompiledFunctions
 
 ROOT = Path(__file__).parents[1]
-# A profile takes as long as several epochs of these.
+# No profile, which takes as long as several epochs.
 SMALL: dict[str, Any] = {
     "qubits": 4,
     "rounds": 10,
@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
     "batch_size": 8,
     "strategy": "none",
     "workers": 1,
-    # As published, so that a training can be continued to more epochs as if it had had them from the beginning.
+    # A constant learning rate does not depend on the number of epochs, so that a run can be extended to more epochs.
     "learning_rate": 0.02,
     "options": {"profile_batches": "", "learning_rate_schedule": "constant", "warmup_fraction": 0.0},
 }
@@ -39,17 +39,23 @@ SMALL: dict[str, Any] = {
 
 @functools.cache
 def shared_programs() -> "CompiledFunctions":
-    """Return what trainings of this process on one device have compiled."""
+    """Return the functions that single-device training runs of this process have compiled."""
     from qcnn.trainer.programs import CompiledFunctions
 
     return CompiledFunctions()
 
 
 def train(config: ExperimentConfig, dataset: data.Dataset, workdir: Path, **more: Any) -> tuple[EpochMetrics, ...]:
-    """Train as `qcnn.trainer.loop.train`, on one device by programs that earlier tests have compiled.
+    """Train with `qcnn.trainer.loop.train`, on a single device with functions that earlier tests have compiled.
 
-    No number depends on it, as tests/trainer/test_programs.py makes sure. What a test changes in the code is not in a
-    program that was compiled before.
+    This does not change results (see tests/trainer/test_programs.py). Patches of a test have no effect on functions
+    that were compiled earlier.
+
+    Args:
+        config: Experiment.
+        dataset: Dataset of the experiment.
+        workdir: Training folder.
+        **more: Further arguments of `qcnn.trainer.loop.train`.
     """
     from qcnn.trainer import loop
 
@@ -58,17 +64,17 @@ def train(config: ExperimentConfig, dataset: data.Dataset, workdir: Path, **more
 
 
 def documents() -> str:
-    """Return the text of all documents for users."""
+    """Return the text of all documentation pages."""
     return "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))))
 
 
 def outcomes(history: Iterable[EpochMetrics]) -> list[tuple[float, ...]]:
-    """Return all that is known of every epoch but its seconds."""
+    """Return the metrics of every epoch without the wall time."""
     return [dataclasses.astuple(dataclasses.replace(epoch, seconds=0.0)) for epoch in history]
 
 
 def assert_same_training(one: Path, other: Path) -> None:
-    """Two folders hold the same training: losses, weights and optimizer, to the bit."""
+    """Assert that two training folders have bit-identical losses, weights and optimizer states."""
     first, second = (checkpoints.load_latest(folder / "checkpoints") for folder in (one, other))
     assert first
     assert second
@@ -80,14 +86,14 @@ def assert_same_training(one: Path, other: Path) -> None:
 
 
 def copy_checkpoint(trained: Path, epoch: int, folder: Path) -> None:
-    """Let a training in a new folder continue where another one was after an epoch, one of its last two."""
+    """Copy the checkpoint of an epoch, one of the last two, to a new training folder."""
     (folder / checkpoints.FOLDER).mkdir(parents=True, exist_ok=True)
     shutil.copy(trained / checkpoints.FOLDER / f"epoch-{epoch:06d}.npz", folder / checkpoints.FOLDER)
 
 
 @pytest.fixture(scope="session")
 def small_config() -> ExperimentConfig:
-    """A training of a second: 28 samples on 4 qubits, uneven in the last batch."""
+    """Experiment that trains in a second: 28 samples on 4 qubits, with a smaller last batch."""
     return from_mapping(SMALL)
 
 
@@ -100,7 +106,7 @@ def small_dataset(small_config: ExperimentConfig) -> data.Dataset:
 def trained(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The folder of a finished small training; read only."""
+    """Folder of a completed small training run. Tests must not change it."""
     workdir = tmp_path_factory.mktemp("trained")
     train(small_config, small_dataset, workdir)
     return workdir
@@ -110,7 +116,7 @@ def trained(
 def continued(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The folder of the same training, started again after its first epoch; read only."""
+    """Folder of the same training run, resumed after its first epoch. Tests must not change it."""
     workdir = tmp_path_factory.mktemp("continued")
     for epochs in (1, 3):
         train(small_config.model_copy(update={"epochs": epochs}), small_dataset, workdir)
@@ -119,7 +125,7 @@ def continued(
 
 @pytest.fixture(scope="session")
 def model_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model of the finished small training; read only."""
+    """Model folder of the completed small training run. Tests must not change it."""
     from qcnn.results import export
 
     folder = tmp_path_factory.mktemp("exported") / "model"

@@ -1,4 +1,4 @@
-"""What commands rely on, asked of the backend that keeps what it is sent and of the real one at KFP_HOST alike."""
+"""Behavior of KFP backends that qcnn relies on, for the local stand-in and the backend at KFP_HOST."""
 
 import dataclasses
 import os
@@ -16,13 +16,13 @@ from qcnn.targets.kubeflow.client import KfpConnection, connect
 from qcnn.targets.kubeflow.runs import find_experiment, find_run, find_schedule
 from tests.backend import fake_backend
 
-# As an id is formed.
+# Well-formed ID.
 UNKNOWN = "3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce"
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """A backend, an experiment in it, and a compiled pipeline whose image is nowhere."""
+class Target:
+    """KFP backend, with an experiment and a compiled pipeline whose image does not exist."""
 
     client: kfp.Client
     backend: KfpConnection
@@ -30,7 +30,7 @@ class Place:
     package: str
 
     def run(self, name: str, arguments: dict[str, Any]) -> str:
-        """Submit a run, and return its id."""
+        """Submit a run and return its ID."""
         run = self.client.create_run_from_pipeline_package(
             self.package, arguments=arguments, run_name=name, experiment_name=self.experiment
         )
@@ -49,8 +49,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> str:
         rate: float = 0.5,
         text: str = "a",
         flag: bool = False,
-        # Kubeflow knows them bare.
-        words: dict = {},  # type: ignore[type-arg]  # noqa: B006
+        # KFP supports these types only without arguments.
+        mapping: dict = {},  # type: ignore[type-arg]  # noqa: B006
         many: list = [],  # type: ignore[type-arg]  # noqa: B006
     ) -> None:
         nothing()
@@ -61,20 +61,20 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.kfp)])
-def place(request: pytest.FixtureRequest, package: str) -> Iterator[Place]:
+def kfp_target(request: pytest.FixtureRequest, package: str) -> Iterator[Target]:
     experiment = f"qcnn-test-{secrets.token_hex(4)}"
     if request.param == "memory":
         with fake_backend() as fake:
             client = connect(backend := KfpConnection(host=fake.host))
             client.create_experiment(experiment)
-            yield Place(client, backend, experiment, package)
+            yield Target(client, backend, experiment, package)
         return
     if not (host := os.environ.get("KFP_HOST")):
         pytest.skip("KFP_HOST is not set: no backend")
     client = connect(backend := KfpConnection(host=host))
     identity = client.create_experiment(experiment).experiment_id
     try:
-        yield Place(client, backend, experiment, package)
+        yield Target(client, backend, experiment, package)
     finally:
         for run in client.list_runs(experiment_id=identity).runs or ():
             client.delete_run(run.run_id)
@@ -83,9 +83,9 @@ def place(request: pytest.FixtureRequest, package: str) -> Iterator[Place]:
         client.delete_experiment(identity)
 
 
-def _status(refused: Callable[[], object]) -> int:
+def _status(request: Callable[[], object]) -> int:
     with pytest.raises(kfp_server_api.ApiException) as error:
-        refused()
+        request()
     return int(error.value.status)
 
 
@@ -98,62 +98,60 @@ def _status(refused: Callable[[], object]) -> int:
         {"count": 3, "rate": "fast"},
         {"count": 3, "text": 1},
         {"count": 3, "flag": "True"},
-        {"count": 3, "words": "{}"},
+        {"count": 3, "mapping": "{}"},
         {"count": 3, "many": {}},
         {"count": 3, "unknown": 1},
     ],
     ids=str,
 )
-def test_a_run_with_parameters_that_the_pipeline_does_not_take_is_refused(
-    place: Place, arguments: dict[str, Any]
-) -> None:
-    assert _status(lambda: place.run("refused", arguments)) == 400
-    with pytest.raises(BackendError, match=r"^run: the backend at .* has none of this ID or name\. Given: refused$"):
-        find_run(place.client, place.backend, "refused")
+def test_submit_run_invalid_parameters_are_rejected(kfp_target: Target, arguments: dict[str, Any]) -> None:
+    assert _status(lambda: kfp_target.run("rejected", arguments)) == 400
+    with pytest.raises(BackendError, match=r"^run: the backend at .* has none of this ID or name\. Given: rejected$"):
+        find_run(kfp_target.client, kfp_target.backend, "rejected")
 
 
-def test_a_run_is_found_told_to_end_and_deleted(place: Place) -> None:
-    arguments = {"count": 3, "rate": 1, "text": "b", "flag": True, "words": {"a": [1]}, "many": [1]}
-    # In a backend that others use, too, nothing else has this name.
-    run = place.run(name := f"found-{place.experiment}", arguments)
+def test_run_can_be_found_terminated_and_deleted(kfp_target: Target) -> None:
+    arguments = {"count": 3, "rate": 1, "text": "b", "flag": True, "mapping": {"a": [1]}, "many": [1]}
+    # The name is unique on a shared backend.
+    run = kfp_target.run(name := f"found-{kfp_target.experiment}", arguments)
     for known in (run, name):
-        found = find_run(place.client, place.backend, known)
+        found = find_run(kfp_target.client, kfp_target.backend, known)
         assert (found.run_id, found.display_name) == (run, name)
         assert found.runtime_config.parameters == arguments
-    identity = find_experiment(place.client, place.backend, place.experiment).experiment_id
+    identity = find_experiment(kfp_target.client, kfp_target.backend, kfp_target.experiment).experiment_id
     assert found.experiment_id == identity
-    assert [each.run_id for each in place.client.list_runs(experiment_id=identity).runs] == [run]
-    place.client.terminate_run(run)
-    # A real one may have ended by now.
-    assert place.client.get_run(run).state in ("CANCELING", "FAILED")
-    place.client.delete_run(run)
-    assert _status(lambda: place.client.get_run(run)) == 404
+    assert [each.run_id for each in kfp_target.client.list_runs(experiment_id=identity).runs] == [run]
+    kfp_target.client.terminate_run(run)
+    # On a real backend, the run may have failed already.
+    assert kfp_target.client.get_run(run).state in ("CANCELING", "FAILED")
+    kfp_target.client.delete_run(run)
+    assert _status(lambda: kfp_target.client.get_run(run)) == 404
 
 
-def test_what_is_not_there_is_not_found_by_any_method(place: Place) -> None:
-    client = place.client
-    for ask in (client.get_run, client.terminate_run, client.delete_run):
-        assert _status(lambda ask=ask: ask(UNKNOWN)) == 404  # type: ignore[misc]
-    for ask in (client.get_recurring_run, client.enable_recurring_run, client.delete_recurring_run):
-        assert _status(lambda ask=ask: ask(UNKNOWN)) == 404  # type: ignore[misc]
+def test_unknown_id_is_not_found(kfp_target: Target) -> None:
+    client = kfp_target.client
+    for request in (client.get_run, client.terminate_run, client.delete_run):
+        assert _status(lambda request=request: request(UNKNOWN)) == 404  # type: ignore[misc]
+    for request in (client.get_recurring_run, client.enable_recurring_run, client.delete_recurring_run):
+        assert _status(lambda request=request: request(UNKNOWN)) == 404  # type: ignore[misc]
 
 
-def test_a_schedule_is_switched_on_and_off_and_deleted(place: Place) -> None:
-    client = place.client
-    identity = find_experiment(client, place.backend, place.experiment).experiment_id
+def test_schedule_can_be_enabled_disabled_and_deleted(kfp_target: Target) -> None:
+    client = kfp_target.client
+    identity = find_experiment(client, kfp_target.backend, kfp_target.experiment).experiment_id
     made = client.create_recurring_run(
         identity,
-        job_name=(name := f"scheduled-{place.experiment}"),
+        job_name=(name := f"scheduled-{kfp_target.experiment}"),
         cron_expression="0 0 4 1 1 *",
-        pipeline_package_path=place.package,
+        pipeline_package_path=kfp_target.package,
         params={"count": 3},
-        # In the published type, which the client's own default has not.
+        # The published type is str; the client's default is an int.
         max_concurrency="1",
         no_catchup=True,
         enabled=False,
     )
     schedule = made.recurring_run_id
-    assert find_schedule(client, place.backend, name).recurring_run_id == schedule
+    assert find_schedule(client, kfp_target.backend, name).recurring_run_id == schedule
     states = [client.get_recurring_run(schedule).status]
     for switch in (client.enable_recurring_run, client.disable_recurring_run):
         switch(schedule)

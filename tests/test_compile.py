@@ -1,4 +1,4 @@
-"""compile.py as a user types it; the compiled YAML is parsed strictly into Kubeflow's own PipelineSpec."""
+"""Command compile.py. The compiled YAML is parsed strictly as KFP's PipelineSpec."""
 
 import hashlib
 import json
@@ -35,8 +35,8 @@ def _compile(output: Path, *arguments: str) -> Path:
     return output / "qcnn-kubeflow.yaml"
 
 
-def _refused(output: Path, *arguments: str) -> str:
-    """Return the error that compile.py ends with, whose line is qcnn's."""
+def _error(output: Path, *arguments: str) -> str:
+    """Return the message of the ConfigError that compile.py raises."""
     result = CliRunner().invoke(compile_command.main, ["--output", str(output), *arguments])
     assert isinstance(result.exception, ConfigError), result.output
     assert result.output == ""
@@ -45,13 +45,13 @@ def _refused(output: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    # Vertex AI takes no image without a registry.
+    # Vertex AI requires an image with a registry.
     (pod := tmp_path_factory.mktemp("settings") / "pod.yaml").write_text("image: registry.example/qcnn:1\n")
     return _compile(tmp_path_factory.mktemp("build"), "--pod", str(pod))
 
 
-def test_the_chain_of_steps_that_wait_for_each_other_is_shown_and_files_are_small(tmp_path: Path) -> None:
-    # A machine that only compiles and submits has neither TensorFlow nor cirq.
+def test_compile_prints_critical_paths_and_writes_small_files(tmp_path: Path) -> None:
+    # Compilation must work without TensorFlow and Cirq.
     program = """
 import runpy, sys
 for name in ("tensorflow", "tf_keras", "tensorflow_quantum", "cirq", "sympy", "h5py"):
@@ -73,7 +73,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
         str(tmp_path / "tuning-vertex.yaml"),
         "    critical path: plan-tuning > trial-data > tune > export-weights > evaluate",
     ]
-    # Compiled by another process, the files are the same to the byte.
+    # Another process compiles byte-identical files.
     _compile(tmp_path / "again", "--image", IMAGE)
     for path in tmp_path.glob("*.yaml"):
         assert path.stat().st_size <= 100_000
@@ -82,11 +82,11 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.fixture(scope="module")
 def spec(compiled: Path) -> PipelineSpec:
-    return _parsed(compiled)[0]
+    return _parse(compiled)[0]
 
 
-def _parsed(path: Path) -> tuple[PipelineSpec, dict[str, KubernetesExecutorConfig]]:
-    """Return the pipeline, and what Kubernetes is told of each step; fails on a field that no published type has."""
+def _parse(path: Path) -> tuple[PipelineSpec, dict[str, KubernetesExecutorConfig]]:
+    """Return the pipeline and the Kubernetes settings of each step, and fail on unpublished fields."""
     pipeline, platforms = yaml.safe_load_all(path.read_text())
     platform = json_format.ParseDict(platforms, PlatformSpec()).platforms["kubernetes"].deployment_spec
     configs = {
@@ -97,7 +97,7 @@ def _parsed(path: Path) -> tuple[PipelineSpec, dict[str, KubernetesExecutorConfi
 
 
 def _producers(spec: PipelineSpec) -> dict[str, set[tuple[str, str, str]]]:
-    """For every task: what it takes, from which task and output."""
+    """Return for every task its inputs as (input, producer task, output of the producer)."""
     wiring: dict[str, set[tuple[str, str, str]]] = {}
     for name, task in spec.root.dag.tasks.items():
         wiring[name] = {
@@ -111,7 +111,7 @@ def _producers(spec: PipelineSpec) -> dict[str, set[tuple[str, str, str]]]:
     return wiring
 
 
-def test_steps_are_wired_like_the_diagram(spec: PipelineSpec) -> None:
+def test_pipeline_steps_are_connected_as_documented(spec: PipelineSpec) -> None:
     assert _producers(spec) == {
         "generate-data": set(),
         "train": {
@@ -128,7 +128,7 @@ def test_steps_are_wired_like_the_diagram(spec: PipelineSpec) -> None:
     }
 
 
-def test_the_report_is_an_html_artifact_of_the_run(spec: PipelineSpec) -> None:
+def test_report_is_html_output_of_pipeline(spec: PipelineSpec) -> None:
     (of_step,) = [
         component.output_definitions.artifacts["report"]
         for component in spec.components.values()
@@ -138,7 +138,7 @@ def test_the_report_is_an_html_artifact_of_the_run(spec: PipelineSpec) -> None:
         assert artifact.artifact_type.schema_title == "system.HTML"
 
 
-def test_the_experiments_words_are_the_typed_parameters(spec: PipelineSpec) -> None:
+def test_pipeline_parameters_match_experiment_fields(spec: PipelineSpec) -> None:
     parameters = spec.root.input_definitions.parameters
     assert set(parameters) == {*EXPERIMENT_FIELDS, "options", "data_sha256"}
     types: dict[type, int] = {int: NUMBER_INTEGER, float: NUMBER_DOUBLE, str: STRING}
@@ -157,7 +157,7 @@ def test_the_experiments_words_are_the_typed_parameters(spec: PipelineSpec) -> N
     assert "sha256sum" in parameters["data_sha256"].description
 
 
-def test_every_parameter_reaches_the_step_that_checks_it(spec: PipelineSpec) -> None:
+def test_generate_data_receives_every_parameter(spec: PipelineSpec) -> None:
     inputs = spec.root.dag.tasks["generate-data"].inputs.parameters
     assert {name: source.component_input_parameter for name, source in inputs.items()} == {
         name: name for name in (*EXPERIMENT_FIELDS, "options", "data_sha256")
@@ -165,13 +165,11 @@ def test_every_parameter_reaches_the_step_that_checks_it(spec: PipelineSpec) -> 
 
 
 @pytest.mark.parametrize("seeds", [(), ("--seed-per-run",)])
-def test_an_experiment_of_a_file_has_its_contents_for_a_default_unless_each_run_reads_it_anew(
-    tmp_path: Path, rows: str, seeds: tuple[str, ...]
-) -> None:
+def test_compile_data_digest_default_depends_on_seed_per_run(tmp_path: Path, rows: str, seeds: tuple[str, ...]) -> None:
     (config := tmp_path / "experiment.yaml").write_text(f"data: {rows}\nencoding: ry\n")
     main = _compile(tmp_path / "build", "--config", str(config), "--image", IMAGE, *seeds)
     sha256 = hashlib.sha256(ROWS).hexdigest()
-    defaults = _defaults(_parsed(main)[0])
+    defaults = _defaults(_parse(main)[0])
     assert (defaults["data"], defaults["data_sha256"]) == (rows, "" if seeds else sha256)
     for name in ("study-kubeflow", "study-vertex", "tuning-vertex"):
         document = next(yaml.safe_load_all(main.with_name(f"{name}.yaml").read_text()))
@@ -179,17 +177,17 @@ def test_an_experiment_of_a_file_has_its_contents_for_a_default_unless_each_run_
         assert (defaults["experiment"]["data"], defaults["data_sha256"]) == (rows, {rows: sha256})
 
 
-def test_what_makes_data_of_a_file_is_cached_by_its_contents(compiled: Path) -> None:
+def test_data_steps_are_cached_by_file_digest(compiled: Path) -> None:
     for name, step in (("qcnn", "generate-data"), ("study", "trial-data")):
-        spec, _ = _parsed(compiled.with_name(f"{name}-kubeflow.yaml"))
+        spec, _ = _parse(compiled.with_name(f"{name}-kubeflow.yaml"))
         task = _tasks(spec)[step]
         assert task.caching_options.enable_cache
         assert task.inputs.parameters["data_sha256"].component_input_parameter.endswith("data_sha256")
 
 
-def test_a_file_of_this_machine_is_refused(tmp_path: Path) -> None:
+def test_compile_local_data_file_is_rejected(tmp_path: Path) -> None:
     (config := tmp_path / "experiment.yaml").write_text("data: rows.csv\n")
-    line = _refused(tmp_path / "build", "--config", str(config))
+    line = _error(tmp_path / "build", "--config", str(config))
     assert line.startswith("data: a file must be in a bucket on a cluster, gs://BUCKET/FILE, ")
     assert line.endswith("Given: rows.csv")
 
@@ -198,7 +196,7 @@ def _containers(spec: PipelineSpec) -> list[dict[str, Any]]:
     return [executor["container"] for executor in json_format.MessageToDict(spec.deployment_spec)["executors"].values()]
 
 
-def test_steps_start_offline_from_the_baked_image(spec: PipelineSpec) -> None:
+def test_steps_use_image_without_pip_install(spec: PipelineSpec) -> None:
     containers = _containers(spec)
     assert len(containers) == 5
     for container in containers:
@@ -206,14 +204,14 @@ def test_steps_start_offline_from_the_baked_image(spec: PipelineSpec) -> None:
         assert "pip install" not in " ".join(container["command"])
 
 
-def test_another_image_is_used_by_every_step_and_training_is_cached_where_it_is_pinned(tmp_path: Path) -> None:
+def test_compile_pinned_image_is_used_and_training_cached(tmp_path: Path) -> None:
     image = "registry.example/team/qcnn@sha256:" + 64 * "0"
-    spec, _ = _parsed(_compile(tmp_path, "--image", image))
+    spec, _ = _parse(_compile(tmp_path, "--image", image))
     assert [container["image"] for container in _containers(spec)] == 5 * [image]
     assert _settings(spec)["image"] == image
     assert all(task.caching_options.enable_cache for task in spec.root.dag.tasks.values())
-    study, _ = _parsed(tmp_path / "study-kubeflow.yaml")
-    # A trial that fails ends well: the cache would keep its failure.
+    study, _ = _parse(tmp_path / "study-kubeflow.yaml")
+    # The step of a failed trial succeeds, so the cache would retain the failure.
     assert {name: task.caching_options.enable_cache for name, task in _tasks(study).items()} == {
         "plan-study": True,
         "trial-data": True,
@@ -223,7 +221,7 @@ def test_another_image_is_used_by_every_step_and_training_is_cached_where_it_is_
 
 
 def _tasks(spec: PipelineSpec) -> dict[str, PipelineTaskSpec]:
-    """Return all steps by their names, those inside loops among them."""
+    """Return all steps by name, including those in loops."""
     return {
         name: task
         for component in (spec.root, *spec.components.values())
@@ -233,17 +231,17 @@ def _tasks(spec: PipelineSpec) -> dict[str, PipelineTaskSpec]:
 
 
 def _settings(spec: PipelineSpec) -> dict[str, Any]:
-    """Return the settings that the train step gives the pods of its TFJob."""
+    """Return the pod settings of the train step's TFJob."""
     return dict(json.loads(spec.root.dag.tasks["train"].inputs.parameters["pod"].runtime_value.constant.string_value))
 
 
-def test_behind_a_tag_training_alone_is_not_cached(spec: PipelineSpec) -> None:
+def test_compile_image_tag_disables_training_cache_only(spec: PipelineSpec) -> None:
     cached = {name: task.caching_options.enable_cache for name, task in spec.root.dag.tasks.items()}
     assert cached == {name: name != "train" for name in cached}
 
 
-def test_steps_hear_of_their_run_by_a_label_which_no_cache_looks_at(compiled: Path) -> None:
-    spec, configs = _parsed(compiled)
+def test_steps_receive_run_id_from_label_not_input(compiled: Path) -> None:
+    spec, configs = _parse(compiled)
     assert len(configs) == 5
     for config in configs.values():
         (variable,) = config.field_path_as_env
@@ -252,21 +250,21 @@ def test_steps_hear_of_their_run_by_a_label_which_no_cache_looks_at(compiled: Pa
 
 
 @pytest.mark.parametrize("name", ["qcnn", "study"])
-def test_every_step_is_tried_again_however_long_the_first_try_took(compiled: Path, name: str) -> None:
-    spec, _ = _parsed(compiled.with_name(f"{name}-kubeflow.yaml"))
+def test_steps_are_retried_after_long_attempts(compiled: Path, name: str) -> None:
+    spec, _ = _parse(compiled.with_name(f"{name}-kubeflow.yaml"))
     policies = {name: task.retry_policy for name, task in _tasks(spec).items()}
     special = {"generate-data": 1, "plan-study": 1, "train": 5}
     assert {name: policy.max_retry_count for name, policy in policies.items()} == {
         name: special.get(name, 2) for name in policies
     }
-    # Argo ends what is tried again when this is over: training may take days.
+    # Argo stops retries after this duration, and training may take days.
     assert all(policy.backoff_max_duration.seconds > 30 * 86400 for policy in policies.values())
 
 
 @pytest.mark.parametrize("name", ["qcnn", "study"])
-def test_every_step_asks_for_memory_and_has_a_limit_that_settings_change(tmp_path: Path, name: str) -> None:
+def test_step_resources_have_defaults_and_overrides(tmp_path: Path, name: str) -> None:
     (tmp_path / "pod.yaml").write_text("memory: 8Gi\nsteps: {evaluate: {cpu: 2, memory: 6Gi}, plan-study: {cpu: 50m}}")
-    spec, _ = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")).with_name(f"{name}-kubeflow.yaml"))
+    spec, _ = _parse(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")).with_name(f"{name}-kubeflow.yaml"))
     executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
     found = {step.removeprefix("exec-"): executor["container"]["resources"] for step, executor in executors.items()}
     assert found.keys() == _tasks(spec).keys()
@@ -279,7 +277,7 @@ def test_every_step_asks_for_memory_and_has_a_limit_that_settings_change(tmp_pat
     assert {step: tuple(given[key] for key in _RESOURCES) for step, given in found.items()} == expected
 
 
-def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(tmp_path: Path) -> None:
+def test_pod_settings_apply_to_tfjob_and_steps(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "memory": "8Gi",
         "gpus": 1,
@@ -297,7 +295,7 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
         "metrics_port": 9095,
     }
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump(settings))
-    spec, configs = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))
+    spec, configs = _parse(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))
     given = _settings(spec)
     assert given == {**given, **settings}
     assert len(configs) == 5
@@ -313,13 +311,13 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
     for container in _containers(spec):
         assert {"name": "STORAGE_EMULATOR_HOST", "value": "http://storage:4443"} in container["env"]
         assert {"name": "QCNN_LOG_FORMAT", "value": "json"} in container["env"]
-    # The launcher's metrics are found by its own label.
+    # Prometheus selects the launcher by this label.
     marked = {name for name, config in configs.items() if config.pod_metadata.labels.get("qcnn/launcher")}
     assert marked == {"exec-train"}
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("memory: much", "pod.memory: must be a quantity such as 2Gi. Given: 'much'"),
         ("tolerations: [{name: spot}]", "pod.tolerations: must be as in a pod's spec"),
@@ -327,15 +325,15 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
         ("steps: {evaluat: {cpu: 1}}", "pod.steps.evaluat: unknown step; valid steps: generate-data, "),
     ],
 )
-def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, content: str, said: str) -> None:
+def test_compile_invalid_pod_setting_writes_no_file(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "pod.yaml").write_text(content)
-    assert _refused(tmp_path / "build", "--pod", str(tmp_path / "pod.yaml")).startswith(said)
+    assert _error(tmp_path / "build", "--pod", str(tmp_path / "pod.yaml")).startswith(message)
     assert not list((tmp_path / "build").glob("*"))
 
 
-def test_settings_that_one_target_does_not_know_leave_out_that_one(tmp_path: Path) -> None:
+def test_compile_omits_target_with_unsupported_settings(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("volumes: {/data: {emptyDir: {}}}")
-    # Files of an earlier call, with other settings, must not be taken for those of this one.
+    # Files of an earlier call with other settings must be removed.
     _compile(tmp_path / "build", "--image", IMAGE)
     assert (tmp_path / "build" / "tuning-vertex.yaml").is_file()
     arguments = ["--output", str(tmp_path / "build"), "--pod", str(tmp_path / "pod.yaml"), "--image", IMAGE]
@@ -346,28 +344,28 @@ def test_settings_that_one_target_does_not_know_leave_out_that_one(tmp_path: Pat
     assert names == {"qcnn-kubeflow.yaml", "study-kubeflow.yaml"}
 
 
-def test_a_board_is_linked_and_a_button_made_where_that_is_asked_for(tmp_path: Path, spec: PipelineSpec) -> None:
-    asked, _ = _parsed(_compile(tmp_path, "--tensorboard", "https://board.example", "--tensorboard-button"))
+def test_compile_tensorboard_link_and_button_are_optional(tmp_path: Path, spec: PipelineSpec) -> None:
+    with_button, _ = _parse(_compile(tmp_path, "--tensorboard", "https://board.example", "--tensorboard-button"))
     for pipeline, address, outputs in (
         (spec, "", {"link"}),
-        (asked, "https://board.example", {"link", "mlpipeline_ui_metadata"}),
+        (with_button, "https://board.example", {"link", "mlpipeline_ui_metadata"}),
     ):
         task = pipeline.root.dag.tasks["tensorboard"]
         assert task.inputs.parameters["address"].runtime_value.constant.string_value == address
         assert set(pipeline.components[task.component_ref.name].output_definitions.artifacts) == outputs
 
 
-def test_an_experiments_file_gives_the_defaults_each_in_its_type(tmp_path: Path) -> None:
+def test_compile_config_sets_typed_defaults(tmp_path: Path) -> None:
     config = tmp_path / "experiment.yaml"
     config.write_text("qubits: 10\nmodel: deep\nlearning_rate: 1\noptions:\n  shots: 100\n")
-    spec, _ = _parsed(_compile(tmp_path, "--config", str(config)))
+    spec, _ = _parse(_compile(tmp_path, "--config", str(config)))
     expected = as_parameters(
         {"qubits": 10, "model": "deep", "learning_rate": 1, "options": {"shots": 100}},
     )
     assert _defaults(spec) == {**expected, "data_sha256": ""}
     config.write_text("qubits: 3\n")
-    said = _refused(tmp_path, "--config", str(config))
-    assert said == "qubits: must be an integer, at least 4 and at most 32768. Given: 3"
+    message = _error(tmp_path, "--config", str(config))
+    assert message == "qubits: must be an integer, at least 4 and at most 32768. Given: 3"
 
 
 def _defaults(spec: PipelineSpec) -> dict[str, Any]:
@@ -376,40 +374,38 @@ def _defaults(spec: PipelineSpec) -> dict[str, Any]:
     return {name: json_format.MessageToDict(parameter.default_value) for name, parameter in parameters.items()}
 
 
-def test_image_of_the_settings_counts_unless_another_is_given(tmp_path: Path) -> None:
+def test_compile_image_flag_overrides_pod_setting(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("image: registry.example/mine:1\n")
     arguments = ("--pod", str(tmp_path / "pod.yaml"))
     for more, image in (((), "registry.example/mine:1"), (("--image", IMAGE), IMAGE)):
-        spec, _ = _parsed(_compile(tmp_path, *arguments, *more))
+        spec, _ = _parse(_compile(tmp_path, *arguments, *more))
         assert {container["image"] for container in _containers(spec)} == {image}
         assert _settings(spec)["image"] == image
 
 
-def test_nothing_is_compiled_for_vertex_without_an_image(tmp_path: Path) -> None:
+def test_compile_omits_vertex_without_image(tmp_path: Path) -> None:
     result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path)])
     assert result.exit_code == 0
     assert result.stderr == "not compiled for vertex: pod.image: must be given. Given: none\n"
     assert {path.name.rpartition("-")[2] for path in tmp_path.iterdir()} == {"kubeflow.yaml"}
-    spec, _ = _parsed(tmp_path / "qcnn-kubeflow.yaml")
+    spec, _ = _parse(tmp_path / "qcnn-kubeflow.yaml")
     assert {container["image"] for container in _containers(spec)} == {"qcnn:latest"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--image", ""), "pod.image: must be an image reference, "),
         (("--image", "QCNN:1"), "pod.image: must be an image reference, "),
         (("--tensorboard", "board"), "tensorboard: must be http://HOST or https://HOST. Given: board"),
     ],
 )
-def test_wrong_flags_of_compile_are_refused_before_a_file_is_written(
-    tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    assert _refused(tmp_path / "build", *arguments).startswith(said)
+def test_compile_invalid_flag_writes_no_file(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert _error(tmp_path / "build", *arguments).startswith(message)
     assert not list(tmp_path.glob("build/*"))
 
 
-def test_an_error_of_compile_is_printed_as_one_of_qcnn(tmp_path: Path) -> None:
+def test_compile_error_has_format_of_qcnn_command(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "compile.py", "--output", str(tmp_path), "--image", "a b"]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""Which package may import which: the Python interface and cli above, errors and files below, never back."""
+"""Import rules: a package imports only packages of its layer or lower layers."""
 
 import ast
 import functools
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# Folders of the package that stand at the top of the repository.
+# Folders at the top of the repository that are part of the package.
 LINKED = ("pipelines", "components", "trainer")
-# From below; what stands in one line may import each other, but never in a circle.
+# Lowest layer first. Packages of a layer may import each other, without cycles.
 LAYERS = (
     (
         *("errors", "frozen", "atomic_files", "artifact_io", "monitoring", "startup", "environment", "defaults"),
@@ -29,11 +29,11 @@ LAYERS = (
     ("cli", "api"),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
-# What runs the processes of a training knows nothing of what they train.
-JOBS_KNOW = ("errors", "startup", "provenance", "monitoring", "operating_system", "import_path")
-# What counts, and so answers before TensorFlow is loaded; only the benchmark computes.
-COUNTING = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.planning.")
-COMPUTING = {"qcnn.planning.machine_benchmark"}
+# Jobs must not depend on experiments, so they may import only these packages.
+JOB_IMPORTS = ("errors", "startup", "provenance", "monitoring", "operating_system", "import_path")
+# Cost models must be usable before TensorFlow is loaded. Only the benchmark uses TensorFlow.
+COST_MODELS = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.planning.")
+TENSORFLOW_USERS = {"qcnn.planning.machine_benchmark"}
 TENSORFLOW = {"tensorflow", "tensorflow_quantum", "tf_keras"}
 # The lowest layer that may use a library.
 LOWEST = {"kfp": "components", "kubernetes": "jobs", "click": "cli"}
@@ -41,7 +41,7 @@ LOWEST = {"kfp": "components", "kubernetes": "jobs", "click": "cli"}
 
 @functools.cache
 def _imported(path: Path, *, when_loaded: bool = False) -> frozenset[str]:
-    """Return the dotted names that a module imports, only those that it imports when it is itself if so asked."""
+    """Return the dotted names that a module imports, optionally without imports inside functions."""
     names: set[str] = set()
     tree = ast.parse(path.read_text())
     for node in tree.body if when_loaded else ast.walk(tree):
@@ -65,16 +65,16 @@ def _modules() -> Iterator[tuple[Path, str, frozenset[str]]]:
 
 
 def _package(name: str) -> str:
-    """Return the package, or module, directly in qcnn of which a dotted name is."""
+    """Return the top-level package or module of qcnn that contains a dotted name."""
     return name.split(".")[1] if name.startswith("qcnn.") else ""
 
 
-def test_every_package_has_a_layer() -> None:
+def test_layers_list_every_package() -> None:
     assert {_package(name) for _, name, _ in _modules()} - {""} == LEVELS.keys()
 
 
 @pytest.mark.parametrize("package", LEVELS)
-def test_imports_never_point_upwards(package: str) -> None:
+def test_package_imports_only_same_or_lower_layers(package: str) -> None:
     for path, name, imported in _modules():
         if _package(name) != package:
             continue
@@ -84,37 +84,37 @@ def test_imports_never_point_upwards(package: str) -> None:
         assert not {each for each in libraries if LEVELS[package] < LEVELS[LOWEST[each]]}, path
 
 
-def test_the_library_knows_nothing_of_its_names_for_users() -> None:
+def test_modules_do_not_import_public_names() -> None:
     for path, name, imported in _modules():
         assert name == "qcnn" or not {other for other in imported if other in ("qcnn", "infra")}, path
 
 
-def test_what_makes_a_cloud_ready_stands_apart() -> None:
+def test_infra_and_package_are_independent() -> None:
     for path in sorted((ROOT / "infra").rglob("*.py")):
         assert all(name.startswith("qcnn.errors.") for name in _imported(path) if name.startswith("qcnn")), path
     for path, _, imported in _modules():
         assert not {name for name in imported if name.split(".")[0] == "infra"}, path
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Imports inside functions count, too: modules in a circle cannot be understood one at a time."""
+def test_imports_have_no_cycles() -> None:
+    """Includes imports inside functions, because modules in a cycle cannot be understood separately."""
     modules = {name: imported for _, name, imported in _modules()}
     known = {
         name: {used if used in modules else used.rpartition(".")[0] for used in imported} - {name}
         for name, imported in modules.items()
-        # Its names are loaded when they are first used.
+        # Its names are loaded lazily.
         if name != "qcnn"
     }
-    # Modules that import nothing that is left are taken away until none is left, or only circles are.
+    # Remove modules without remaining imports until only cycles remain.
     while leaves := {name for name, imported in known.items() if imported.isdisjoint(known)}:
         known = {name: imported for name, imported in known.items() if name not in leaves}
     assert not known
 
 
-def test_what_counts_loads_no_tensorflow() -> None:
+def test_cost_models_do_not_import_tensorflow() -> None:
     loads = {name: _imported(path, when_loaded=True) for path, name, _ in _modules()}
     for name in loads:
-        if not name.startswith(COUNTING) or name in COMPUTING:
+        if not name.startswith(COST_MODELS) or name in TENSORFLOW_USERS:
             continue
         reached, waiting = set[str](), {name}
         while waiting:
@@ -125,17 +125,17 @@ def test_what_counts_loads_no_tensorflow() -> None:
         assert not {module.split(".")[0] for module in reached} & TENSORFLOW, name
 
 
-def test_jobs_know_no_experiments() -> None:
+def test_jobs_do_not_import_experiments() -> None:
     for path, name, imported in _modules():
         if _package(name) == "jobs":
             used = {_package(other) for other in imported} - {"", "jobs"}
-            assert used <= set(JOBS_KNOW), path
+            assert used <= set(JOB_IMPORTS), path
 
 
 @pytest.mark.parametrize("kind", sorted(path.parent.name for path in (ROOT / "qcnn" / "jobs").glob("*/__init__.py")))
-def test_one_way_to_start_a_training_knows_nothing_of_another(kind: str) -> None:
+def test_job_types_do_not_import_each_other(kind: str) -> None:
     shared = tuple(f"qcnn.jobs.{path.stem}." for path in (ROOT / "qcnn" / "jobs").glob("*.py"))
-    # What any job on a cluster of Kubernetes needs.
+    # TFJobs share code for Kubernetes jobs.
     shared += ("qcnn.jobs.kubernetes.",) if kind == "tfjob" else ()
     for path, name, imported in _modules():
         if name.startswith(f"qcnn.jobs.{kind}"):

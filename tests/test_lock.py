@@ -1,4 +1,4 @@
-"""What uv.lock names can be installed, as it is published, on every platform that the documents name."""
+"""Published packages in uv.lock for every supported platform."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
 PACKAGES = {(package["name"], package["version"]): package for package in LOCK["package"]}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = ((3, 10), (3, 11), (3, 12))
-# Of which Debian 11 and macOS 14 are: TensorFlow needs macOS 12, the newest of the others more.
+# Debian 11 and macOS 14. TensorFlow requires macOS 12, other packages a later version.
 GLIBC, MACOS = 31, (14, 0)
 
 
@@ -34,9 +34,9 @@ PLATFORMS = {
     ("linux", "aarch64"): _of_linux("aarch64"),
     ("darwin", "arm64"): list(tags.mac_platforms(MACOS, "arm64")),
 }
-# Published as source alone, of Python alone.
+# Pure Python packages that are published without wheels.
 SOURCES = ("kfp", "kfp-kubernetes", "kfp-server-api")
-# What a user installs, what checks a clone, and what calls the steps in the image.
+# Extras and dependency groups by type of installation.
 INSTALLED = {
     "a wheel with all extras": (("kubeflow", "run", "serve", "vertex"), ()),
     "a clone": ((), ("dev", "docs")),
@@ -45,11 +45,11 @@ INSTALLED = {
 
 
 def _applies(marker: str, platform: tuple[str, str], python: tuple[int, int], chosen: frozenset[str]) -> bool:
-    """Whether a marker does; uv writes an extra of this project, and a group, as an extra that is chosen or not."""
+    """Return whether a marker applies. uv encodes extras and groups of this project as extras in markers."""
 
-    def told(match: re.Match[str]) -> str:
-        is_so = (match[2] in chosen) == (match[1] == "==")
-        return f"python_version {'>=' if is_so else '<'} '3'"
+    def constant(match: re.Match[str]) -> str:
+        is_true = (match[2] in chosen) == (match[1] == "==")
+        return f"python_version {'>=' if is_true else '<'} '3'"
 
     version = ".".join(map(str, python))
     system = {"linux": "Linux", "darwin": "Darwin"}[platform[0]]
@@ -64,19 +64,19 @@ def _applies(marker: str, platform: tuple[str, str], python: tuple[int, int], ch
         "python_version": version,
         "sys_platform": platform[0],
     }
-    return not marker or Marker(re.sub(r"extra (==|!=) '([^']+)'", told, marker)).evaluate(environment)
+    return not marker or Marker(re.sub(r"extra (==|!=) '([^']+)'", constant, marker)).evaluate(environment)
 
 
 def _needed(
     platform: tuple[str, str], python: tuple[int, int], extras: tuple[str, ...], groups: tuple[str, ...]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the packages that are installed."""
+    """Yield the packages of an installation."""
     own = PACKAGES["qcnn", PROJECT["project"]["version"]]
-    # A group may ask for extras.
+    # Groups may require extras.
     of_groups = [each for group in groups for each in own["dev-dependencies"][group]]
-    asked = {extra for each in of_groups if each["name"] == "qcnn" for extra in each["extra"]}
-    # And an extra for others.
-    every = sorted({*extras, *asked, *(("kubeflow", "serve") if "run" in asked else ())})
+    group_extras = {extra for each in of_groups if each["name"] == "qcnn" for extra in each["extra"]}
+    # Extra run requires other extras.
+    every = sorted({*extras, *group_extras, *(("kubeflow", "serve") if "run" in group_extras else ())})
     chosen = frozenset((*(f"extra-4-qcnn-{each}" for each in every), *(f"group-4-qcnn-{each}" for each in groups)))
     waiting = [
         *own["dependencies"],
@@ -85,22 +85,22 @@ def _needed(
     ]
     seen = set()
     while waiting:
-        asked_for = waiting.pop()
-        if asked_for["name"] == "qcnn" or not _applies(asked_for.get("marker", ""), platform, python, chosen):
+        requirement = waiting.pop()
+        if requirement["name"] == "qcnn" or not _applies(requirement.get("marker", ""), platform, python, chosen):
             continue
         found = [
             package
             for (name, version), package in PACKAGES.items()
-            if name == asked_for["name"]
-            and version == asked_for.get("version", version)
+            if name == requirement["name"]
+            and version == requirement.get("version", version)
             and (
                 not (markers := package.get("resolution-markers"))
                 or any(_applies(marker, platform, python, chosen) for marker in markers)
             )
         ]
-        assert len(found) == 1, asked_for
+        assert len(found) == 1, requirement
         (package,) = found
-        of_extras = tuple(asked_for.get("extra", ()))
+        of_extras = tuple(requirement.get("extra", ()))
         if (package["name"], of_extras) in seen:
             continue
         seen.add((package["name"], of_extras))
@@ -112,7 +112,7 @@ def _needed(
 @pytest.mark.parametrize("platform", PLATFORMS, ids=" ".join)
 @pytest.mark.parametrize("python", PYTHONS, ids=str)
 @pytest.mark.parametrize("installed", INSTALLED)
-def test_every_package_has_a_wheel_for_the_platform(
+def test_locked_packages_have_wheels_for_platform(
     platform: tuple[str, str], python: tuple[int, int], installed: str
 ) -> None:
     taken = {
@@ -131,7 +131,7 @@ def test_every_package_has_a_wheel_for_the_platform(
         assert ("tensorflow-quantum" in names) == (platform == ("linux", "x86_64"))
 
 
-def test_the_lock_is_made_for_these_platforms() -> None:
+def test_lock_file_covers_supported_platforms() -> None:
     def clauses(markers: list[str]) -> list[set[str]]:
         return [set(marker.split(" and ")) for marker in markers]
 

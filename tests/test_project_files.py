@@ -1,4 +1,4 @@
-"""What services and tools read of this repository: workflows, forms, hooks of git and the citation."""
+"""Files for services and tools: workflows, issue forms, pre-commit hooks and the citation."""
 
 import os
 import re
@@ -25,7 +25,7 @@ PYTHONS = [
     if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", name)
 ]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-# A commit of it could not be looked up when the workflow was written.
+# Actions without a known commit hash.
 PINNED_BY_TAG = ("pypa/gh-action-pypi-publish",)
 
 
@@ -37,19 +37,19 @@ def _jobs(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _read(path)["jobs"].items()
 
 
-def test_each_supported_python_has_a_classifier() -> None:
+def test_classifiers_match_supported_python_versions() -> None:
     supported = SpecifierSet(PROJECT["requires-python"])
     assert [f"3.{minor}" for minor in range(8, 20) if f"3.{minor}" in supported] == PYTHONS
 
 
-def test_checks_run_on_each_supported_python_as_before_a_change_lands() -> None:
+def test_checks_workflow_runs_on_supported_python_versions() -> None:
     checks = dict(_jobs(ROOT / ".github" / "workflows" / "checks.yml"))["checks"]
     assert checks["strategy"]["matrix"]["python"] == PYTHONS
     assert ".ci/run" in [step.get("run") for step in checks["steps"]]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
-def test_a_release_is_tried_on_each_supported_python_before_it_is_published() -> None:
+def test_release_workflow_checks_supported_versions_first() -> None:
     jobs = dict(_jobs(ROOT / ".github" / "workflows" / "release.yml"))
     (versions,) = [step["with"]["python-version"] for step in jobs["check"]["steps"] if "setup-python" in str(step)]
     assert set(versions.split()) == set(PYTHONS)
@@ -57,7 +57,7 @@ def test_a_release_is_tried_on_each_supported_python_before_it_is_published() ->
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_job_that_may_write_runs_nothing_of_this_repository(path: Path) -> None:
+def test_privileged_workflow_job_runs_no_repository_code(path: Path) -> None:
     assert _read(path)["permissions"] == {"contents": "read"}
     for name, job in _jobs(path):
         if "permissions" in job:
@@ -66,7 +66,7 @@ def test_a_job_that_may_write_runs_nothing_of_this_repository(path: Path) -> Non
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_actions_are_pinned_and_time_is_limited(path: Path) -> None:
+def test_workflow_actions_are_pinned_and_jobs_have_timeouts(path: Path) -> None:
     for name, job in _jobs(path):
         assert job["timeout-minutes"] <= 120, name
     for line in path.read_text().splitlines():
@@ -75,20 +75,20 @@ def test_actions_are_pinned_and_time_is_limited(path: Path) -> None:
             assert re.fullmatch(form, match[2]), line
 
 
-def test_an_action_has_one_version_in_all_workflows() -> None:
+def test_workflows_use_one_version_of_each_action() -> None:
     jobs = [job for path in WORKFLOWS for _, job in _jobs(path)]
     used = {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
     assert len({each.partition("@")[0] for each in used}) == len(used)
 
 
-def test_workflows_hooks_and_forms_name_targets_of_make_that_exist() -> None:
+def test_make_targets_in_workflows_hooks_and_forms_exist() -> None:
     targets = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     files = [*ROOT.glob(".github/**/*.*"), ROOT / ".pre-commit-config.yaml"]
     named = {name for path in files for name in re.findall(r"\bmake ([a-z][a-z0-9-]*)", path.read_text())}
     assert {"setup", "docs", "release-check", "types"} <= named <= targets
 
 
-def test_hooks_use_the_linters_of_the_lock_file() -> None:
+def test_hooks_use_locked_linter_versions() -> None:
     hooks = [hook for each in _read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in each["hooks"]]
     installed = [one.partition("==") for hook in hooks for one in hook.get("additional_dependencies", ())]
     assert {name for name, _, _ in installed} == {"ruff"}
@@ -96,7 +96,7 @@ def test_hooks_use_the_linters_of_the_lock_file() -> None:
         assert version == LOCKED[name]
 
 
-def test_the_citation_says_what_the_package_says() -> None:
+def test_citation_matches_package_metadata() -> None:
     citation = _read(ROOT / "CITATION.cff")
     assert citation["title"] == PROJECT["name"]
     assert citation["abstract"] == PROJECT["description"]

@@ -1,4 +1,4 @@
-"""What is built and installed: one package, which works where a user's own folders have the names of others."""
+"""Built and installed package, in a working directory whose files have the names of other modules."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# Folders at the top of this repository or of others like it, and names of libraries that are imported.
+# Names of top-level folders of repositories, and of imported libraries.
 FOLDERS = ("trainer", "components", "pipelines", "cli", "launchers", "examples", "tests", "numpy")
 MODULES = ("tensorflow", "kfp", "cirq", "click", "yaml", "tensorboard")
 CIRCUITS = """
@@ -34,18 +34,18 @@ TARGETS = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _built("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+    return _build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the programs of an environment that has the wheel, and the libraries of this one but no clone."""
+    """Folder of programs in an environment with the wheel and the installed libraries, but without the clone."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=False, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     with zipfile.ZipFile(wheel) as content:
         content.extractall(packages)
-    # Of a folder that is added so no .pth is read: that of the clone, which is installed there, neither.
+    # Python does not read .pth files in a folder that a .pth file adds, so the editable installation is not found.
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     script = folder / "bin" / "qcnn"
     script.write_text("import sys\nfrom qcnn.cli.main import main\nsys.exit(main())\n")
@@ -54,7 +54,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which nothing may be imported but what the user names."""
+    """Working directory of a user, in which importing any module except the user's circuit fails."""
     folder = tmp_path_factory.mktemp("users")
     for name in FOLDERS:
         (folder / name).mkdir()
@@ -64,22 +64,22 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _built(target: str, source: Path, folder: Path) -> Path:
+def _build(target: str, source: Path, folder: Path) -> Path:
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)]
     subprocess.run(command, cwd=source, capture_output=True, check=True)
     (built,) = folder.iterdir()
     return built
 
 
-def _ran(installed: Path, users: Path, *words: str) -> str:
+def _run(installed: Path, users: Path, *arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    command = [str(installed / "python"), *words]
+    command = [str(installed / "python"), *arguments]
     done = subprocess.run(command, cwd=users, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_the_wheel_is_one_package(wheel: Path) -> None:
+def test_wheel_contains_single_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as content:
         tops = {name.partition("/")[0] for name in content.namelist()}
         names = set(content.namelist())
@@ -94,39 +94,39 @@ def test_the_wheel_is_one_package(wheel: Path) -> None:
     assert of_clone | linked <= names
 
 
-def test_a_wheel_built_from_the_sdist_has_the_same_files(wheel: Path, tmp_path: Path) -> None:
-    with tarfile.open(_built("sdist", ROOT, tmp_path / "sdist")) as content:
+def test_wheel_from_sdist_has_same_files(wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(_build("sdist", ROOT, tmp_path / "sdist")) as content:
         content.extractall(tmp_path / "unpacked", filter="data")
     (source,) = (tmp_path / "unpacked").iterdir()
-    with zipfile.ZipFile(wheel) as wanted, zipfile.ZipFile(_built("wheel", source, tmp_path / "wheel")) as rebuilt:
+    with zipfile.ZipFile(wheel) as wanted, zipfile.ZipFile(_build("wheel", source, tmp_path / "wheel")) as rebuilt:
         assert sorted(rebuilt.namelist()) == sorted(wanted.namelist())
 
 
-def test_what_is_installed_is_what_is_imported(installed: Path, users: Path) -> None:
+def test_import_uses_installed_package(installed: Path, users: Path) -> None:
     program = users.parent / "which.py"
     program.write_text("import qcnn, sys; print(qcnn.__file__, *sys.path)\n")
-    file, *path = _ran(installed, users, str(program)).split()
+    file, *path = _run(installed, users, str(program)).split()
     assert Path(file).is_relative_to(installed.parent)
     assert str(ROOT) not in path
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_target_is_sent_what_to_run(installed: Path, users: Path, target: str) -> None:
-    words = ("submit", "--target", target, "--dry-run", "--qubits", "4", *TARGETS[target])
-    printed = _ran(installed, users, str(installed / "qcnn"), *words)
+def test_installed_submit_dry_run_prints_job(installed: Path, users: Path, target: str) -> None:
+    arguments = ("submit", "--target", target, "--dry-run", "--qubits", "4", *TARGETS[target])
+    printed = _run(installed, users, str(installed / "qcnn"), *arguments)
     assert "registry.example/qcnn:1" in printed
     assert "qcnn.trainer.worker" in printed or "qcnn.components" in printed
 
 
-def test_a_module_of_ours_looks_in_the_users_folder_last(installed: Path, users: Path) -> None:
+def test_installed_module_searches_working_directory_last(installed: Path, users: Path) -> None:
     (users / "shows.py").write_text("import sys, numpy; print(sys.path.index(sys.argv[1]) == len(sys.path) - 1)\n")
-    assert "--model" in _ran(installed, users, "-m", "qcnn.trainer.worker", "--help")
-    assert _ran(installed, users, "-m", "qcnn.run_module", "shows", str(users)) == "True\n"
+    assert "--model" in _run(installed, users, "-m", "qcnn.trainer.worker", "--help")
+    assert _run(installed, users, "-m", "qcnn.run_module", "shows", str(users)) == "True\n"
 
 
 @pytest.mark.long
-def test_a_whole_run_finds_the_users_circuit_and_every_library(installed: Path, users: Path) -> None:
-    words = "--qubits 4 --rounds 10 --epochs 1 --batch-size 8 --strategy none --workers 1"
+def test_installed_run_trains_custom_circuit(installed: Path, users: Path) -> None:
+    flags = "--qubits 4 --rounds 10 --epochs 1 --batch-size 8 --strategy none --workers 1"
     model = ("--model", "circuits_of_mine:mine")
-    printed = _ran(installed, users, str(installed / "qcnn"), "run", *model, *words.split())
+    printed = _run(installed, users, str(installed / "qcnn"), "run", *model, *flags.split())
     assert "sign accuracy" in printed

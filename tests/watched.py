@@ -1,4 +1,4 @@
-"""A training that is watched: a real process that serves metrics and prints its log as JSON."""
+"""Training process that serves Prometheus metrics and prints JSON logs."""
 
 import dataclasses
 import http.client
@@ -19,17 +19,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from qcnn.experiment_io import from_mapping
 
 JOB = "run-train-0-12345678"
-# More than it has time for.
+# More than the process completes before SIGTERM.
 EPOCHS = 100_000
-# After this one it is scraped.
+# Epoch after which the metrics are scraped.
 _EPOCH = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Watched:
-    """What a process printed until it was told to end, its exit code, and its metrics after some epochs.
+    """Output and exit code of a process that received SIGTERM, and its metrics after some epochs.
 
-    `times` are those of its start and of the metrics.
+    `times` are the Unix times of its start and of the scrape.
     """
 
     lines: list[str]
@@ -39,7 +39,7 @@ class Watched:
 
 
 def scrape(port: int) -> list[Metric]:
-    """Return what a process serves on a port of this machine."""
+    """Return the metrics that a process serves on a local port."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", "/metrics")
@@ -51,25 +51,25 @@ def scrape(port: int) -> list[Metric]:
 
 
 def port_in(line: str) -> int | None:
-    """Return the port on which a process says that it serves metrics, None where a line says something else."""
+    """Return the metrics port from a log line, or None for other lines."""
     found = re.search(r"metrics on port (\d+)", line)
     return int(found[1]) if found else None
 
 
 def values(metrics: list[Metric]) -> dict[str, tuple[Mapping[str, str], float]]:
-    """Return labels and value of every metric that has one value."""
+    """Return the labels and value of every metric that has a single value."""
     return {metric.name: (sample.labels, sample.value) for metric in metrics for sample in metric.samples}
 
 
 def watched(folder: Path) -> Watched:
-    """Start a training, scrape it after its third epoch, and tell it to end."""
+    """Start a training process, scrape its metrics after its third epoch, and send SIGTERM."""
     experiment = from_mapping({"qubits": 4, "epochs": EPOCHS, "strategy": "none", "workers": 1}).to_json()
-    told = {"QCNN_LOG_FORMAT": "json", "QCNN_METRICS_PORT": "0", "QCNN_JOB": JOB}
+    variables = {"QCNN_LOG_FORMAT": "json", "QCNN_METRICS_PORT": "0", "QCNN_JOB": JOB}
     command = ["--experiment", experiment, "--workdir", str(folder / "w"), "--logs", str(folder / "l")]
     began = time.time()
     with subprocess.Popen(
         [sys.executable, "-m", "qcnn.trainer.worker", *command, "--profiler-port", "0"],
-        env={**os.environ, **told},
+        env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -81,7 +81,7 @@ def watched(folder: Path) -> Watched:
             assert port, lines
             metrics = scrape(port)
             scraped = time.time()
-            # Its line comes after the value.
+            # The log line of an epoch follows the update of the metric.
             if (epoch := int(values(metrics)["qcnn_epoch"][1])) > _EPOCH:
                 lines += _until(process.stdout, f"epoch {epoch}/")
             process.send_signal(signal.SIGTERM)
@@ -93,7 +93,7 @@ def watched(folder: Path) -> Watched:
 
 
 def _until(output: Any, text: str) -> Iterator[str]:
-    """Yield lines up to the first with a text."""
+    """Yield lines up to the first that contains a text."""
     for line in output:
         yield line.rstrip("\n")
         if text in line:
@@ -101,5 +101,5 @@ def _until(output: Any, text: str) -> Iterator[str]:
 
 
 def objects(lines: list[str]) -> list[dict[str, Any]]:
-    """Return the lines of a log as what they hold."""
+    """Return the parsed lines of a JSON log."""
     return [json.loads(line) for line in lines]

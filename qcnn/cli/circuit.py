@@ -83,7 +83,7 @@ def circuit(
     openqasm: str,
     sample: str | None,
 ) -> None:
-    """Draw MODEL; report gates, depth, light cones and the selected simulator; optionally export it.
+    """Draw MODEL, report its gates, depth, light cones and selected simulator, and optionally export it.
 
     MODEL is hybrid, deep, module:function, an OpenQASM (.qasm) or Cirq (.json) file, or the folder or URI of a trained
     model or its run. The export of a trained model contains the values of its parameters.
@@ -209,7 +209,7 @@ def _lines(subject: _CircuitInput, summary: CircuitSummary) -> list[str]:
     if summary.chosen:
         lines.append(f"simulator {summary.chosen.simulator}, the cheapest that is exact and fits in memory")
     else:
-        lines.append(summary.refusal)
+        lines.append(summary.unsupported_reason)
     return lines
 
 
@@ -244,5 +244,5 @@ def _as_json(subject: _CircuitInput, summary: CircuitSummary) -> dict[str, Any]:
         "cones": None if summary.cones is None else [list(cone) for cone in summary.cones],
         "simulators": simulators,
         "simulator": summary.chosen.simulator if summary.chosen else None,
-        "refusal": summary.refusal,
+        "refusal": summary.unsupported_reason,
     }

@@ -284,7 +284,7 @@ def _remote_lines(
 
 def _notes(option: ScalingOption, scaling: ScalingOptions) -> list[str]:
     notes = {
-        "requested": option is scaling.asked,
+        "requested": option is scaling.requested,
         "cheapest": option is scaling.cheapest,
         "fastest": option is scaling.fastest,
         "needs more memory": not option.fits,
@@ -332,7 +332,7 @@ def _as_json(
         values |= {
             "target": remote.target,
             "prices": {"date": prices.date, "region": prices.region, "source": prices.source},
-            "asked": scaling.asked.workers,
+            "asked": scaling.requested.workers,
             "cheapest": scaling.cheapest.workers,
             "fastest": scaling.fastest.workers,
             "ways": [dataclasses.asdict(option) for option in scaling.compared],

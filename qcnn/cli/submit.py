@@ -23,7 +23,7 @@ _OUTCOMES = {"created": "is created", "adopted": "already runs", "succeeded": "h
 
 
 class WaitOptions:
-    """Whether to wait for a job, and whether to stream its logs.
+    """Options to wait for a job and to stream its logs.
 
     Raises:
         ConfigError: If both are requested.

@@ -140,7 +140,7 @@ class CircuitSummary:
 
     `gates` counts operations by gate type. `depth` is the depth in operations, and `fused_depth` in fused blocks.
     `cones` are those of `Counts`, or None if they are too wide for any memory. `chosen` is the estimate of the selected
-    simulator. If no simulator can run the circuit, `chosen` is None and `refusal` is the reason.
+    simulator. If no simulator can run the circuit, `chosen` is None and `unsupported_reason` is the reason.
     """
 
     qubits: int
@@ -153,7 +153,7 @@ class CircuitSummary:
     cones: tuple[tuple[int, ...], ...] | None
     estimates: tuple[Estimate, ...]
     chosen: Estimate | None
-    refusal: str = ""
+    unsupported_reason: str = ""
 
 
 def summarize_circuit(network: CircuitIR, limits: SimulatorLimits) -> CircuitSummary:
@@ -161,11 +161,11 @@ def summarize_circuit(network: CircuitIR, limits: SimulatorLimits) -> CircuitSum
     operations = list(network.ansatz.circuit.all_operations())
     blocks = fuse(network.gates)
     estimates = registry.estimates(network, limits)
-    chosen, refusal = None, ""
+    chosen, unsupported_reason = None, ""
     try:
         chosen = registry.cheapest(estimates, network, limits)
     except ConfigError as error:
-        refusal = str(error)
+        unsupported_reason = str(error)
     return CircuitSummary(
         qubits=network.qubits,
         parameters=tuple(str(symbol.name) for symbol in network.ansatz.symbols),
@@ -177,7 +177,7 @@ def summarize_circuit(network: CircuitIR, limits: SimulatorLimits) -> CircuitSum
         cones=_cones(network),
         estimates=estimates,
         chosen=chosen,
-        refusal=refusal,
+        unsupported_reason=unsupported_reason,
     )
 
 

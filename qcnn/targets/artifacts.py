@@ -94,7 +94,7 @@ _SHARED, _SEARCHED = "experiment", ("grid", "ranges")
 
 @dataclasses.dataclass(frozen=True)
 class Artifact:
-    """An output artifact; `metadata` is what its step recorded."""
+    """An output artifact with the `metadata` that its step recorded."""
 
     type: str
     uri: str

@@ -8,7 +8,7 @@ import pytest
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.evaluate import export_weights
 from qcnn.components.steps.train_local import train
-from tests.forks import trainings_forked
+from tests.forks import forked_training
 
 
 def error_line(capfd: pytest.CaptureFixture[str]) -> str:
@@ -23,7 +23,7 @@ def trained_model(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapp
     folder = tmp_path_factory.mktemp("steps")
     fields = {"qubits": 4, "rounds": 10, "epochs": 1, "strategy": "none", "workers": 1}
     experiment, _ = generate_data(fields, str(folder / "dataset"))
-    with trainings_forked(fork_variables):
+    with forked_training(fork_variables):
         train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))
     export_weights(str(folder / "training"), str(folder / "model"))
     return folder / "model"

@@ -39,7 +39,7 @@ def estimated(settings: dict[str, Any], **fields: Any) -> ScalingOptions:
 def test_more_workers_are_faster_and_cost_more() -> None:
     found = estimated({"cpu": "4", "memory": "4Gi"}, workers=3)
     assert [option.workers for option in found.compared] == [1, 2, 3, 4, 8, 16, 32]
-    assert found.asked.workers == 3
+    assert found.requested.workers == 3
     assert found.cheapest.workers < found.fastest.workers
     assert found.fastest.seconds < 0.5 * found.cheapest.seconds
     assert found.fastest.bill.dollars > found.cheapest.bill.dollars
@@ -49,7 +49,7 @@ def test_more_workers_are_faster_and_cost_more() -> None:
 def test_requested_option_equals_prediction() -> None:
     config = from_mapping({**LARGE, "workers": 3})
     expected = predict(config, count(config), NOMINAL_MACHINE.with_cores(4)).chosen
-    assert estimated({"cpu": "4", "memory": "4Gi"}, workers=3).asked.epoch_seconds == expected
+    assert estimated({"cpu": "4", "memory": "4Gi"}, workers=3).requested.epoch_seconds == expected
 
 
 def test_cost_includes_evaluator_and_parameter_servers() -> None:
@@ -58,8 +58,8 @@ def test_cost_includes_evaluator_and_parameter_servers() -> None:
     more = estimated({"cpu": "7", "memory": "4Gi"}, workers=4, strategy="parameter_server", options={"ps": 4})
     assert [option.workers for option in alone.compared] == [4]
     # Six pods run on three nodes, two each. Nine pods run on nine smaller nodes: the last of five would be half empty.
-    assert (alone.asked.bill.machines, more.asked.bill.machines) == (3, 9)
-    assert more.asked.bill.dollars > alone.asked.bill.dollars
+    assert (alone.requested.bill.machines, more.requested.bill.machines) == (3, 9)
+    assert more.requested.bill.dollars > alone.requested.bill.dollars
 
 
 @pytest.mark.parametrize("platform", [on_kubernetes, on_vertex])

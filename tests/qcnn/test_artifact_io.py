@@ -1,4 +1,4 @@
-"""Artifacts that somebody made to do harm: each is refused in one line, and takes neither memory nor a way out."""
+"""Malicious artifacts: rejected with a single-line error, without code execution or excessive memory."""
 
 import io
 import json
@@ -21,12 +21,12 @@ from qcnn.model import checkpoints
 from qcnn.model.history import load_history
 
 _CHECKPOINT = "epoch-000001.npz"
-# More than a reader may take, and than the test may write.
+# More than a reader may allocate. Test files of this size are sparse.
 _HUGE = 2**30
 
 
 class Harm:
-    """What pickle would have made: a file that shows that code was run."""
+    """Object whose unpickling creates a folder, as evidence of code execution."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,14 +56,14 @@ def _plain_pickle(folder: Path, path: Path) -> None:
 
 
 def _bomb(folder: Path, path: Path) -> None:
-    """Unpacks to a thousand times its size."""
+    """Write an archive that unpacks to a thousand times its size."""
     content = io.BytesIO()
     np.save(content, np.zeros(2**22, np.int32))
     _archive(path, {"train_qubit": content.getvalue(), "description": content.getvalue()}, zipfile.ZIP_DEFLATED)
 
 
 def _overlapping(folder: Path, path: Path) -> None:
-    """Names the same content again and again."""
+    """Write an archive that lists the same content many times."""
     _archive(path, {"train_qubit": _header("(1000,)") + bytes(4000)})
     with zipfile.ZipFile(path, "a") as archive:
         member = archive.infolist()[0]
@@ -79,12 +79,12 @@ def _rows(shape: str) -> Callable[[Path, Path], None]:
 
 
 def _one_array(folder: Path, path: Path) -> None:
-    """An array of far more rows than the file has, which is no archive."""
+    """Write an array instead of an archive, with far more rows in the header than in the file."""
     path.write_bytes(_header("(1000000000000,)"))
 
 
 def _sparse(folder: Path, path: Path) -> None:
-    """Claims to be large, and takes no room on the disk."""
+    """Write a sparse file of 1 TiB."""
     with path.open("wb") as file:
         file.truncate(2**40)
 
@@ -105,7 +105,7 @@ HOSTILE = {
 
 @pytest.fixture
 def little_memory() -> Iterator[None]:
-    """Let this process have no more memory than it has, and some."""
+    """Limit the memory of the process to its current size and 256 MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _HUGE // 4, before[1]))
@@ -122,15 +122,15 @@ def _checkpoint(folder: Path) -> tuple[Path, Callable[[], Any]]:
     return folder / _CHECKPOINT, lambda: checkpoints.load_latest(folder)
 
 
-@pytest.mark.parametrize("place", [_dataset, _checkpoint])
+@pytest.mark.parametrize("artifact", [_dataset, _checkpoint])
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.usefixtures("little_memory")
-def test_an_archive_runs_nothing_and_takes_no_more_memory_than_it_has_bytes(
+def test_load_malicious_archive_is_rejected_without_side_effects(
     tmp_path: Path,
-    place: Callable[[Path], tuple[Path, Callable[[], Any]]],
+    artifact: Callable[[Path], tuple[Path, Callable[[], Any]]],
     hostile: Callable[[Path, Path], None],
 ) -> None:
-    path, read = place(tmp_path)
+    path, read = artifact(tmp_path)
     hostile(tmp_path, path)
     with pytest.raises(ArtifactError, match=r"^[^\n]*Given: [^\n]*$"):
         read()
@@ -145,7 +145,7 @@ def test_an_archive_runs_nothing_and_takes_no_more_memory_than_it_has_bytes(
     ],
 )
 @pytest.mark.usefixtures("little_memory")
-def test_a_text_of_a_gigabyte_is_not_read(tmp_path: Path, name: str, read: Callable[[Path], Any]) -> None:
+def test_load_oversized_text_file_is_rejected(tmp_path: Path, name: str, read: Callable[[Path], Any]) -> None:
     with (tmp_path / name).open("wb") as file:
         file.truncate(_HUGE)
     with pytest.raises(ArtifactError, match=rf"it has {_HUGE} bytes, more than \d+\)"):
@@ -155,14 +155,14 @@ def test_a_text_of_a_gigabyte_is_not_read(tmp_path: Path, name: str, read: Calla
 @pytest.mark.parametrize(
     "content", ["[" * 100_000, '{"schema_version": 2, "a": ' + "9" * 10_000 + "}", "[1]", '"\\ud800"']
 )
-def test_a_text_that_is_no_description_is_refused(tmp_path: Path, content: str) -> None:
+def test_load_description_invalid_json_is_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / "model.json").write_text(content)
     with pytest.raises(ArtifactError, match=r"^model: model\.json is damaged \("):
         load_description("model", tmp_path / "model.json")
 
 
 @pytest.mark.parametrize("model", ["os:mkdir", "subprocess:check_output", "importlib.resources:files", "builtins:list"])
-def test_a_description_names_no_function_of_pythons_own(model: str) -> None:
+def test_build_standard_library_function_is_rejected(model: str) -> None:
     config = from_mapping(json.loads(json.dumps({"qubits": 4, "model": model})))
     with pytest.raises(Exception, match=rf"^model: must not be a function of Python's own library\. Given: {model}$"):
         circuits.build(config.model, config.qubits)
@@ -172,7 +172,7 @@ def test_a_description_names_no_function_of_pythons_own(model: str) -> None:
     ("hostile", "reason"),
     [(_bomb, "it is compressed"), (_overlapping, "its arrays are larger than the file"), (_plain_pickle, "no archive")],
 )
-def test_an_archive_is_refused_before_it_is_unpacked(
+def test_load_latest_damaged_archive_reports_reason(
     tmp_path: Path, hostile: Callable[[Path, Path], None], reason: str
 ) -> None:
     path, read = _checkpoint(tmp_path)
@@ -181,13 +181,13 @@ def test_an_archive_is_refused_before_it_is_unpacked(
         read()
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+def test_load_description_returns_saved_values(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     save_description({"qubits": 4, "loss": 1 / 3}, path)
     assert load_description("model", path) == {"schema_version": 2, "qubits": 4, "loss": 1 / 3}
 
 
-def test_the_first_version_had_no_digest_and_is_still_read(tmp_path: Path) -> None:
+def test_load_description_version_1_without_digest(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text('{"schema_version": 1, "qubits": 4}')
     assert load_description("model", path)["qubits"] == 4
@@ -204,7 +204,7 @@ def test_the_first_version_had_no_digest_and_is_still_read(tmp_path: Path) -> No
         ([], "model.json is damaged"),
     ],
 )
-def test_what_was_changed_or_is_of_another_version_is_refused(content: object, line: str, tmp_path: Path) -> None:
+def test_load_description_changed_or_unknown_is_rejected(content: object, line: str, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(content))
     with pytest.raises(ArtifactError, match=f"^model: {line}"):
         load_description("model", tmp_path / "model.json")

@@ -1,4 +1,4 @@
-"""Files and folders are there whole or not at all."""
+"""Atomic creation of files and folders."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ from qcnn.atomic_files import complete_files, exclusive_lock, new_file, new_fold
 from qcnn.errors import ArtifactError
 
 
-def test_a_new_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_new_folder_appears_only_when_complete(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "model"
     with new_folder(folder) as unfinished:
         (unfinished / "file").write_text("content")
@@ -25,10 +25,8 @@ def test_a_new_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep"]
 
 
-def test_where_folders_cannot_be_renamed_what_was_written_last_comes_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in a bucket that is mounted by gcsfuse, which renames files only."""
+def test_new_folder_without_rename_moves_files_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gcsfuse mounts of buckets rename files only."""
     renamed: list[str] = []
     rename = Path.replace
 
@@ -48,7 +46,7 @@ def test_where_folders_cannot_be_renamed_what_was_written_last_comes_last(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_file_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
+def test_new_file_replaces_only_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     path.write_text("old")
     with contextlib.suppress(KeyError), new_file(path) as unfinished:
@@ -57,13 +55,13 @@ def test_a_file_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
     assert path.read_text() == "old"
     with new_file(path) as unfinished:
         unfinished.write_text("new")
-        # A mirror of the folder leaves it out.
+        # Unfinished files must not be mirrored.
         assert complete_files(tmp_path) == ["history.csv"]
     assert path.read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["history.csv"]
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+def test_exclusive_lock_removes_unfinished_files(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / ".unfinished-epoch-000001.npz.1").write_text("half")
     (tmp_path / "checkpoints" / "epoch-000001.npz").write_text("whole")
@@ -86,7 +84,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path) -
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_whatever_a_reader_raises_is_one_line(error: Exception, line: str, tmp_path: Path) -> None:
+def test_readable_converts_exceptions_to_artifact_errors(error: Exception, line: str, tmp_path: Path) -> None:
     with (
         pytest.raises(ArtifactError, match=f"^{line.format(folder=tmp_path)}"),
         readable("model", tmp_path / "model.json"),
@@ -94,7 +92,7 @@ def test_whatever_a_reader_raises_is_one_line(error: Exception, line: str, tmp_p
         raise error
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_unwritable_folder_raises_artifact_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for write in (new_file, new_folder, exclusive_lock):
         with (
@@ -106,7 +104,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
             pass
 
 
-def test_what_another_process_writes_below_is_left_to_it(tmp_path: Path) -> None:
+def test_exclusive_lock_keeps_files_of_locked_subfolders(tmp_path: Path) -> None:
     own, others = tmp_path / "checkpoints", tmp_path / "evaluation" / "checkpoints"
     for folder in (own, others):
         folder.mkdir(parents=True)

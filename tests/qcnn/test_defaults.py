@@ -1,4 +1,4 @@
-"""The rules behind words that are left to be chosen, and that networks train with them."""
+"""Automatic values of fields, and training with them."""
 
 from pathlib import Path
 
@@ -15,17 +15,15 @@ from qcnn.trainer.loop import train
     ("qubits", "rounds", "batch_size", "epochs"),
     [(4, 515, 64, 28), (8, 279, 128, 50), (23, 127, 128, 40), (64, 73, 256, 50), (1024, 45, 256, 6)],
 )
-def test_larger_networks_get_more_samples_and_larger_batches(
-    qubits: int, rounds: int, batch_size: int, epochs: int
-) -> None:
+def test_automatic_values_depend_on_qubits(qubits: int, rounds: int, batch_size: int, epochs: int) -> None:
     config = from_mapping({"qubits": qubits})
     assert (config.rounds, config.batch_size, config.epochs) == (rounds, batch_size, epochs)
-    # 21 quantum parameters, a weight for each readout and a constant; 60 samples for each.
-    least = 60 * (21 + (qubits + 1) // 2 + 1)
-    assert least <= config.split_counts.train < least + qubits
+    # 60 samples per parameter: 21 circuit parameters, one weight per readout and a bias.
+    minimum = 60 * (21 + (qubits + 1) // 2 + 1)
+    assert minimum <= config.split_counts.train < minimum + qubits
 
 
-def test_what_is_given_counts_and_the_rest_follows_from_it() -> None:
+def test_given_values_determine_other_automatic_values() -> None:
     config = from_mapping({"rounds": 20, "batch_size": 16, "epochs": 0})
     assert (config.rounds, config.batch_size, config.epochs) == (20, 16, 92)
     assert from_mapping({"rounds": 20}).batch_size == 32
@@ -36,12 +34,12 @@ def test_what_is_given_counts_and_the_rest_follows_from_it() -> None:
 
 
 @pytest.mark.parametrize("qubits", [8, 64])
-def test_a_network_with_all_defaults_ends_at_its_floor(qubits: int, tmp_path: Path) -> None:
+def test_training_with_defaults_reaches_error_bound(qubits: int, tmp_path: Path) -> None:
     config = from_mapping({"qubits": qubits, "workers": 1, "strategy": "none", "options": {"checkpoint_seconds": 60}})
     train(config, data.generate(config), tmp_path)
     checkpoint = checkpoints.load_latest(tmp_path / checkpoints.FOLDER)
-    floor = error_bound(config.model, config.hidden_activation)
+    bound = error_bound(config.model, config.hidden_activation)
     assert checkpoint
     assert checkpoint.fresh_mse is not None
-    assert floor
-    assert abs(checkpoint.fresh_mse - floor.mse) < 0.01
+    assert bound
+    assert abs(checkpoint.fresh_mse - bound.mse) < 0.01

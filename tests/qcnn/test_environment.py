@@ -1,4 +1,4 @@
-"""What Vertex AI tells a process, and what it is told."""
+"""Environment variables of pods and Vertex AI, and reports to the tuner."""
 
 import json
 from pathlib import Path
@@ -15,15 +15,15 @@ from qcnn.errors import ConfigError
         ("/gcs/bucket/folder", {"CLOUD_ML_JOB_ID": "1"}, "gs://bucket/folder"),
         ("gs://bucket/folder", {"CLOUD_ML_JOB_ID": "1"}, "gs://bucket/folder"),
         ("/data/gcs/folder", {"CLOUD_ML_JOB_ID": "1"}, "/data/gcs/folder"),
-        # Kubeflow's launcher calls its own folders so, which are no mounts.
+        # The launcher of KFP uses local folders with this path.
         ("/gcs/bucket/folder", {}, "/gcs/bucket/folder"),
     ],
 )
-def test_a_mounted_bucket_is_written_to_itself(given: str, environment: dict[str, str], found: str) -> None:
+def test_address_converts_mounted_folder_to_bucket_uri(given: str, environment: dict[str, str], found: str) -> None:
     assert address(given, environment) == found
 
 
-def test_a_trial_reports_each_epoch_as_the_tuner_reads_it(tmp_path: Path) -> None:
+def test_reporter_writes_last_epochs_for_tuner(tmp_path: Path) -> None:
     path = tmp_path / "hypertune" / "output.metrics"
     reports = HyperparameterReporter({"CLOUD_ML_TRIAL_ID": "7", "CLOUD_ML_HP_METRIC_FILE": str(path)})
     reports.listen("state", state="training")
@@ -41,18 +41,18 @@ def test_a_trial_reports_each_epoch_as_the_tuner_reads_it(tmp_path: Path) -> Non
     }
 
 
-def test_what_is_no_trial_reports_nothing(tmp_path: Path) -> None:
+def test_reporter_without_trial_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "output.metrics"
     HyperparameterReporter({"CLOUD_ML_HP_METRIC_FILE": str(path)}).listen("epoch", epoch=1, val_loss=1.0)
     assert not path.exists()
 
 
 @pytest.mark.parametrize(("environment", "expected"), [({}, False), ({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, True)])
-def test_kubernetes_tells_a_process_that_it_is_in_a_pod(environment: dict[str, str], expected: bool) -> None:
+def test_in_pod_depends_on_kubernetes_variable(environment: dict[str, str], expected: bool) -> None:
     assert in_pod(environment) is expected
 
 
-def test_a_process_reads_how_many_gpus_its_job_requested() -> None:
+def test_requested_gpus_returns_number_from_variable() -> None:
     assert requested_gpus({}) == 0
     assert requested_gpus({"QCNN_GPUS": "4"}) == 4
     with pytest.raises(ConfigError, match=r"^QCNN_GPUS: must be an integer, at least 0\. Given: two$"):

@@ -1,4 +1,4 @@
-"""What a message quotes of what was given."""
+"""Format of error messages and of the values that they quote."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,19 +13,19 @@ from qcnn.targets.errors import StepError
 def kinds(kind: type[QcnnError] = QcnnError) -> Iterator[type[Exception]]:
     yield kind
     for narrower in kind.__subclasses__():
-        # One of another signature hands its message on.
+        # Classes with another signature pass a complete message to their base class.
         if "__init__" not in vars(narrower):
             yield from kinds(narrower)
 
 
 @pytest.mark.parametrize("kind", [*kinds(), StepError])
-def test_every_error_is_one_line_that_quotes_200_characters_at_most(kind: type[Exception]) -> None:
+def test_error_message_is_single_line_with_short_value(kind: type[Exception]) -> None:
     path = "/a/folder/" * 1000 + "end"
     message = str(kind(f"runs: cannot be read. Given: {path}\n\x1b[31m{path}"))
     what, _, value = message.partition("Given: ")
     assert what == "runs: cannot be read. "
     assert len(value) == 200
-    # The end of a path tells most.
+    # The end of a path is the most specific part.
     assert (value[:10], value[-4:]) == ("/a/folder/", "/end")
     assert message.isprintable()
     assert str(kind("no value at all")) == "no value at all"
@@ -36,7 +36,7 @@ def test_every_error_is_one_line_that_quotes_200_characters_at_most(kind: type[E
 @pytest.mark.parametrize(
     "value", [None, True, 8, -1.5, "text", "it's", b"x", [1, [2]], {"a": [1, "b"]}, (1, 2), (21,), (), [], {}, ""]
 )
-def test_a_small_value_is_quoted_as_python_writes_it(value: object) -> None:
+def test_format_value_small_value_is_its_repr(value: object) -> None:
     assert format_value(value) == repr(value)
 
 
@@ -73,19 +73,19 @@ def in_itself() -> dict[str, Any]:
     ],
     ids=lambda value: format_value(value)[:20],
 )
-def test_of_a_large_value_no_more_is_written_than_is_quoted(value: object, beginning: str) -> None:
+def test_format_value_large_value_is_truncated(value: object, beginning: str) -> None:
     assert format_value(value).startswith(beginning)
     assert len(format_value(value)) <= errors.MOST_QUOTED
 
 
-def test_what_others_say_becomes_one_line() -> None:
-    said = ValueError("first\n    second\r\n\tthird\x07 \ud800")
-    assert single_line(said) == r"first second third\x07 \ud800"
+def test_single_line_joins_and_escapes_text() -> None:
+    error = ValueError("first\n    second\r\n\tthird\x07 \ud800")
+    assert single_line(error) == r"first second third\x07 \ud800"
     assert len(single_line("y" * 10**6)) == 200
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "redacted"),
     [
         ("https://name:password@host/a", "https://***@host/a"),
         ("to s3://password@bucket: no", "to s3://***@bucket: no"),
@@ -95,16 +95,16 @@ def test_what_others_say_becomes_one_line() -> None:
         ("https://host?to=a@b", "https://host?to=a@b"),
     ],
 )
-def test_no_message_holds_a_password_of_an_address(text: str, shown: str) -> None:
+def test_messages_redact_credentials_in_uris(text: str, redacted: str) -> None:
     assert (single_line(text), format_value(text), str(QcnnError(f"{text}. Given: {text}"))) == (
-        shown,
-        repr(shown),
-        f"{shown}. Given: {shown}",
+        redacted,
+        repr(redacted),
+        f"{redacted}. Given: {redacted}",
     )
 
 
 @pytest.mark.parametrize("given_in", [lambda text: text, lambda text: [text], lambda text: {"a": text}, str.encode])
-def test_a_password_that_is_longer_than_what_is_quoted_is_hidden(given_in: Callable[[str], object]) -> None:
-    shown = format_value(given_in(f"ftp://user:{'p' * 300}@host/a"))
-    assert "pp" not in shown
-    assert "ftp://***@host/a" in shown
+def test_format_value_redacts_before_truncation(given_in: Callable[[str], object]) -> None:
+    text = format_value(given_in(f"ftp://user:{'p' * 300}@host/a"))
+    assert "pp" not in text
+    assert "ftp://***@host/a" in text

@@ -1,3 +1,5 @@
+"""Validation, serialization and earlier names of experiment fields."""
+
 import json
 import math
 import subprocess
@@ -17,7 +19,7 @@ from qcnn.experiment_io import as_parameters, from_json, from_mapping, from_save
 from qcnn.fields import Affects, metadata_of
 
 
-def test_defaults_are_what_a_network_of_eight_qubits_trains_with() -> None:
+def test_from_mapping_defaults() -> None:
     config = from_mapping({})
     assert (config.qubits, config.rounds, config.model, config.workers) == (8, 279, "hybrid", 2)
     assert (config.batch_size, config.epochs, config.optimizer, config.learning_rate) == (128, 50, "adam", 0.05)
@@ -25,18 +27,18 @@ def test_defaults_are_what_a_network_of_eight_qubits_trains_with() -> None:
     assert config.options.num_initializations == 1
 
 
-def test_what_rules_choose_stays_open_where_other_words_may_still_change() -> None:
-    words = as_parameters({"qubits": 64, "rounds": 50})
-    assert (words["qubits"], words["rounds"], words["batch_size"], words["epochs"]) == (64, 50, 0, 0)
-    assert words["options"]["num_initializations"] == 0
+def test_as_parameters_keeps_automatic_values() -> None:
+    fields = as_parameters({"qubits": 64, "rounds": 50})
+    assert (fields["qubits"], fields["rounds"], fields["batch_size"], fields["epochs"]) == (64, 50, 0, 0)
+    assert fields["options"]["num_initializations"] == 0
     assert as_parameters({"options": {"num_initializations": 3}})["options"]["num_initializations"] == 3
-    # What was chosen by itself is an experiment of the same words.
+    # An experiment with its automatic values as given values is equal.
     config = from_mapping({"qubits": 64, "rounds": 50})
     assert from_mapping(config.model_dump()) == config
 
 
-def test_a_result_from_before_a_word_keeps_what_it_was_made_with() -> None:
-    words = from_mapping({"rounds": 20}).model_dump()
+def test_from_saved_missing_fields_have_earlier_defaults() -> None:
+    fields = from_mapping({"rounds": 20}).model_dump()
     for name in (
         "learning_rate_schedule",
         "warmup_fraction",
@@ -46,8 +48,8 @@ def test_a_result_from_before_a_word_keeps_what_it_was_made_with() -> None:
         "num_initializations",
         "target_val_loss",
     ):
-        del words["options"][name]
-    options = from_saved(words).options
+        del fields["options"][name]
+    options = from_saved(fields).options
     assert (
         options.learning_rate_schedule,
         options.warmup_fraction,
@@ -58,7 +60,7 @@ def test_a_result_from_before_a_word_keeps_what_it_was_made_with() -> None:
     assert from_saved(from_mapping({}).model_dump()) == from_mapping({})
 
 
-def test_a_floor_to_stop_at_must_be_known() -> None:
+def test_target_val_loss_requires_known_error_bound() -> None:
     assert from_mapping({"options": {"target_val_loss": "floor+0.01"}}).options.target == (True, 0.01)
     assert from_mapping({"options": {"target_val_loss": "2e-1"}}).options.target == (False, 0.2)
     assert from_mapping({}).options.target is None
@@ -69,60 +71,60 @@ def test_a_floor_to_stop_at_must_be_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "value", "text"),
+    ("field", "value", "text"),
     [
         ("target_val_loss", 0.2, "0.2"),
         ("target_val_loss", 1, "1"),
         ("target_val_loss", 2.5e-7, "2.5e-07"),
         ("visible_gpus", 1, "1"),
-        # Pipeline structs carry every number as a double.
+        # Numbers in pipeline structs are doubles.
         ("visible_gpus", 3.0, "3"),
         ("gpu_memory", 1.5, "1.5"),
         ("continue_from", 2031, "2031"),
-        # What a file has for a key without a value.
+        # YAML reads a key without a value as null.
         ("target_val_loss", None, ""),
         ("profile_batches", None, ""),
         ("noise", None, ""),
         ("continue_from", None, ""),
     ],
 )
-def test_a_number_is_taken_for_its_text_as_a_flag_would_be(word: str, value: object, text: str) -> None:
-    found = from_mapping({"options": {word: value}})
-    assert getattr(found.options, word) == text
-    assert found == from_mapping({"options": {word: parse_flag(OPTION_FIELDS[word], text)}})
+def test_text_field_accepts_numbers_and_null(field: str, value: object, text: str) -> None:
+    found = from_mapping({"options": {field: value}})
+    assert getattr(found.options, field) == text
+    assert found == from_mapping({"options": {field: parse_flag(OPTION_FIELDS[field], text)}})
 
 
 @pytest.mark.parametrize(("values", "expected"), [((1, 1.0, True), True), ((0, 0.0, False), False)])
-def test_a_switch_is_a_boolean_and_is_written_as_a_number(values: tuple[object, ...], expected: bool) -> None:
+def test_switch_is_boolean_and_serialized_as_number(values: tuple[object, ...], expected: bool) -> None:
     for value in values:
         config = from_mapping({"options": {"evaluator": value}})
         assert config.options.evaluator is expected
         assert from_json(config.to_json()) == config
-        # Names of jobs and keys of caches are made of what is written.
+        # Job names and cache keys depend on this text.
         assert f'"evaluator": {expected:d},' in config.to_json()
         assert type(config.model_dump()["options"]["evaluator"]) is int
     assert parse_flag(OPTION_FIELDS["evaluator"], f"{expected:d}") == expected
 
 
 @pytest.mark.parametrize("value", [2, -1, 0.5, "1", None])
-def test_what_is_neither_yes_nor_no_is_no_switch(value: object) -> None:
+def test_switch_other_value_is_rejected(value: object) -> None:
     with pytest.raises(ConfigError, match=r"^evaluator: must be an integer, at least 0 and at most 1. Given: "):
         from_mapping({"options": {"evaluator": value}})
 
 
-def test_what_describes_an_experiment_is_read_without_libraries() -> None:
+def test_import_experiment_loads_no_numerical_libraries() -> None:
     program = "import sys, qcnn.experiment; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "scipy", "cirq", "sympy", "tensorflow"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize("value", [True, -0.5, math.nan, math.inf, pytest.param(10**5000, id="large")])
-def test_what_is_no_loss_is_no_text_either(value: object) -> None:
+def test_target_val_loss_invalid_number_is_rejected(value: object) -> None:
     with pytest.raises(ConfigError, match=r"^target_val_loss: must be a loss such as 0.2, .* Given: "):
         from_mapping({"options": {"target_val_loss": value}})
 
 
-def test_options_may_stand_beside_the_other_words() -> None:
+def test_from_mapping_accepts_options_at_top_level() -> None:
     expected = from_mapping({"qubits": 5, "options": {"shots": 64, "warmup_fraction": 0.2, "num_initializations": 3}})
     beside = {"qubits": 5, "shots": 64, "options": {"warmup_fraction": 0.2}, "num_initializations": 3}
     assert from_mapping(beside) == from_json(json.dumps(beside)) == expected
@@ -132,18 +134,18 @@ def test_options_may_stand_beside_the_other_words() -> None:
     assert from_saved({"learning_rate_schedule": "cosine"}).options.learning_rate_schedule == "cosine"
 
 
-@pytest.mark.parametrize("read", [from_mapping, as_parameters, from_saved, lambda words: merge(words, {"seed": 1})])
-def test_a_word_with_two_values_is_one_line(read: Callable[[dict[str, Any]], object]) -> None:
+@pytest.mark.parametrize("read", [from_mapping, as_parameters, from_saved, lambda fields: merge(fields, {"seed": 1})])
+def test_field_with_conflicting_values_is_rejected(read: Callable[[dict[str, Any]], object]) -> None:
     with pytest.raises(ConfigError, match=r"^shots: must have the same value under options .* Given: 6 and 'five'$"):
         read({"shots": "five", "options": {"shots": 6}})
 
 
-def test_a_word_that_is_no_option_is_named_where_it_stands_among_them() -> None:
+def test_top_level_field_in_options_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"^epochs: must stand beside options, not under it. Given: epochs=3$"):
         from_mapping({"options": {"epochs": 3}})
 
 
-def test_models_of_the_config_are_those_that_can_be_built() -> None:
+def test_models_match_built_in_circuits() -> None:
     assert set(circuits._BUILT_IN) == set(MODELS)
 
 
@@ -284,14 +286,14 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ),
     ],
 )
-def test_refuses_with_field_value_and_what_is_allowed(values: dict[str, Any], message: str) -> None:
+def test_from_mapping_invalid_value_is_rejected(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}") as error:
         from_mapping(values)
     assert_short_line(error.value)
 
 
 def assert_short_line(error: ConfigError) -> None:
-    """The message is one line, whose value has at most 200 characters."""
+    """Assert that the message is a single line, and its value has at most 200 characters."""
     message = str(error)
     assert message.isprintable()
     assert len(message.partition("Given: ")[2]) <= 200
@@ -301,26 +303,26 @@ def assert_short_line(error: ConfigError) -> None:
 LARGEST = {"qubits": 32_768, "rounds": 305, "hidden_units": 512, "batch_size": 2048}
 
 
-def test_the_largest_that_is_allowed_is_accepted() -> None:
+def test_from_mapping_maximum_values_are_accepted() -> None:
     assert from_mapping(LARGEST).qubits == 32_768
     assert from_mapping({"qubits": 10, "rounds": 1_000_000}).rounds == 1_000_000
 
 
-def test_whole_doubles_of_pipeline_structs_are_integers() -> None:
+def test_from_mapping_whole_float_is_integer() -> None:
     assert from_mapping({"qubits": 8.0}).qubits == 8
 
 
-def test_survives_the_way_between_steps() -> None:
+def test_from_json_returns_serialized_experiment() -> None:
     config = from_mapping({"qubits": 5, "learning_rate": 1e-3, "options": {"checkpoint_seconds": 2.5}})
     assert from_json(config.to_json()) == config
 
 
-def test_is_frozen() -> None:
+def test_experiment_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         ExperimentConfig().qubits = 9  # type: ignore[misc]
 
 
-def test_flags_win_over_the_file(tmp_path: Path) -> None:
+def test_merge_flags_override_file(tmp_path: Path) -> None:
     path = tmp_path / "experiment.yaml"
     path.write_text("qubits: 6\nlearning_rate: 1e-3\noptions:\n  train_fraction: 0.5\n")
     config = from_mapping(merge(read_file(path), {"qubits": 5, "checkpoint_seconds": 3.0}))
@@ -347,7 +349,7 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
         (b"{a: " * 500, "config: the file is not valid YAML"),
     ],
 )
-def test_refuses_files_that_say_nothing(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_read_file_invalid_file_is_rejected(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "experiment.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -357,14 +359,14 @@ def test_refuses_files_that_say_nothing(tmp_path: Path, content: bytes | None, m
 
 
 def bomb(form: str, levels: int) -> str:
-    """Return a file of few bytes whose last value is 9 of the one before, and so on."""
+    """Return a short YAML file whose aliases expand to 9**(levels - 1) copies of a value."""
     lines = ["a0: &a0 {x: 1}"]
     lines += [f"a{n}: &a{n} {form.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, levels)]
     return "\n".join([*lines, f"qubits: *a{levels - 1}", ""])
 
 
 @pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}", "!!omap [a: [{}]]"])
-def test_names_that_are_used_again_and_again_are_refused_before_they_are_followed(tmp_path: Path, form: str) -> None:
+def test_read_file_rejects_yaml_alias_bomb(tmp_path: Path, form: str) -> None:
     path = tmp_path / "experiment.yaml"
     path.write_text(bomb(form, 30))
     with pytest.raises(ConfigError, match=r"^config: the file must hold at most 10000 values. Given: ") as error:
@@ -372,13 +374,13 @@ def test_names_that_are_used_again_and_again_are_refused_before_they_are_followe
     assert_short_line(error.value)
 
 
-def test_a_name_that_is_used_twice_is_fine(tmp_path: Path) -> None:
+def test_read_file_accepts_repeated_alias(tmp_path: Path) -> None:
     path = tmp_path / "experiment.yaml"
-    path.write_text("grid: &words {qubits: [5, 6]}\nrange: *words\n")
+    path.write_text("grid: &fields {qubits: [5, 6]}\nrange: *fields\n")
     assert read_file(path)["range"] == {"qubits": [5, 6]}
 
 
-def test_a_value_without_end_is_refused_as_quickly() -> None:
+def test_from_mapping_huge_nested_value_is_rejected() -> None:
     value: list[object] = ["x"]
     for _ in range(60):
         value = [value] * 9
@@ -390,16 +392,16 @@ def test_a_value_without_end_is_refused_as_quickly() -> None:
         from_mapping({"options": value})
 
 
-def test_every_word_says_what_depends_on_it() -> None:
+def test_affecting_returns_fields_by_effect() -> None:
     assert set(affecting(Affects.MACHINE)) < set(affecting(Affects.DISTRIBUTION))
-    # A training goes on with other processes and machines, and for longer, but not with other numbers.
+    # A run can resume with other processes, devices and more epochs, but not with other numerical results.
     assert not {"workers", "strategy", "epochs", "simulator", "max_restarts"} & set(affecting(Affects.NUMBERS))
     assert {"qubits", "seed", "learning_rate", "batch_size", "shots"} <= set(affecting(Affects.NUMBERS))
-    # Trials that differ in these share a compiled program.
+    # Trials that differ only in these fields share a compiled program.
     assert not {"seed", "learning_rate", "warmup_fraction"} & set(affecting(Affects.PROGRAM))
 
 
-def test_a_field_that_does_not_say_what_it_affects_is_refused() -> None:
+def test_metadata_of_field_without_affects_is_rejected() -> None:
     with pytest.raises(TypeError, match="colour: a field must have exactly one Affects"):
         metadata_of("colour", FieldInfo(annotation=int, default=1), Affects)
 
@@ -450,6 +452,6 @@ def test_from_saved_earlier_names_are_read_without_a_warning(caplog: pytest.LogC
     assert not caplog.messages
 
 
-def test_from_mapping_both_names_of_a_field_with_different_values_are_rejected() -> None:
+def test_from_mapping_conflicting_earlier_name_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"^max_restarts: must not be given by an earlier name too. Given: 1 and 2$"):
         from_mapping({"options": {"max_restarts": 1, "restarts": 2}})

@@ -1,4 +1,4 @@
-"""What is said of a library that is not installed, beside what pyproject.toml installs."""
+"""Messages for missing libraries, compared with the extras of pyproject.toml."""
 
 import re
 from pathlib import Path
@@ -13,20 +13,20 @@ ROOT = Path(__file__).parents[2]
 EXTRAS = ("kubeflow", "vertex", "serve", "run")
 
 
-# What a library of the extra brings without being asked.
-BY_CHANCE = {"serve": ("h5py", "tensorboard", "google.protobuf")}
+# Libraries that an extra installs only as dependencies of other libraries.
+INDIRECT = {"serve": ("h5py", "tensorboard", "google.protobuf")}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_brings_the_libraries_that_are_said_to_come_with_it(extra: str) -> None:
+def test_extra_installs_listed_libraries(extra: str) -> None:
     added = modules(distributions(extra)) - modules(distributions())
-    brought = {library for library in LIBRARIES if library in added}
-    said = {library for library, described in LIBRARIES.items() if extra in described.extras}
-    assert brought - said <= set(BY_CHANCE.get(extra, ()))
-    assert said <= brought
+    installed = {library for library in LIBRARIES if library in added}
+    listed = {library for library, described in LIBRARIES.items() if extra in described.extras}
+    assert installed - listed <= set(INDIRECT.get(extra, ()))
+    assert listed <= installed
 
 
-def test_the_extra_of_a_target_is_named_where_it_has_the_library() -> None:
+def test_missing_names_extra_of_target_if_it_has_library() -> None:
     error = ModuleNotFoundError(name="kfp.dsl")
     given = "Given: kfp is not installed"
     assert missing(error, "qcnn submit", "vertex") == (
@@ -37,13 +37,13 @@ def test_the_extra_of_a_target_is_named_where_it_has_the_library() -> None:
     )
 
 
-def test_of_a_module_that_is_no_library_of_an_extra_nothing_is_said() -> None:
+def test_missing_other_module_returns_none() -> None:
     assert missing(ModuleNotFoundError(name="my_circuits"), "qcnn run") is None
     assert missing(ModuleNotFoundError("no name"), "qcnn run") is None
 
 
-def test_where_nothing_of_google_is_installed_the_extra_is_named_too() -> None:
-    """Python then misses the folder that its libraries share, whichever of them is imported."""
+def test_missing_google_package_names_extra() -> None:
+    """Python then reports the missing namespace package google for any of the libraries."""
     error, given = ModuleNotFoundError(name="google"), "Given: google is not installed"
     for command, extra in (("status --target vertex", "vertex"), ("run", "run")):
         expected = f'qcnn {command} needs Google\'s libraries: pip install "qcnn[{extra}]". {given}'
@@ -53,8 +53,8 @@ def test_where_nothing_of_google_is_installed_the_extra_is_named_too() -> None:
     )
 
 
-def test_the_client_of_kubernetes_is_installed_in_no_release_with_another_interface() -> None:
-    """Extras hold it back, so where none is installed pip alone would take the newest."""
+def test_kubernetes_requirement_excludes_unsupported_releases() -> None:
+    """Extras limit the version, but without extras pip would install the latest release."""
     dependencies = (ROOT / "pyproject.toml").read_text().partition("dependencies = [")[2].partition("\n]")[0]
     (allowed,) = (Requirement(each) for each in re.findall(r'"(.*)"', dependencies) if each.startswith("kubernetes"))
     assert {"30.1.0", "36.0.3"} == {

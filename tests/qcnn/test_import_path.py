@@ -1,4 +1,4 @@
-"""The folder that python -m is typed in hides no library, and a user's own module is found there all the same."""
+"""Import path: modules of the working directory are found, but do not shadow installed libraries."""
 
 import subprocess
 import sys
@@ -15,15 +15,15 @@ HIDES = "raise RuntimeError('hidden')\n"
 
 @pytest.fixture
 def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that this process is in."""
+    """Working directory of the test process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
     return tmp_path
 
 
-def test_a_model_is_found_where_the_user_is_and_hides_nothing(users: Path) -> None:
+def test_build_finds_circuit_without_shadowing_libraries(users: Path) -> None:
     (users / "circuits_of_the_user.py").write_text(CIRCUIT)
-    # Not loaded yet, and installed.
+    # Name of an installed module that is not loaded yet.
     (users / "hatchling.py").write_text(CIRCUIT)
     assert circuits.build("circuits_of_the_user:mine", 4) == circuits.build("hybrid", 4)
     assert sys.path[-1] == str(users)
@@ -31,11 +31,11 @@ def test_a_model_is_found_where_the_user_is_and_hides_nothing(users: Path) -> No
         circuits.build("hatchling:mine", 4)
 
 
-def test_a_folder_that_is_gone_hides_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+def test_build_in_deleted_folder_reports_missing_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
     with pytest.raises(ConfigError, match=r"^model: cannot be imported .*no_such_circuits"):
         circuits.build("no_such_circuits:mine", 4)
 
@@ -50,7 +50,7 @@ def test_a_folder_that_is_gone_hides_no_model(tmp_path: Path, monkeypatch: pytes
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_our_programs_load_what_is_installed(
+def test_programs_load_installed_libraries(
     users: Path, command: tuple[str, ...], printed: str, options: tuple[str, ...]
 ) -> None:
     for library in ("click", "numpy", "pydantic", "yaml", "psutil", "trainer"):
@@ -60,14 +60,14 @@ def test_our_programs_load_what_is_installed(
     assert done.stdout.startswith(printed)
 
 
-def test_a_module_that_is_run_looks_in_the_users_folder_last(users: Path) -> None:
+def test_run_module_searches_working_directory_last(users: Path) -> None:
     (users / "shown.py").write_text("import os, sys\nprint(__name__, sys.argv[1:], sys.path.index(os.getcwd()) > 0)\n")
     command = [sys.executable, "-m", "qcnn.run_module", "shown", "--a", "b"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "__main__ ['--a', 'b'] True\n"
 
 
-def test_a_program_of_the_users_own_that_imports_us_looks_where_it_did(users: Path) -> None:
+def test_import_qcnn_keeps_import_path(users: Path) -> None:
     (users / "own.py").write_text("import os, sys\nbefore = list(sys.path)\nimport qcnn\nprint(before == sys.path)\n")
     for command in (("-m", "own"), ("own.py",)):
         done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)

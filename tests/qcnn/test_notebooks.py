@@ -1,4 +1,4 @@
-"""The notebooks of examples/, executed as a user would, and what their bars leave below the cells."""
+"""Execution of the notebooks in examples/, and output of their progress bars."""
 
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 def texts(cell: Any) -> str:
-    """Return what a cell has left as text."""
+    """Return the text output of a cell."""
     return "\n".join(output.get("data", output).get("text/plain", output.get("text", "")) for output in cell.outputs)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+def test_notebook_has_no_outputs(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -26,10 +26,10 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
     assert "import qcnn" in code[0].source
 
 
-# What needs a cluster is run by tests/cluster/test_python.py.
+# tests/cluster/test_python.py runs the notebook that needs a cluster.
 @pytest.mark.long
 @pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem != "cluster_job"], ids=lambda path: path.stem)
-def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(path, as_version=4)
@@ -39,7 +39,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             client.execute_cell(cell, number)
     trained = [cell for cell in notebook.cells if "qcnn.train(" in cell.source]
     for cell in trained:
-        # The bar is one output that changes, and stays as it was in the end; nothing else is printed.
+        # The progress bar is a single updated output that keeps its final state. There is no other printed output.
         bar, *others = cell.outputs
         epochs = 12 if path.stem == "first_training" else 20
         assert f"epoch {epochs}/{epochs} ━" in texts(cell)

@@ -1,4 +1,4 @@
-"""What only Linux has, and that all works where it is not."""
+"""Features of Linux, and behavior on platforms without them."""
 
 import json
 import os
@@ -17,14 +17,14 @@ QCNN = str(Path(sys.executable).with_name("qcnn"))
 SMALL = ["--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8"]
 
 
-def test_the_descriptors_of_this_process_are_found_also_without_linux_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descriptors_are_found_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path(os.devnull).open() as opened:
         for folders in (operating_system._DESCRIPTORS, operating_system._DESCRIPTORS[1:], ()):
             monkeypatch.setattr(operating_system, "_DESCRIPTORS", folders)
             assert {0, 1, 2, opened.fileno()} <= operating_system.descriptors()
 
 
-def test_a_socket_tells_nothing_of_who_asks_where_the_system_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_same_user_is_false_without_peer_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     connection, other = socket.socketpair()
     with connection, other:
         assert operating_system.is_same_user(connection)
@@ -32,7 +32,7 @@ def test_a_socket_tells_nothing_of_who_asks_where_the_system_does_not(monkeypatc
         assert not operating_system.is_same_user(connection)
 
 
-def test_processes_are_started_anew_where_none_can_be_forked(
+def test_start_process_without_fork_server_starts_new_process(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delattr(socket, "SO_PEERCRED")
@@ -45,21 +45,19 @@ def test_processes_are_started_anew_where_none_can_be_forked(
 
 
 @pytest.mark.parametrize(("system", "file"), [("linux", "liba.so.2"), ("darwin", "liba.2.dylib")])
-def test_shared_libraries_have_the_names_of_their_system(
-    system: str, file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shared_library_name_depends_on_platform(system: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", system)
     assert operating_system.shared_library("a", 2) == file
 
 
-def _elsewhere(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def _emulated(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     variables = elsewhere.environment(folder / "elsewhere") | {"XDG_CACHE_HOME": str(folder)}
-    return subprocess.run([QCNN, *words], cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    return subprocess.run([QCNN, *arguments], cwd=folder, env=variables, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])
-def test_a_simulator_that_is_not_published_there_is_refused_in_one_line(tmp_path: Path, command: str) -> None:
-    done = _elsewhere(tmp_path, command, *SMALL, "--simulator", "tfq")
+def test_simulator_unsupported_on_platform_is_rejected(tmp_path: Path, command: str) -> None:
+    done = _emulated(tmp_path, command, *SMALL, "--simulator", "tfq")
     needs = "tfq needs tensorflow-quantum, which is published for Linux on x86-64 alone"
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: simulator: {needs}. Given: tfq on {elsewhere.PLATFORM}\n"
@@ -67,8 +65,8 @@ def test_a_simulator_that_is_not_published_there_is_refused_in_one_line(tmp_path
 
 
 @pytest.mark.long
-def test_a_machine_is_measured_and_planned_for_there(tmp_path: Path) -> None:
-    done = _elsewhere(tmp_path, "plan", *SMALL, "--format", "json")
+def test_plan_on_other_platform(tmp_path: Path) -> None:
+    done = _emulated(tmp_path, "plan", *SMALL, "--format", "json")
     assert done.returncode == 0, done.stderr
     simulators = json.loads(done.stdout)["simulators"]
     assert simulators["tfq"]["flops"] is None
@@ -76,9 +74,9 @@ def test_a_machine_is_measured_and_planned_for_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", [("--strategy", "none", "--workers", "1"), ("--workers", "2")], ids=" ".join)
-def test_a_whole_run_ends_well_there(tmp_path: Path, words: tuple[str, ...]) -> None:
-    done = _elsewhere(tmp_path, "run", *SMALL, *words)
+@pytest.mark.parametrize("flags", [("--strategy", "none", "--workers", "1"), ("--workers", "2")], ids=" ".join)
+def test_run_on_other_platform(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    done = _emulated(tmp_path, "run", *SMALL, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test MSE" in done.stdout
     assert "remains open to other machines (Darwin binds no socket that listens already)" in done.stdout

@@ -1,4 +1,4 @@
-"""Where a result comes from, as a clone knows it."""
+"""Provenance of results in a clone."""
 
 import hashlib
 import subprocess
@@ -10,7 +10,7 @@ from qcnn.provenance import provenance
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_commit_and_the_lock_file_are_those_of_the_clone() -> None:
+def test_provenance_records_commit_and_lock_file() -> None:
     found = provenance(from_mapping({}), "statevector")
     assert found["lock_sha256"] == hashlib.sha256((ROOT / "uv.lock").read_bytes()).hexdigest()
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What `import qcnn` gives, and what it costs."""
+"""Public names of qcnn, and the modules that importing it loads."""
 
 import subprocess
 import sys
@@ -17,14 +17,14 @@ list_jobs load plan requests study submit train
 HEAVY = ("tensorflow", "tf_keras", "cirq", "kfp", "kubernetes", "matplotlib", "pandas", "IPython")
 
 
-def test_the_public_names_are_these_and_no_others() -> None:
+def test_public_names() -> None:
     assert qcnn.__all__ == PUBLIC.split()
     assert {name for name in dir(qcnn) if _is_public(name, getattr(qcnn, name))} == set(qcnn.__all__) - {"__version__"}
     assert all(getattr(qcnn, name).__doc__ for name in qcnn.__all__)
 
 
-def test_all_that_is_public_is_typed_where_it_is_installed() -> None:
-    """Without py.typed, a checker of types takes everything of a package for untyped."""
+def test_package_has_type_marker() -> None:
+    """Type checkers ignore the types of packages without py.typed."""
     packages = {getattr(qcnn, name).__module__.split(".")[0] for name in qcnn.__all__ if name != "__version__"}
     assert packages == {"qcnn"}
     assert (ROOT / "qcnn" / "py.typed").is_file()
@@ -34,7 +34,7 @@ def _is_public(name: str, value: object) -> bool:
     return not (name.startswith("_") or isinstance(value, types.ModuleType) or name == "TYPE_CHECKING")
 
 
-def test_the_import_loads_nothing_that_is_large() -> None:
+def test_import_loads_no_heavy_libraries() -> None:
     program = f"import sys, qcnn; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""What is held back while libraries greet, and what is not."""
+"""Output, signals and exit of a process while libraries load."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-HELD_BACK = """
+BUFFERED = """
 import os
 from qcnn.startup import end_now, buffer_stderr
 with buffer_stderr():
@@ -17,20 +17,18 @@ os.write(2, b"the end\\n")
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "stderr"),
     [
         ("pass", "the end\n"),
-        # As where a worker that waits for its peers is told to end.
+        # A worker that receives SIGTERM while it waits for other workers.
         ("end_now('ended by SIGTERM', 143)", "ended by SIGTERM\n"),
         ("raise SystemExit('error')", "a greeting\nerror\n"),
     ],
     ids=["well", "at once", "failing"],
 )
-def test_last_words_are_heard_while_greetings_are_not(program: str, said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HELD_BACK.format(program)], capture_output=True, text=True, check=False
-    )
-    assert done.stderr == said
+def test_buffer_stderr_discards_output_unless_process_fails(program: str, stderr: str) -> None:
+    done = subprocess.run([sys.executable, "-c", BUFFERED.format(program)], capture_output=True, text=True, check=False)
+    assert done.stderr == stderr
 
 
 KILLED = """
@@ -47,7 +45,7 @@ with buffer_stderr():
     ("program", "number"),
     [
         ("libc.abort()", signal.SIGABRT),
-        # As where a library aborts that holds the lock of Python's interpreter, or in a thread of its own.
+        # A library may abort with the global interpreter lock or in another thread.
         ("ctypes.pythonapi.abort()", signal.SIGABRT),
         ("threading.Thread(target=libc.abort).start(); threading.Event().wait()", signal.SIGABRT),
         ("ctypes.string_at(0)", signal.SIGSEGV),
@@ -55,7 +53,7 @@ with buffer_stderr():
     ],
     ids=["abort", "locked", "thread", "memory", "instruction"],
 )
-def test_why_a_process_is_killed_while_libraries_load_is_shown(program: str, number: signal.Signals) -> None:
+def test_buffer_stderr_prints_output_before_fatal_signal(program: str, number: signal.Signals) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED.format(program)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (-number, "the reason\n")
 
@@ -65,7 +63,7 @@ import ctypes, os, signal, threading
 from qcnn.startup import end_on_signals
 end_on_signals()
 libc = ctypes.CDLL(None)
-# As TensorFlow's server does.
+# TensorFlow's server replaces the handler in this way.
 libc.signal(signal.SIGTERM, libc.getpid)
 replaced, found = ctypes.create_string_buffer(256), ctypes.create_string_buffer(256)
 libc.sigaction(signal.SIGTERM, None, replaced)
@@ -77,7 +75,7 @@ threading.Event().wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_that_a_library_takes_for_itself_is_taken_back(number: signal.Signals) -> None:
+def test_end_on_signals_restores_replaced_handler(number: signal.Signals) -> None:
     program = SIGNALLED.format(number.name)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 128 + number
@@ -89,7 +87,7 @@ import atexit
 from qcnn.startup import exit_immediately
 atexit.register(print, "waited")
 with exit_immediately():
-    print("said", flush=False)
+    print("printed", flush=False)
     {}
 """
 
@@ -97,7 +95,7 @@ with exit_immediately():
 @pytest.mark.parametrize(
     ("program", "code"), [("pass", 0), ("raise SystemExit", 0), ("raise SystemExit(138)", 138), ("1 / 0", 1)]
 )
-def test_what_ends_at_once_waits_for_nothing_and_loses_nothing(program: str, code: int) -> None:
+def test_exit_immediately_flushes_output_and_skips_atexit(program: str, code: int) -> None:
     done = subprocess.run([sys.executable, "-c", ENDING.format(program)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (code, "said\n")
+    assert (done.returncode, done.stdout) == (code, "printed\n")
     assert ("ZeroDivisionError" in done.stderr) == (code == 1)

@@ -1,4 +1,4 @@
-"""Google's own clients, in this process: they are told the certificate, and read no environment."""
+"""Google's clients in the test process, with the certificate as argument instead of environment variables."""
 
 import grpc
 from google.cloud import aiplatform_v1 as v1
@@ -14,7 +14,7 @@ from tests.vertex.server.vertex import Vertex
 
 
 def channel(server: Vertex) -> grpc.Channel:
-    """Return a channel to the server, with a token."""
+    """Return a channel to the server with an access token."""
     trust = grpc.ssl_channel_credentials(server.certificate)
     token = grpc.access_token_call_credentials("token")
     return grpc.secure_channel(server.endpoint, grpc.composite_channel_credentials(trust, token))
@@ -51,7 +51,7 @@ def logging(server: Vertex) -> LoggingServiceV2Client:
 
 
 def python_pool(program: str, count: int = 1) -> v1.WorkerPoolSpec:
-    """Return a pool of a container that runs a Python program."""
+    """Return a worker pool whose container runs a Python program."""
     return v1.WorkerPoolSpec(
         machine_spec={"machine_type": "n1-standard-4"},
         replica_count=count,
@@ -60,5 +60,5 @@ def python_pool(program: str, count: int = 1) -> v1.WorkerPoolSpec:
 
 
 def custom_job(*pools: v1.WorkerPoolSpec, **spec: object) -> v1.CustomJob:
-    """Return a custom job of some pools."""
+    """Return a custom job of worker pools."""
     return v1.CustomJob(display_name="job", job_spec={"worker_pool_specs": list(pools), **spec})

@@ -1,4 +1,4 @@
-"""The server's custom jobs, by Google's unmodified clients."""
+"""Custom jobs of the server, with Google's unmodified clients."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ def _create(server: Vertex, job: v1.CustomJob) -> str:
     return str(jobs(server).create_custom_job(parent=server.parent, custom_job=job).name)
 
 
-def test_a_job_runs_and_its_lines_are_in_the_log(vertex: Vertex) -> None:
+def test_custom_job_succeeds_and_logs_its_output(vertex: Vertex) -> None:
     name = _create(vertex, custom_job(python_pool("print('one'); print('two')")))
     assert name.startswith(f"projects/{PROJECT_NUMBER}/locations/{vertex.location}/customJobs/")
     job = vertex.until_state(name, SUCCEEDED, FAILED)
@@ -41,7 +41,7 @@ def test_a_job_runs_and_its_lines_are_in_the_log(vertex: Vertex) -> None:
     assert [entry.json_payload["message"] for entry in found] == ["one", "two"]
 
 
-def test_every_replica_knows_the_cluster(vertex: Vertex) -> None:
+def test_replica_environment_describes_cluster(vertex: Vertex) -> None:
     show = "import json, os; print(json.dumps(dict(os.environ)))"
     chief = f"{show}\nimport time\nwhile not os.path.exists(os.environ['SIGN']): time.sleep(0.05)"
     pools = [python_pool(chief), python_pool(show, 2), v1.WorkerPoolSpec(), python_pool(show)]
@@ -65,14 +65,14 @@ def test_every_replica_knows_the_cluster(vertex: Vertex) -> None:
     assert seen["workerpool0-0"]["CLOUD_ML_JOB_ID"] == name.split("/")[-1]
 
 
-def test_a_worker_that_fails_ends_the_job(vertex: Vertex) -> None:
+def test_custom_job_fails_with_its_worker(vertex: Vertex) -> None:
     name = _create(vertex, custom_job(python_pool(_FOREVER), python_pool("raise SystemExit(3)")))
     job = vertex.until_state(name, SUCCEEDED, FAILED)
     assert job.state == FAILED
     assert job.error.message.startswith("The replica workerpool1-0 exited with a non-zero status of 3. Termination")
 
 
-def test_cancel_and_delete(vertex: Vertex) -> None:
+def test_custom_job_can_be_cancelled_then_deleted(vertex: Vertex) -> None:
     client = jobs(vertex)
     name = _create(vertex, custom_job(python_pool(_FOREVER)))
     vertex.until_line(name, "workerpool0-0", "started")
@@ -85,7 +85,7 @@ def test_cancel_and_delete(vertex: Vertex) -> None:
         client.get_custom_job(name=name)
 
 
-def test_lists_are_filtered_and_come_in_pages(vertex: Vertex) -> None:
+def test_list_custom_jobs_filters_and_paginates(vertex: Vertex) -> None:
     vertex.hold_jobs()
     names = []
     for number in range(5):
@@ -102,7 +102,7 @@ def test_lists_are_filtered_and_come_in_pages(vertex: Vertex) -> None:
         client.list_custom_jobs(wanted)
 
 
-def test_a_job_waits_for_room(vertex: Vertex) -> None:
+def test_custom_job_waits_for_capacity(vertex: Vertex) -> None:
     vertex.hold_jobs()
     name = _create(vertex, custom_job(python_pool("")))
     assert jobs(vertex).get_custom_job(name=name).state == QUEUED
@@ -110,7 +110,7 @@ def test_a_job_waits_for_room(vertex: Vertex) -> None:
     assert vertex.until_state(name, SUCCEEDED, FAILED).state == SUCCEEDED
 
 
-def test_a_preempted_spot_machine_restarts_the_job_six_times(vertex: Vertex) -> None:
+def test_preempted_spot_replica_restarts_job_six_times(vertex: Vertex) -> None:
     name = _create(vertex, custom_job(python_pool(_FOREVER), scheduling=_SPOT))
     for start in range(1, 8):
         vertex.until_line(name, "workerpool0-0", "started", times=start)
@@ -120,7 +120,7 @@ def test_a_preempted_spot_machine_restarts_the_job_six_times(vertex: Vertex) -> 
     assert "Resources are insufficient in region: us-central1" in job.error.message
 
 
-def test_a_machine_under_maintenance_comes_back_alone(vertex: Vertex) -> None:
+def test_replica_under_maintenance_restarts_alone(vertex: Vertex) -> None:
     name = _create(vertex, custom_job(python_pool(_FOREVER), python_pool(_FOREVER)))
     vertex.until_line(name, "workerpool0-0", "started")
     vertex.until_line(name, "workerpool1-0", "started")
@@ -130,7 +130,7 @@ def test_a_machine_under_maintenance_comes_back_alone(vertex: Vertex) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"display_name": ""}, "display_name"),
         ({"display_name": "a" * 129}, "128 characters"),
@@ -139,17 +139,17 @@ def test_a_machine_under_maintenance_comes_back_alone(vertex: Vertex) -> None:
         ({"job_spec": {"tensorboard": "t"}}, "worker_pool_specs"),
     ],
 )
-def test_what_cannot_be_a_job_is_refused(vertex: Vertex, change: dict[str, object], said: str) -> None:
+def test_create_custom_job_invalid_field_is_rejected(vertex: Vertex, change: dict[str, object], expected: str) -> None:
     job = custom_job(python_pool(""))
     for field, value in change.items():
         setattr(job, field, value)
-    with pytest.raises(exceptions.InvalidArgument, match=said):
+    with pytest.raises(exceptions.InvalidArgument, match=expected):
         _create(vertex, job)
     assert not vertex.custom_jobs()
 
 
 @pytest.mark.parametrize(
-    ("pool", "said"),
+    ("pool", "expected"),
     [
         ({"replica_count": 0}, "replica_count"),
         ({"replica_count": 2}, "first worker pool must be 1"),
@@ -169,15 +169,15 @@ def test_what_cannot_be_a_job_is_refused(vertex: Vertex, change: dict[str, objec
         ({"container_spec": {"command": ["a"]}}, "image_uri"),
     ],
 )
-def test_what_cannot_be_a_pool_is_refused(vertex: Vertex, pool: dict[str, object], said: str) -> None:
+def test_create_custom_job_invalid_pool_is_rejected(vertex: Vertex, pool: dict[str, object], expected: str) -> None:
     changed = python_pool("")
     for field, value in pool.items():
         setattr(changed, field, value)
-    with pytest.raises(exceptions.InvalidArgument, match=said):
+    with pytest.raises(exceptions.InvalidArgument, match=expected):
         _create(vertex, custom_job(changed))
 
 
-def test_faults_come_as_told(vertex: Vertex) -> None:
+def test_fail_affects_given_number_of_calls(vertex: Vertex) -> None:
     client = jobs(vertex)
     vertex.fail("JobService/CreateCustomJob", 429, times=2)
     for _ in range(2):
@@ -191,21 +191,21 @@ def test_faults_come_as_told(vertex: Vertex) -> None:
     client.get_custom_job(name=name)
 
 
-def test_an_answer_can_be_lost_after_the_work(vertex: Vertex) -> None:
+def test_unanswered_fault_creates_job_without_response(vertex: Vertex) -> None:
     vertex.fail("JobService/CreateCustomJob", 503, answered=False)
     with pytest.raises(exceptions.ServiceUnavailable):
         _create(vertex, custom_job(python_pool("")))
     assert len(vertex.custom_jobs()) == 1
 
 
-def test_nobody_comes_in_without_a_token(vertex: Vertex) -> None:
+def test_request_without_token_is_unauthenticated(vertex: Vertex) -> None:
     with grpc.secure_channel(vertex.endpoint, grpc.ssl_channel_credentials(vertex.certificate)) as channel:
         client = v1.JobServiceClient(transport=JobServiceGrpcTransport(channel=channel))
         with pytest.raises(exceptions.Unauthenticated):
             client.get_custom_job(name=f"{vertex.parent}/customJobs/1")
 
 
-def test_nobody_comes_into_another_project(vertex: Vertex) -> None:
+def test_request_to_other_project_is_denied(vertex: Vertex) -> None:
     with pytest.raises(exceptions.PermissionDenied):
         jobs(vertex).create_custom_job(
             parent=f"projects/other/locations/{vertex.location}", custom_job=custom_job(python_pool(""))
@@ -232,7 +232,7 @@ print(job.state.name)
 """
 
 
-def test_the_sdk_runs_a_job(vertex: Vertex) -> None:
+def test_sdk_runs_custom_job(vertex: Vertex) -> None:
     arguments = [vertex.project, vertex.location, f"gs://{vertex.bucket}"]
     done = subprocess.run(
         [sys.executable, "-c", _SDK, *arguments],

@@ -1,4 +1,4 @@
-"""What goes wrong between a client and the server, as a test has ordered it."""
+"""Faults between client and server that tests inject."""
 
 import pytest
 from google.api_core import exceptions, retry
@@ -28,25 +28,25 @@ def _create(server: Vertex, job: v1.CustomJob) -> str:
         (504, exceptions.DeadlineExceeded),
     ],
 )
-def test_every_status_arrives_as_the_clients_exception(vertex: Vertex, status: int, kind: type[Exception]) -> None:
-    vertex.fail("JobService/ListCustomJobs", status, message="as told")
-    with pytest.raises(kind, match="as told"):
+def test_http_status_raises_client_exception(vertex: Vertex, status: int, kind: type[Exception]) -> None:
+    vertex.fail("JobService/ListCustomJobs", status, message="injected")
+    with pytest.raises(kind, match="injected"):
         jobs(vertex).list_custom_jobs(parent=vertex.parent)
     assert not list(jobs(vertex).list_custom_jobs(parent=vertex.parent))
 
 
-def test_a_connection_breaks_and_the_client_connects_again(vertex: Vertex) -> None:
+def test_client_reconnects_after_aborted_connection(vertex: Vertex) -> None:
     client = jobs(vertex)
     name = _create(vertex, custom_job(python_pool(_FOREVER)))
     vertex.until_state(name, RUNNING)
     assert client.get_custom_job(name=name).state == RUNNING
     vertex.cut_connections()
-    # The library asks again by itself only where it is told to.
+    # The library retries this error only if it is configured to.
     patient = retry.Retry(predicate=retry.if_exception_type(exceptions.ServiceUnavailable), initial=0.01)
     assert client.get_custom_job(name=name, retry=patient).state == RUNNING
 
 
-def test_an_operation_never_ends_while_operations_are_held(vertex: Vertex) -> None:
+def test_held_operation_does_not_end(vertex: Vertex) -> None:
     client = jobs(vertex)
     name = _create(vertex, custom_job(python_pool("")))
     vertex.until_state(name, SUCCEEDED)
@@ -58,7 +58,7 @@ def test_an_operation_never_ends_while_operations_are_held(vertex: Vertex) -> No
     client.delete_custom_job(name=name).result()
 
 
-def test_lines_can_be_found_later_than_they_were_written(vertex: Vertex) -> None:
+def test_held_log_lines_are_listed_after_release(vertex: Vertex) -> None:
     vertex.logs.hold()
     name = _create(vertex, custom_job(python_pool("print('one')")))
     vertex.until_state(name, SUCCEEDED)
@@ -71,7 +71,7 @@ def test_lines_can_be_found_later_than_they_were_written(vertex: Vertex) -> None
     assert len(list(logging(vertex).list_log_entries(wanted))) == 1
 
 
-def test_a_job_ends_when_its_time_is_over(vertex: Vertex) -> None:
+def test_custom_job_fails_after_timeout(vertex: Vertex) -> None:
     job = vertex.until_state(
         _create(vertex, custom_job(python_pool(_FOREVER), scheduling={"timeout": {"seconds": 1}})), FAILED, SUCCEEDED
     )
@@ -79,7 +79,7 @@ def test_a_job_ends_when_its_time_is_over(vertex: Vertex) -> None:
     assert "maximum running time" in job.error.message
 
 
-def test_a_job_that_ignores_its_end_is_killed(vertex: Vertex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_job_that_ignores_sigterm_is_killed(vertex: Vertex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.vertex.server.job_run._GRACE", 0.1)
     program = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{_FOREVER}"
     name = _create(vertex, custom_job(python_pool(program)))

@@ -1,11 +1,11 @@
-"""Filters of lists."""
+"""List filters."""
 
 from typing import Any
 
 import pytest
 
+from tests.vertex.server.errors import StatusError
 from tests.vertex.server.filters import parse
-from tests.vertex.server.refusal import RefusedError
 
 _JOB = {
     "name": "a/b",
@@ -14,7 +14,7 @@ _JOB = {
     "create_time": "2026-11-22T10:00:00.5Z",
     "labels": {"run": "one", "a-b": "two"},
     "severity": "WARNING",
-    "metadata": {"field:1": 10.0, "done": True, "word": "x"},
+    "metadata": {"field:1": 10.0, "done": True, "text": "x"},
     "parent_contexts": ["p/1", "p/2"],
 }
 
@@ -46,14 +46,14 @@ _JOB = {
         ("labels.run=one\nlabels.a-b=two", True),
         ('metadata."field:1".number_value=10', True),
         ("metadata.done.bool_value=true", True),
-        ('metadata.word.string_value="y"', False),
+        ('metadata.text.string_value="y"', False),
         ('parent_contexts:"p/1"', True),
         ('parent_contexts:"p/1","p/3"', False),
         ('in_context("b")', True),
         ('display_name="my_job_1" AND in_context("c")', False),
     ],
 )
-def test_a_filter_passes_what_it_should(text: str, passes: bool) -> None:
+def test_parse_returns_predicate_of_filter(text: str, passes: bool) -> None:
     def in_context(found: Any, argument: str) -> bool:
         return str(found["name"]).endswith(f"/{argument}")
 
@@ -63,6 +63,6 @@ def test_a_filter_passes_what_it_should(text: str, passes: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["error.code=3", "state", "(state=a", "state=a)", "state=a OR", "=a", 'other("a")', "state = "]
 )
-def test_a_malformed_filter_is_refused(text: str) -> None:
-    with pytest.raises(RefusedError, match="Invalid list filter"):
+def test_parse_malformed_filter_is_rejected(text: str) -> None:
+    with pytest.raises(StatusError, match="Invalid list filter"):
         parse(text, ("state",))

@@ -1,4 +1,4 @@
-"""What the server has started ends with the process of the server, even where that is killed."""
+"""Child processes of the server end with the server process, even if it is killed."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ sys.stdin.read()
 """
 
 
-def test_a_server_that_is_killed_leaves_nothing(tmp_path: object) -> None:
+def test_killed_server_leaves_no_processes(tmp_path: object) -> None:
     command = [sys.executable, "-W", "ignore", "-c", _SERVER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout

@@ -1,8 +1,8 @@
-"""The server's pipeline jobs: compiled by kfp, run as local processes."""
+"""Pipeline jobs of the server: compiled by KFP and run as local processes."""
 
 from pathlib import Path
 
-# kfp knows these names only.
+# KFP supports only these type names.
 from typing import Any, Dict, List  # noqa: UP035
 
 import pytest
@@ -19,10 +19,10 @@ _STATES = v1.PipelineTaskDetail.State
 
 
 @dsl.component(base_image="image", install_kfp_package=False)
-def plan(count: int, words: Dict[str, float], table: dsl.Output[dsl.Dataset]) -> List[str]:  # noqa: UP006
+def plan(count: int, factors: Dict[str, float], table: dsl.Output[dsl.Dataset]) -> List[str]:  # noqa: UP006
     from pathlib import Path
 
-    Path(table.path).write_text(f"{count} {words['a']}")
+    Path(table.path).write_text(f"{count} {factors['a']}")
     table.metadata["rows"] = count
     return [f"trial-{index}" for index in range(count)]
 
@@ -43,20 +43,20 @@ def gather(found: dsl.Input[list[dsl.Artifact]], measured: dsl.Output[dsl.Metric
 
 
 @dsl.container_component
-def say(text: str) -> dsl.ContainerSpec:
+def echo(text: str) -> dsl.ContainerSpec:
     return dsl.ContainerSpec(image="image", command=["echo", text])
 
 
 @dsl.pipeline(name="study")
-def study(count: int = 2, words: Dict[str, float] = {"a": 0.5}) -> None:  # noqa: B006, UP006
-    planned = plan(count=count, words=words)
+def study(count: int = 2, factors: Dict[str, float] = {"a": 0.5}) -> None:  # noqa: B006, UP006
+    planned = plan(count=count, factors=factors)
     with dsl.ParallelFor(planned.outputs["Output"], parallelism=1) as name:
         each = trial(name=name, table=planned.outputs["table"])
     gathered = gather(found=dsl.Collected(each.outputs["found"]))
     with dsl.If(gathered.outputs["Output"] == "nothing"):
-        say(text="no")
+        echo(text="no")
     with dsl.Else():
-        say(text=f"{gathered.outputs['Output']} in {dsl.PIPELINE_JOB_NAME_PLACEHOLDER}")
+        echo(text=f"{gathered.outputs['Output']} in {dsl.PIPELINE_JOB_NAME_PLACEHOLDER}")
 
 
 @dsl.container_component
@@ -96,11 +96,11 @@ def _states(job: v1.PipelineJob) -> dict[str, str]:
     return {detail.task_name: detail.state.name for detail in job.job_detail.task_details}
 
 
-def _printed(server: Vertex, detail: v1.PipelineTaskDetail) -> list[str]:
+def _output_lines(server: Vertex, detail: v1.PipelineTaskDetail) -> list[str]:
     return server.logs.lines(detail.executor_detail.container_detail.main_job.split("/")[-1], "workerpool0-0")
 
 
-def test_a_pipeline_with_a_loop_and_a_condition_runs(vertex: Vertex, tmp_path: Path) -> None:
+def test_pipeline_with_loop_and_condition_succeeds(vertex: Vertex, tmp_path: Path) -> None:
     job = _run(vertex, _job(vertex, study, tmp_path, count=3))
     assert job.state == SUCCEEDED, job.error
     states = _states(job)
@@ -110,19 +110,19 @@ def test_a_pipeline_with_a_loop_and_a_condition_runs(vertex: Vertex, tmp_path: P
     assert dict(details["gather"].outputs["measured"].artifacts[0].metadata) == {"trials": 3.0}
     assert dict(details["plan"].outputs["table"].artifacts[0].metadata) == {"rows": 3.0}
     assert details["gather"].execution.metadata["output:Output"].startswith("trial-0 3 0.5; trial-1 3 0.5; trial-2")
-    (said,) = (each for name, each in details.items() if name.startswith("say") and each.state == _STATES.SUCCEEDED)
-    assert _printed(vertex, said) == ["trial-0 3 0.5; trial-1 3 0.5; trial-2 3 0.5 in one"]
+    (echoed,) = (each for name, each in details.items() if name.startswith("echo") and each.state == _STATES.SUCCEEDED)
+    assert _output_lines(vertex, echoed) == ["trial-0 3 0.5; trial-1 3 0.5; trial-2 3 0.5 in one"]
     assert job.job_detail.pipeline_run_context.name.endswith("metadataStores/default/contexts/one")
 
 
-def test_what_has_been_made_before_is_taken_from_the_cache(vertex: Vertex, tmp_path: Path) -> None:
+def test_repeated_pipeline_skips_cached_steps(vertex: Vertex, tmp_path: Path) -> None:
     job = _job(vertex, chain, tmp_path, program="echo first")
     assert set(_states(_run(vertex, job)).values()) == {"SUCCEEDED"}
     states = _states(_run(vertex, job, "two"))
     assert [states["run"], states["run-2"]] == ["SKIPPED", "SKIPPED"]
 
 
-def test_a_step_is_tried_again_and_then_fails_the_run(vertex: Vertex, tmp_path: Path) -> None:
+def test_step_that_fails_is_retried_then_fails_run(vertex: Vertex, tmp_path: Path) -> None:
     job = _run(vertex, _job(vertex, chain, tmp_path, program="echo tried; exit 4"))
     assert job.state == FAILED
     assert "some tasks failed. The failed tasks are: [run]" in job.error.message
@@ -133,7 +133,7 @@ def test_a_step_is_tried_again_and_then_fails_the_run(vertex: Vertex, tmp_path: 
 
 
 @pytest.mark.parametrize(("policy", "third"), [("FAIL_SLOW", "SUCCEEDED"), ("FAIL_FAST", "NOT_TRIGGERED")])
-def test_after_a_failure_others_run_only_if_the_policy_says_so(
+def test_failure_policy_determines_whether_other_tasks_run(
     vertex: Vertex, tmp_path: Path, policy: str, third: str
 ) -> None:
     sign = tmp_path / "sign"
@@ -147,8 +147,8 @@ def test_after_a_failure_others_run_only_if_the_policy_says_so(
     assert [_states(ended)[name] for name in ("run", "run-2", "run-3")] == ["FAILED", "SUCCEEDED", third]
 
 
-def test_a_cancelled_run_tells_its_steps_to_end(vertex: Vertex, tmp_path: Path) -> None:
-    program = "trap 'echo told; exit 0' TERM; echo started; while true; do sleep 0.1; done"
+def test_cancelled_pipeline_terminates_its_steps(vertex: Vertex, tmp_path: Path) -> None:
+    program = "trap 'echo SIGTERM; exit 0' TERM; echo started; while true; do sleep 0.1; done"
     client = pipelines(vertex)
     job = client.create_pipeline_job(
         parent=vertex.parent, pipeline_job=_job(vertex, chain, tmp_path, program=program), pipeline_job_id="one"
@@ -160,7 +160,7 @@ def test_a_cancelled_run_tells_its_steps_to_end(vertex: Vertex, tmp_path: Path) 
     ended = vertex.until_pipeline(job.name, SUCCEEDED, FAILED, CANCELLED)
     assert ended.state == CANCELLED
     assert _states(ended)["run"] == "CANCELLED"
-    assert vertex.logs.lines(step.name.split("/")[-1], "workerpool0-0") == ["started", "told"]
+    assert vertex.logs.lines(step.name.split("/")[-1], "workerpool0-0") == ["started", "SIGTERM"]
     client.delete_pipeline_job(name=job.name).result()
     with pytest.raises(exceptions.NotFound):
         client.get_pipeline_job(name=job.name)
@@ -168,7 +168,7 @@ def test_a_cancelled_run_tells_its_steps_to_end(vertex: Vertex, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"parameters": {"program": 1}}, "'program' must be of type STRING"),
         ({"parameters": {}}, "'program' is required"),
@@ -178,17 +178,19 @@ def test_a_cancelled_run_tells_its_steps_to_end(vertex: Vertex, tmp_path: Path) 
         ({"name": "With capitals"}, "Invalid pipeline_job_id"),
     ],
 )
-def test_what_cannot_be_run_is_refused(vertex: Vertex, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+def test_create_pipeline_job_invalid_request_is_rejected(
+    vertex: Vertex, tmp_path: Path, change: dict[str, Any], expected: str
+) -> None:
     job = _job(vertex, chain, tmp_path, **change.get("parameters", {"program": ""}))
     if "root" in change:
         job.runtime_config.gcs_output_directory = change["root"]
     if "unknown" in change:
         job.pipeline_spec = {**yaml.safe_load((tmp_path / "pipeline.yaml").read_text()), "more": 1}
-    with pytest.raises(exceptions.InvalidArgument, match=said):
+    with pytest.raises(exceptions.InvalidArgument, match=expected):
         _run(vertex, job, change.get("name", "one"))
 
 
-def test_a_name_is_taken_once(vertex: Vertex, tmp_path: Path) -> None:
+def test_create_pipeline_job_existing_id_is_rejected(vertex: Vertex, tmp_path: Path) -> None:
     job = _job(vertex, chain, tmp_path, program="true")
     _run(vertex, job)
     with pytest.raises(exceptions.AlreadyExists):

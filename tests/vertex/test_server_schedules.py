@@ -1,4 +1,4 @@
-"""The server's schedules, and the experiments that runs belong to, by the unmodified SDK."""
+"""Schedules of the server, and experiments of pipeline runs, with the unmodified SDK."""
 
 import datetime
 import subprocess
@@ -9,9 +9,9 @@ import pytest
 from google.cloud import aiplatform_v1 as v1
 from kfp import compiler
 
+from tests.vertex.server.errors import StatusError
 from tests.vertex.server.pipelines.cron import next_time
 from tests.vertex.server.pipelines.jobs import SUCCEEDED
-from tests.vertex.server.refusal import RefusedError
 from tests.vertex.server.vertex import Vertex
 from tests.vertex.test_server_pipelines import study
 
@@ -51,17 +51,17 @@ print(">", schedule.resource_name)
         ("0 0 * * 1", 13, 30),
     ],
 )
-def test_a_schedule_is_due(cron: str, hours: int, minutes: int) -> None:
+def test_next_time_returns_first_due_time(cron: str, hours: int, minutes: int) -> None:
     assert next_time(cron, _NOW) - _NOW == datetime.timedelta(hours=hours, minutes=minutes)
 
 
 @pytest.mark.parametrize("cron", ["", "* * * *", "60 * * * *", "a * * * *", "TZ=Moon/Crater 0 0 * * *", "0 0 31 2 *"])
-def test_what_is_no_schedule_is_refused(cron: str) -> None:
-    with pytest.raises(RefusedError, match="Invalid cron schedule"):
+def test_next_time_invalid_schedule_is_rejected(cron: str) -> None:
+    with pytest.raises(StatusError, match="Invalid cron schedule"):
         next_time(cron, _NOW)
 
 
-def test_the_sdk_runs_compares_and_schedules_a_pipeline(vertex: Vertex, tmp_path: Path) -> None:
+def test_sdk_runs_compares_and_schedules_pipeline(vertex: Vertex, tmp_path: Path) -> None:
     template = tmp_path / "study.yaml"
     compiler.Compiler().compile(study, str(template))
     done = subprocess.run(
@@ -81,5 +81,5 @@ def test_the_sdk_runs_compares_and_schedules_a_pipeline(vertex: Vertex, tmp_path
     assert schedules == "['nightly']"
     made = vertex.tick(name)
     assert vertex.until_pipeline(made, SUCCEEDED).schedule_name == vertex.state.get(v1.Schedule, name).name
-    # It may run once.
+    # max_run_count is 1.
     assert vertex.tick(name) == ""

@@ -1,4 +1,4 @@
-"""The server's models, endpoints and predictions, by Google's unmodified clients."""
+"""Models, endpoints and predictions of the server, with Google's unmodified clients."""
 
 import json
 from collections import Counter
@@ -45,7 +45,7 @@ def _deploy(server: Vertex, endpoint: str, model: v1.Model, **split: int) -> str
 
 
 def _save(server: Vertex, name: str, factor: float) -> str:
-    """Put a SavedModel that multiplies its angle into the bucket; return its address."""
+    """Write a SavedModel that scales the angle by `factor` into the bucket, and return its URI."""
     import tensorflow as tf
 
     class Model(tf.Module):
@@ -60,7 +60,7 @@ def _save(server: Vertex, name: str, factor: float) -> str:
     return f"gs://{server.bucket}/{name}"
 
 
-def test_versions_and_aliases_of_a_model(vertex: Vertex) -> None:
+def test_model_versions_and_aliases(vertex: Vertex) -> None:
     client = models(vertex)
     first = _upload(vertex)
     second = _upload(vertex, first.name, version_aliases=["best"])
@@ -79,13 +79,13 @@ def test_versions_and_aliases_of_a_model(vertex: Vertex) -> None:
         client.get_model(name=f"{first.name}@1")
 
 
-def test_a_model_without_a_saved_model_is_refused(vertex: Vertex) -> None:
+def test_upload_without_saved_model_is_rejected(vertex: Vertex) -> None:
     with pytest.raises(exceptions.FailedPrecondition, match="expected to contain exactly one of"):
         _upload(vertex, image=_TENSORFLOW, artifacts=f"gs://{vertex.bucket}/nothing")
 
 
 @pytest.mark.long
-def test_traffic_is_split_between_versions_and_a_batch_is_predicted(vertex: Vertex, tmp_path: Path) -> None:
+def test_endpoint_splits_traffic_and_batch_job_predicts(vertex: Vertex, tmp_path: Path) -> None:
     first = _upload(vertex, image=_TENSORFLOW, artifacts=_save(vertex, "one", 1.0))
     second = _upload(vertex, first.name, image=_TENSORFLOW, artifacts=_save(vertex, "two", 2.0))
     endpoint = _endpoint(vertex)

@@ -1,4 +1,4 @@
-"""Real trainings on the server: two workers as a custom job, and the whole pipeline."""
+"""Training on the server: a custom job with two workers, and the complete pipeline."""
 
 import csv
 import json
@@ -30,9 +30,9 @@ def _losses(text: str) -> list[list[float]]:
     return [[float(row["train_loss"]), float(row["val_loss"])] for row in csv.DictReader(text.splitlines())]
 
 
-def _here(folder: Path) -> list[list[float]]:
-    """Return the losses of the same experiment, run by the command on this machine."""
-    flags = [word for name, value in _EXPERIMENT.items() for word in (f"--{name}", str(value))]
+def _local_losses(folder: Path) -> list[list[float]]:
+    """Return the losses of the same experiment in a run of the qcnn command on the local machine."""
+    flags = [text for name, value in _EXPERIMENT.items() for text in (f"--{name}", str(value))]
     command = [str(Path(sys.executable).parent / "qcnn"), "run", "--runs", str(folder), *flags]
     subprocess.run(command, cwd=_ROOT, check=True, capture_output=True)
     (history,) = folder.glob("**/training/history.csv")
@@ -43,9 +43,7 @@ def _here(folder: Path) -> list[list[float]]:
 @pytest.mark.parametrize(
     "target", [PipelineTarget(train=lambda pod: train_here), VERTEX], ids=["within the step", "as a custom job"]
 )
-def test_the_pipeline_ends_with_the_losses_of_a_run_here(
-    vertex: Vertex, target: PipelineTarget, tmp_path: Path
-) -> None:
+def test_pipeline_has_losses_of_local_run(vertex: Vertex, target: PipelineTarget, tmp_path: Path) -> None:
     compile_qcnn(target, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     job = v1.PipelineJob(
         display_name="qcnn",
@@ -58,14 +56,14 @@ def test_the_pipeline_ends_with_the_losses_of_a_run_here(
     details = {detail.task_name: detail for detail in ended.job_detail.task_details}
     training = details["train"].outputs["training"].artifacts[0]
     history = _blob(vertex, f"{training.uri}/history.csv")
-    np.testing.assert_allclose(_losses(history), _here(tmp_path / "runs"), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(_losses(history), _local_losses(tmp_path / "runs"), rtol=0, atol=1e-8)
     metrics = dict(details["evaluate"].outputs["metrics"].artifacts[0].metadata)
     assert json.loads(_blob(vertex, details["evaluate"].outputs["metrics"].artifacts[0].uri))["mse"] == metrics["mse"]
     assert details["evaluate"].outputs["report"].artifacts[0].uri.endswith(".html")
 
 
 @pytest.mark.long
-def test_two_workers_train_as_a_custom_job(vertex: Vertex, tmp_path: Path) -> None:
+def test_custom_job_of_two_workers_has_losses_of_local_run(vertex: Vertex, tmp_path: Path) -> None:
     base = f"gs://{vertex.bucket}/job"
     folders = [f"--{flag}={base}/{folder}" for flag, folder in (("workdir", "checkpoints"), ("logs", "logs"))]
     experiment = from_mapping(_EXPERIMENT).to_json()
@@ -83,11 +81,11 @@ def test_two_workers_train_as_a_custom_job(vertex: Vertex, tmp_path: Path) -> No
     ended = vertex.until_state(name, job_run.SUCCEEDED, job_run.FAILED)
     assert ended.state == job_run.SUCCEEDED, [ended.error, vertex.logs.tail()]
     history = _blob(vertex, f"{base}/checkpoints/history.csv")
-    np.testing.assert_allclose(_losses(history), _here(tmp_path / "runs"), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(_losses(history), _local_losses(tmp_path / "runs"), rtol=0, atol=1e-8)
 
 
-def _blob(server: Vertex, address: str) -> str:
-    bucket, _, path = address.removeprefix("gs://").partition("/")
+def _blob(server: Vertex, uri: str) -> str:
+    bucket, _, path = uri.removeprefix("gs://").partition("/")
     options = {"api_endpoint": server.environment["STORAGE_EMULATOR_HOST"]}
     client = storage.Client(project="any", credentials=AnonymousCredentials(), client_options=options)
     return str(client.bucket(bucket).blob(path).download_as_text())

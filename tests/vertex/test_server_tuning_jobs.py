@@ -1,4 +1,4 @@
-"""The server's tuning jobs, by Google's unmodified client."""
+"""Hyperparameter tuning jobs of the server, with Google's unmodified client."""
 
 import pytest
 from google.api_core import exceptions
@@ -49,7 +49,7 @@ def _create(server: Vertex, job: v1.HyperparameterTuningJob) -> str:
     return str(made.name)
 
 
-def test_every_trial_is_a_job_with_values_of_its_own(vertex: Vertex) -> None:
+def test_tuning_trials_are_jobs_with_sampled_values(vertex: Vertex) -> None:
     job = vertex.until_tuning(_create(vertex, _job()), SUCCEEDED, FAILED)
     assert job.state == SUCCEEDED
     assert [trial.id for trial in job.trials] == ["1", "2", "3", "4"]
@@ -65,7 +65,7 @@ def test_every_trial_is_a_job_with_values_of_its_own(vertex: Vertex) -> None:
     assert {trial.parameters[1].value for trial in job.trials} == {"hybrid", "deep"}
 
 
-def test_a_tuning_job_is_cancelled_with_its_trials(vertex: Vertex) -> None:
+def test_cancelled_tuning_job_cancels_its_trials(vertex: Vertex) -> None:
     name = _create(vertex, _job("import time\nwhile True: time.sleep(60)"))
     vertex.state.until(lambda: len(vertex.custom_jobs()) == 2)
     jobs(vertex).cancel_hyperparameter_tuning_job(name=name)
@@ -73,7 +73,7 @@ def test_a_tuning_job_is_cancelled_with_its_trials(vertex: Vertex) -> None:
     assert {job.state for job in vertex.custom_jobs()} == {CANCELLED}
 
 
-def test_a_log_scale_needs_positive_values(vertex: Vertex) -> None:
+def test_log_scale_with_zero_minimum_is_rejected(vertex: Vertex) -> None:
     job = _job()
     job.study_spec.parameters[0].double_value_spec.min_value = 0
     with pytest.raises(exceptions.InvalidArgument, match="log scale needs positive values"):

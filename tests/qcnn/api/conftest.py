@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import qcnn
-from tests.forks import trainings_forked
+from tests.forks import forked_training
 
 SMALL: dict[str, Any] = {
     "qubits": 4,
@@ -22,12 +22,12 @@ SMALL: dict[str, Any] = {
 @pytest.fixture
 def shared_server(fork_variables: Mapping[str, str]) -> Iterator[None]:
     """Trainings of this test start no fork server of their own."""
-    with trainings_forked(fork_variables):
+    with forked_training(fork_variables):
         yield
 
 
 @pytest.fixture(scope="session")
 def training(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapping[str, str]) -> qcnn.Training:
     """Read only."""
-    with trainings_forked(fork_variables):
+    with forked_training(fork_variables):
         return qcnn.train(qcnn.Experiment(**SMALL), tmp_path_factory.mktemp("qcnn") / "first")

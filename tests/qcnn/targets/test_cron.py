@@ -7,8 +7,8 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.targets.cron import cron_expression, interval_seconds, unix_cron
+from tests.vertex.server.errors import StatusError
 from tests.vertex.server.pipelines.cron import next_time
-from tests.vertex.server.refusal import RefusedError
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ def test_unix_cron_and_the_service_of_the_tests_accept_alike(text: str) -> None:
 def test_unix_cron_and_the_service_of_the_tests_refuse_alike(text: str) -> None:
     with pytest.raises(ConfigError, match=rf"^cron: .*Given: {re.escape(text)}$"):
         unix_cron(text)
-    with pytest.raises(RefusedError, match="Invalid cron schedule"):
+    with pytest.raises(StatusError, match="Invalid cron schedule"):
         next_time(text, _NOW)

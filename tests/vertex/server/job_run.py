@@ -1,4 +1,4 @@
-"""One custom job from its creation to its end: its replicas are started, followed, restarted and ended."""
+"""Execution of a custom job: start, monitoring, restarts and termination of its replicas."""
 
 import dataclasses
 import queue
@@ -12,43 +12,49 @@ from google.cloud import aiplatform_v1 as v1
 from tests.vertex.server.logs import Logs
 from tests.vertex.server.state import State
 from tests.vertex.server.training.cluster import environment, free_addresses, replicas
-from tests.vertex.server.training.replica import Replica, end, process_environment
-from tests.vertex.server.training.verdict import Action, Ended, judge, no_machines
+from tests.vertex.server.training.decision import Action, ReplicaExit, decide, no_machines
+from tests.vertex.server.training.replica import Replica, process_environment, terminate_all
 
-# The library's types take its states for bare integers.
+# The stubs of the library type its states as integers.
 QUEUED, PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLING, CANCELLED = (
     v1.JobState(getattr(v1.JobState, f"JOB_STATE_{name}"))
     for name in ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED")
 )
 ENDED = (SUCCEEDED, FAILED, CANCELLED)
-# Between SIGTERM and SIGKILL, in seconds.
+# Seconds between SIGTERM and SIGKILL.
 _GRACE = 10.0
 # google.rpc.Code
 _CANCELLED, _DEADLINE_EXCEEDED = 1, 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Surroundings:
-    """What runs share: the state, the logs, what every process is told, and whether there is room for a job.
+class JobContext:
+    """Services shared by all jobs: state, logs, environment of every process, and capacity.
 
-    A job that has room may still find no machines; `has_machines` is asked once by each.
+    A job waits for `has_capacity`. After that, it fails if `has_machines`, which it calls once, is false.
     """
 
     state: State
     logs: Logs
     environment: Mapping[str, str]
-    has_room: Callable[[], bool]
+    has_capacity: Callable[[], bool]
     has_machines: Callable[[], bool]
 
 
 class JobRun:
-    """A job that is being run; `job` is changed as it goes."""
+    """Running job. Updates the state of `job`."""
 
     def __init__(
-        self, job: v1.CustomJob, around: Surroundings, trial: str, *, needs_room: bool, added: Mapping[str, str] | None
+        self,
+        job: v1.CustomJob,
+        context: JobContext,
+        trial: str,
+        *,
+        needs_capacity: bool,
+        added: Mapping[str, str] | None,
     ) -> None:
-        self._needs_room, self._added = needs_room, added or {}
-        self._job, self._around, self._trial = job, around, trial
+        self._needs_capacity, self._added = needs_capacity, added or {}
+        self._job, self._context, self._trial = job, context, trial
         self._id = job.name.rpartition("/")[2]
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
         self._addresses = free_addresses(replicas(job.job_spec))
@@ -59,45 +65,45 @@ class JobRun:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Ask for the job's end."""
-        state = self._around.state
+        """Cancel the job unless it has ended."""
+        state = self._context.state
         with state.changed:
             if self._job.state not in ENDED:
                 self._is_cancelled = True
-                self._around.state.move(self._job, CANCELLING)
+                self._context.state.move(self._job, CANCELLING)
         self._events.put(("cancelled", None))
 
     def preempt(self, replica: str) -> None:
-        """Take the machine of a replica (workerpool1-0) away."""
+        """Preempt the VM of a replica such as workerpool1-0."""
         found = self._replicas[replica]
         found.preempted = True
         found.kill()
 
     def signal_all(self) -> None:
-        """End all processes at once, as where the test is over."""
+        """Kill all processes immediately, at the end of a test."""
         self._is_cancelled = True
         self._events.put(("cancelled", None))
         for replica in list(self._replicas.values()):
             replica.kill()
 
     def wait(self) -> None:
-        """Wait until nothing of the job runs any more."""
+        """Wait until all processes of the job have ended."""
         self._thread.join()
 
     def _run(self) -> None:
-        around = self._around
-        self._say("Vertex AI is provisioning job running framework.")
-        around.state.until(lambda: self._is_cancelled or not self._needs_room or around.has_room())
+        context = self._context
+        self._log("Vertex AI is provisioning job running framework.")
+        context.state.until(lambda: self._is_cancelled or not self._needs_capacity or context.has_capacity())
         if not self._is_cancelled:
-            self._around.state.move(self._job, PENDING)
-            self._say("Job is preparing.")
-            if self._needs_room and not around.has_machines():
-                verdict = no_machines(around.state.location)
-                self._end(FAILED, verdict.code, verdict.message)
+            self._context.state.move(self._job, PENDING)
+            self._log("Job is preparing.")
+            if self._needs_capacity and not context.has_machines():
+                decision = no_machines(context.state.location)
+                self._end(FAILED, decision.code, decision.message)
                 return
             self._start_all()
-            self._around.state.move(self._job, RUNNING)
-            self._say("Job is running.")
+            self._context.state.move(self._job, RUNNING)
+            self._log("Job is running.")
         self._follow()
 
     def _follow(self) -> None:
@@ -116,11 +122,11 @@ class JobRun:
                 return
 
     def _take(self, replica: Replica, code: int) -> bool:
-        """Do what follows from a replica's end; return whether the job has ended."""
+        """Handle the exit of a replica, and return whether the job has ended."""
         scheduling = self._job.job_spec.scheduling
-        state = self._around.state
-        verdict = judge(
-            Ended(
+        state = self._context.state
+        decision = decide(
+            ReplicaExit(
                 replica=replica.name,
                 code=code,
                 preempted=replica.preempted,
@@ -133,20 +139,20 @@ class JobRun:
             project=state.project,
             location=state.location,
         )
-        if verdict.action is Action.SUCCEEDED:
+        if decision.action is Action.SUCCEEDED:
             self._end(SUCCEEDED)
-        elif verdict.action is Action.FAILED:
-            self._end(FAILED, verdict.code, verdict.message)
-        elif verdict.action is Action.RESTART_REPLICA:
-            self._say(f"The replica {replica.name} is restarted.", "WARNING")
+        elif decision.action is Action.FAILED:
+            self._end(FAILED, decision.code, decision.message)
+        elif decision.action is Action.RESTART_REPLICA:
+            self._log(f"The replica {replica.name} is restarted.", "WARNING")
             pool, index = (int(part) for part in replica.name.removeprefix("workerpool").split("-"))
             self._start(pool, index)
-        elif verdict.action is Action.RESTART_JOB:
+        elif decision.action is Action.RESTART_JOB:
             self._restarts += 1
-            self._say(f"The job is restarted (attempt {self._restarts + 1}).", "WARNING")
+            self._log(f"The job is restarted (attempt {self._restarts + 1}).", "WARNING")
             self._stop()
             self._start_all()
-        return verdict.action in (Action.SUCCEEDED, Action.FAILED)
+        return decision.action in (Action.SUCCEEDED, Action.FAILED)
 
     def _start_all(self) -> None:
         for pool, index in replicas(self._job.job_spec):
@@ -159,20 +165,20 @@ class JobRun:
         self._replicas[name] = Replica(
             name,
             [*spec.command, *spec.args],
-            process_environment({**self._around.environment, **self._added, **added}),
-            lambda replica, line: self._around.logs.write(self._id, replica, line),
+            process_environment({**self._context.environment, **self._added, **added}),
+            lambda replica, line: self._context.logs.write(self._id, replica, line),
             lambda replica, code: self._events.put(("exit", (replica, code))),
         )
 
     def _stop(self) -> None:
         stopped, self._replicas = list(self._replicas.values()), {}
-        end(stopped, _GRACE)
+        terminate_all(stopped, _GRACE)
 
     def _end(self, state: v1.JobState, code: int = 0, message: str = "") -> None:
         self._stop()
-        words = {SUCCEEDED: "Job completed successfully.", FAILED: "Job failed.", CANCELLED: "Job cancelled."}
-        self._say(words[state], "INFO" if state == SUCCEEDED else "ERROR")
-        self._around.state.move(self._job, state, code, message)
+        messages = {SUCCEEDED: "Job completed successfully.", FAILED: "Job failed.", CANCELLED: "Job cancelled."}
+        self._log(messages[state], "INFO" if state == SUCCEEDED else "ERROR")
+        self._context.state.move(self._job, state, code, message)
 
-    def _say(self, text: str, severity: str = "INFO") -> None:
-        self._around.logs.write(self._id, "service", text, severity)
+    def _log(self, text: str, severity: str = "INFO") -> None:
+        self._context.logs.write(self._id, "service", text, severity)

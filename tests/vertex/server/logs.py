@@ -1,4 +1,4 @@
-"""Cloud Logging: entries, and lists of them."""
+"""Cloud Logging: storage and listing of log entries."""
 
 import datetime
 import threading
@@ -9,7 +9,7 @@ from google.cloud.logging_v2.types import ListLogEntriesRequest, ListLogEntriesR
 
 from tests.vertex.server import filters
 from tests.vertex.server.connection.transport import Handler
-from tests.vertex.server.refusal import RefusedError, require
+from tests.vertex.server.errors import StatusError, require
 from tests.vertex.server.state import as_json, copied, cut_page
 
 _FIELDS = (
@@ -26,7 +26,7 @@ _FIELDS = (
     "json_payload",
     "jsonPayload",
 )
-# The API's JSON and its filters write fields like this.
+# Field names in JSON and filters, with the names of the message fields.
 _SPELLINGS = {
     "insertId": "insert_id",
     "logName": "log_name",
@@ -37,7 +37,7 @@ _DEFAULT_PAGE, _LARGEST_PAGE = 50, 1000
 
 
 class Logs:
-    """The log entries of a project; those that are held are there, and not found yet, as fresh ones of the service."""
+    """Log entries of a project. Held entries are stored but not listed, as new entries of the real service."""
 
     def __init__(self, project: str) -> None:
         self._project = project
@@ -50,18 +50,18 @@ class Logs:
         return {"LoggingServiceV2/ListLogEntries": self._list}
 
     def hold(self) -> None:
-        """Let entries that are written from now on not be found."""
+        """Hide entries that are written from now on."""
         with self._written:
             self._fresh = self._fresh or []
 
     def release(self) -> None:
-        """Let all entries be found."""
+        """List all entries again, including hidden ones."""
         with self._written:
             self._entries += self._fresh or []
             self._fresh = None
 
     def write(self, job_id: str, replica: str, text: str, severity: str = "INFO") -> None:
-        """Keep a line of a replica of a job, or of the service, as Vertex AI writes them."""
+        """Add a line of a replica, or of the service, in the format of Vertex AI."""
         with self._written:
             entry = LogEntry(
                 log_name=f"projects/{self._project}/logs/{replica}",
@@ -83,12 +83,12 @@ class Logs:
             self._written.notify_all()
 
     def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until something has been written."""
+        """Wait until a condition on the entries is true."""
         with self._written:
             self._written.wait_for(happened)
 
     def lines(self, job_id: str, replica: str) -> list[str]:
-        """Return what a replica of a job has written, found or not."""
+        """Return the lines of a replica, including hidden ones."""
         with self._written:
             return [
                 entry.json_payload.get("message", "") if "json_payload" in entry else entry.text_payload
@@ -98,12 +98,12 @@ class Logs:
             ]
 
     def tail(self) -> list[str]:
-        """Return the last lines of all replicas, for a test that fails."""
+        """Return the last lines of all replicas, for the message of a failed test."""
         with self._written:
             return [str(entry.json_payload.get("message")) for entry in self._entries[-50:] if "json_payload" in entry]
 
     def _payload(self, replica: str, text: str, severity: str) -> dict[str, Any]:
-        """Return what was written: a structure for a replica's line, a text for the service's."""
+        """Return the payload of an entry: JSON for a line of a replica, text for one of the service."""
         if replica == "service":
             return {"text_payload": text}
         return {"json_payload": {"message": text, "levelname": severity, "attrs": {"tag": replica}}}
@@ -111,19 +111,19 @@ class Logs:
     def _list(self, request: ListLogEntriesRequest) -> ListLogEntriesResponse:
         require("resource_names", request.resource_names)
         if set(request.resource_names) != {f"projects/{self._project}"}:
-            raise RefusedError(403, "The caller does not have permission")
+            raise StatusError(403, "The caller does not have permission")
         if request.order_by not in ("", "timestamp asc", "timestamp desc"):
-            raise RefusedError(400, f"order_by must be 'timestamp asc' or 'timestamp desc'. Given: {request.order_by}")
+            raise StatusError(400, f"order_by must be 'timestamp asc' or 'timestamp desc'. Given: {request.order_by}")
         if request.page_size > _LARGEST_PAGE:
-            raise RefusedError(400, f"page_size must be at most {_LARGEST_PAGE}. Given: {request.page_size}")
+            raise StatusError(400, f"page_size must be at most {_LARGEST_PAGE}. Given: {request.page_size}")
         passes = filters.parse(request.filter, _FIELDS)
         with self._written:
-            found = [copied(entry) for entry in self._entries if passes(_seen(as_json(entry)))]
-        # Equal times are ordered by their ids.
+            found = [copied(entry) for entry in self._entries if passes(_with_json_names(as_json(entry)))]
+        # Entries with equal times are sorted by ID.
         found.sort(key=lambda entry: (entry.timestamp, entry.insert_id), reverse=request.order_by == "timestamp desc")
         page, token = cut_page(found, request.page_size or _DEFAULT_PAGE, request.page_token)
         return ListLogEntriesResponse(entries=page, next_page_token=token)
 
 
-def _seen(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _with_json_names(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**entry, **{spelled: entry[name] for spelled, name in _SPELLINGS.items() if name in entry}}

@@ -1,4 +1,4 @@
-"""Long-running operations: what takes its time answers with one, and the client asks for it until it is done."""
+"""Long-running operations, which slow methods return and clients poll until they are done."""
 
 import time
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from google.longrunning import operations_pb2
 from google.protobuf import any_pb2, empty_pb2
 
 from tests.vertex.server.connection.transport import Handler
-from tests.vertex.server.refusal import RefusedError
+from tests.vertex.server.errors import StatusError
 from tests.vertex.server.state import State, copied, cut_page
 
 
 class Operations:
-    """All operations of the server; while they are held, those that begin never end."""
+    """All operations of the server. Operations that start while operations are held never end."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -30,15 +30,15 @@ class Operations:
         }
 
     def hold(self) -> None:
-        """Let the operations that begin from now on never end."""
+        """Make operations that start from now on never end."""
         self._held = True
 
     def release(self) -> None:
-        """Let the operations that begin from now on end as they should."""
+        """Make operations that start from now on end normally."""
         self._held = False
 
     def run(self, name: str, work: Callable[[], Any], metadata: Any = None) -> operations_pb2.Operation:
-        """Return the operation, of something called `name`, that does some work; its answer is that of the work."""
+        """Run `work` and return the operation of the resource `name`, with the result of `work` as its response."""
         operation = operations_pb2.Operation(name=f"{name}/operations/{self._state.new_id()}")
         if metadata is not None:
             operation.metadata.CopyFrom(_packed(metadata))
@@ -76,7 +76,7 @@ class Operations:
 
     def _delete(self, request: Any) -> Any:
         if not self._get(request.name).done:
-            raise RefusedError(400, f"The operation is not done. Name: {request.name}")
+            raise StatusError(400, f"The operation is not done. Name: {request.name}")
         self._state.remove(request.name)
         return empty_pb2.Empty()
 

@@ -1,11 +1,11 @@
-"""Ends what the server has started if the process of the server is killed, which can then end nothing itself."""
+"""Cleanup of the server's child processes if the server process is killed."""
 
 import atexit
 import subprocess
 import sys
 import threading
 
-# Takes +GROUP and -GROUP, a line each; what is left when the pipe breaks is killed.
+# Reads lines +GROUP and -GROUP. When the pipe is closed, the remaining process groups are killed.
 _GUARD = """
 import os, sys
 groups = set()
@@ -20,21 +20,21 @@ for group in groups:
 
 
 class Guard:
-    """A process that waits for the end of this one; it knows process groups by their number."""
+    """Process that waits for the end of the current process and then kills the watched process groups."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
     def watch(self, group: int) -> None:
-        """Let a process group end with this process."""
-        self._tell(f"+{group}")
+        """Kill a process group when the current process ends."""
+        self._send(f"+{group}")
 
     def forget(self, group: int) -> None:
-        """Leave a process group that has ended alone, whoever has its number next."""
-        self._tell(f"-{group}")
+        """Stop watching a process group that has ended, because its ID can be reused."""
+        self._send(f"-{group}")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         with self._lock:
             if not self._process:
                 self._process = subprocess.Popen(

@@ -1,14 +1,14 @@
-"""The project's number, which the SDK asks of Cloud Resource Manager."""
+"""Cloud Resource Manager: lookup of the project number, which the SDK requests."""
 
 from google.cloud import resourcemanager_v3
 
 from tests.vertex.server.connection.transport import Handler
-from tests.vertex.server.refusal import RefusedError
+from tests.vertex.server.errors import StatusError
 from tests.vertex.server.state import PROJECT_NUMBER
 
 
 class Projects:
-    """One project."""
+    """Handlers for a single project."""
 
     def __init__(self, project: str) -> None:
         self._project = project
@@ -19,5 +19,5 @@ class Projects:
 
     def _get(self, request: resourcemanager_v3.GetProjectRequest) -> resourcemanager_v3.Project:
         if request.name not in (f"projects/{self._project}", f"projects/{PROJECT_NUMBER}"):
-            raise RefusedError(403, "The caller does not have permission")
+            raise StatusError(403, "The caller does not have permission")
         return resourcemanager_v3.Project(name=f"projects/{PROJECT_NUMBER}", project_id=self._project)

@@ -1,4 +1,4 @@
-"""What the server keeps: messages by their names."""
+"""Storage of the server: messages by resource name."""
 
 import datetime
 import itertools
@@ -10,20 +10,20 @@ from google.protobuf import json_format
 
 from qcnn.jobs.vertex.location import creation_time
 from tests.vertex.server import filters
-from tests.vertex.server.refusal import RefusedError
+from tests.vertex.server.errors import StatusError
 
-# Vertex names everything by the project's number, whatever the client said.
+# Vertex AI returns resource names with the project number, also for requests with the project ID.
 PROJECT_NUMBER = "123456789012"
 _DEFAULT_PAGE = 100
-# Of a wait for what should come at once.
-_MOST_SECONDS = 300
+# Timeout of waits in tests.
+_MAX_SECONDS = 300
 T = TypeVar("T")
 
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 
 class State:
-    """Messages by their names; whoever changes one holds `changed` and notifies it."""
+    """Messages by name. A thread that changes a message must hold `changed` and notify it."""
 
     def __init__(self, project: str, location: str) -> None:
         self.project, self.location = project, location
@@ -32,64 +32,64 @@ class State:
         self._numbers = itertools.count(4_000_000_000_000_000_001)
 
     def parent(self, given: str) -> str:
-        """Return the name of a place as the service writes it.
+        """Return a resource name with the project number.
 
         Raises:
-            RefusedError: the project is another one, or the location.
+            StatusError: If the name is malformed, or its project or location is another one.
         """
         parts = given.split("/")
         if len(parts) < 4 or parts[0] != "projects" or parts[2] != "locations":
-            raise RefusedError(400, f"Invalid resource name: {given}")
+            raise StatusError(400, f"Invalid resource name: {given}")
         if parts[1] not in (self.project, PROJECT_NUMBER):
-            raise RefusedError(
+            raise StatusError(
                 403, f"Permission denied on resource '//aiplatform.googleapis.com/{given}' (or it may not exist)."
             )
         if parts[3] != self.location:
-            raise RefusedError(400, f"Location ID in resource name must be {self.location!r}. Given: {parts[3]!r}")
+            raise StatusError(400, f"Location ID in resource name must be {self.location!r}. Given: {parts[3]!r}")
         return "/".join(["projects", PROJECT_NUMBER, *parts[2:]])
 
     def new_id(self) -> str:
-        """Return a number that nothing has yet."""
+        """Return an unused ID."""
         return str(next(self._numbers))
 
     def add(self, name: str, message: Any) -> None:
-        """Keep a message under its name.
+        """Store a message under a name.
 
         Raises:
-            RefusedError: there is one of this name.
+            StatusError: If the name exists.
         """
         with self.changed:
             if name in self._messages:
-                raise RefusedError(409, f"Resource already exists: {name}")
+                raise StatusError(409, f"Resource already exists: {name}")
             self._messages[name] = message
             self.changed.notify_all()
 
     def get(self, kind: type[T], given: str) -> T:
-        """Return the message of a name, itself.
+        """Return the stored message of a name, not a copy.
 
         Raises:
-            RefusedError: there is none.
+            StatusError: If it does not exist.
         """
         name = self.parent(given)
         with self.changed:
             found = self._messages.get(name)
             if not isinstance(found, kind):
-                raise RefusedError(404, f"The {kind.__name__} does not exist. Name: {name}")
+                raise StatusError(404, f"The {kind.__name__} does not exist. Name: {name}")
             return found
 
     def copy(self, kind: type[T], given: str) -> T:
-        """Return the message of a name as it is now."""
+        """Return a copy of the message of a name."""
         with self.changed:
             return copied(self.get(kind, given))
 
     def remove(self, given: str) -> None:
-        """Forget the message of a name."""
+        """Delete the message of a name."""
         with self.changed:
             self._messages.pop(self.parent(given), None)
             self.changed.notify_all()
 
     def all(self, kind: type[T]) -> list[T]:
-        """Return copies of all messages of a kind, the oldest first."""
+        """Return copies of all messages of a class, the oldest first."""
         with self.changed:
             return [copied(found) for found in self._messages.values() if isinstance(found, kind)]
 
@@ -100,7 +100,7 @@ class State:
         fields: tuple[str, ...],
         functions: Mapping[str, filters.Function] | None = None,
     ) -> tuple[list[T], str]:
-        """Return what a list request asks for, the newest first, and the token of the next page."""
+        """Return the messages that match a list request, the newest first, and the token of the next page."""
         parent = f"{self.parent(request.parent)}/"
         passes = filters.parse(request.filter, fields, functions)
         of_kind: list[Any] = self.all(kind)
@@ -110,9 +110,9 @@ class State:
         return cut_page(newest, request.page_size, request.page_token)
 
     def move(self, job: Any, state: Any, code: int = 0, message: str = "") -> None:
-        """Change the state of a job of any kind, with the times and the error that go with it.
+        """Change the state of a job of any type, with its times and its error.
 
-        One that is being cancelled goes on only to its end.
+        A job in state CANCELLING changes only to a final state.
         """
         name = _state_name(state)
         with self.changed:
@@ -129,33 +129,33 @@ class State:
             self.changed.notify_all()
 
     def until(self, happened: Callable[[], T | None]) -> T:
-        """Wait until something is there, looking whenever a message has changed.
+        """Wait until a function returns a result, calling it whenever a message changes.
 
         Raises:
-            TimeoutError: it is not there after minutes; what should make it has failed.
+            TimeoutError: If there is no result after 300 s.
         """
         with self.changed:
-            found = self.changed.wait_for(happened, _MOST_SECONDS)
+            found = self.changed.wait_for(happened, _MAX_SECONDS)
         if not found:
-            raise TimeoutError(f"what a test waits for must come within {_MOST_SECONDS} s")
+            raise TimeoutError(f"the awaited state was not reached within {_MAX_SECONDS} s")
         return found
 
 
 def _state_name(state: Any) -> str:
-    """Return the name of a state of any kind of job without what all names of that kind begin with."""
+    """Return the name of a job state without the prefix of its enum."""
     return str(state.name).partition("_STATE_")[2]
 
 
 def cut_page(found: list[T], size: int, token: str) -> tuple[list[T], str]:
-    """Return a page of what was found, and the token of the next one.
+    """Return a page of a list, and the token of the next page.
 
     Raises:
-        RefusedError: the token is not one of these.
+        StatusError: If the page size or the token is invalid.
     """
     if size < 0:
-        raise RefusedError(400, f"Page size must not be negative. Given: {size}")
+        raise StatusError(400, f"Page size must not be negative. Given: {size}")
     if token and not token.isdigit():
-        raise RefusedError(400, f"Invalid page token. Given: {token}")
+        raise StatusError(400, f"Invalid page token. Given: {token}")
     start, count = int(token or 0), size or _DEFAULT_PAGE
     return found[start : start + count], str(start + count) if start + count < len(found) else ""
 
@@ -167,7 +167,7 @@ def copied(message: T) -> T:
 
 
 def as_json(message: Any) -> dict[str, Any]:
-    """Return a message as a filter sees it: fields by their own names, enums by theirs."""
+    """Return a message as JSON for filters, with proto field names and enum names."""
     plain = type(message).pb(message) if hasattr(type(message), "pb") else message
     return json_format.MessageToDict(plain, preserving_proto_field_name=True)  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""The hyperparameter tuning jobs of JobService: each trial is a custom job that is given its values as flags."""
+"""Hyperparameter tuning jobs of JobService. Each trial is a custom job with its parameter values as flags."""
 
 import concurrent.futures
 import datetime
@@ -13,8 +13,8 @@ from google.protobuf import empty_pb2
 from tests.vertex.server import job_run
 from tests.vertex.server.connection.transport import Handler
 from tests.vertex.server.custom_jobs import CustomJobs
+from tests.vertex.server.errors import check_display_name, check_labels, precondition, require
 from tests.vertex.server.operations import Operations
-from tests.vertex.server.refusal import check_display_name, check_labels, precondition, require
 from tests.vertex.server.state import State, copied
 from tests.vertex.server.training.search import check_study, draw
 from tests.vertex.server.training.validation import check_job_spec
@@ -28,13 +28,13 @@ _CANCELLED, _INTERNAL = 1, 13
 
 
 class TuningJobs:
-    """Creates, lists, runs, cancels and deletes tuning jobs; trials are stopped early where a test says so."""
+    """Handlers that create, list, run, cancel and delete tuning jobs. Tests stop trials early."""
 
     def __init__(self, state: State, jobs: CustomJobs, operations: Operations, folder: Path) -> None:
         self._state, self._jobs, self._operations, self._folder = state, jobs, operations, folder
         self._threads: list[threading.Thread] = []
         self._is_closed = False
-        # Custom jobs of the trials that a rule has ended.
+        # Custom jobs of trials that were stopped early.
         self._stopped: set[str] = set()
 
     def handlers(self) -> dict[str, Handler]:
@@ -49,7 +49,7 @@ class TuningJobs:
         }
 
     def stop(self, job: str, trial: str) -> None:
-        """End a trial early, as a rule would that finds it too bad."""
+        """Stop a trial early, as automated early stopping would."""
         with self._state.changed:
             (found,) = (each for each in self._state.get(v1.HyperparameterTuningJob, job).trials if each.id == trial)
             found.state = _state("STOPPING")
@@ -58,7 +58,7 @@ class TuningJobs:
         self._jobs.cancel(found.custom_job)
 
     def close(self) -> None:
-        """Begin no further trial, and wait for those that run; their custom jobs have been ended."""
+        """Start no further trial, and wait for running trials, whose custom jobs must have been killed."""
         self._is_closed = True
         for thread in self._threads:
             thread.join()
@@ -96,10 +96,10 @@ class TuningJobs:
             self._state.move(job, job_run.SUCCEEDED)
 
     def _try(self, job: v1.HyperparameterTuningJob, number: int) -> bool:
-        """Run a trial to its end; return whether it has succeeded."""
+        """Run a trial and return whether it succeeded."""
         values = draw(job.study_spec, number)
         file = self._folder / job.name.rpartition("/")[2] / str(number) / "output.metrics"
-        # Whoever cancels the tuning job in between would not know of this trial.
+        # A concurrent cancellation of the tuning job would miss a trial that is created but not yet listed.
         with self._state.changed:
             if job.state != job_run.RUNNING or self._is_closed:
                 return True
@@ -175,7 +175,7 @@ def _trial_job(job: v1.HyperparameterTuningJob, number: int, values: dict[str, A
 
 
 def _measurements(file: Path, study: v1.StudySpec) -> list[v1.Measurement]:
-    """Return what a trial has reported of the study's metrics, in the format of cloudml-hypertune."""
+    """Return the study's metrics that a trial has reported in the format of cloudml-hypertune."""
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     names = [metric.metric_id for metric in study.metrics]
     return [

@@ -1,4 +1,4 @@
-"""The whole server, and what a test says to it."""
+"""The Vertex AI server and its controls for tests."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from tests.vertex.server.connection.faults import Faults
 from tests.vertex.server.connection.identity import TokenServer, write_identity
 from tests.vertex.server.connection.transport import Transport
 from tests.vertex.server.custom_jobs import CustomJobs
-from tests.vertex.server.job_run import Surroundings
+from tests.vertex.server.job_run import JobContext
 from tests.vertex.server.logs import Logs
 from tests.vertex.server.metadata.service import MetadataService
 from tests.vertex.server.metadata.store import Metadata
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Vertex:
-    """A project with a bucket at a location of Vertex AI; `environment` is all that a client's process needs."""
+    """Project with a bucket at a location of Vertex AI. `environment` has the variables that client processes need."""
 
     project, location, bucket = "qcnn-tests", "us-central1", "qcnn-tests-bucket"
 
@@ -41,17 +41,17 @@ class Vertex:
         self.state = State(self.project, self.location)
         self.logs = Logs(self.project)
         self.operations = Operations(self.state)
-        self._has_room = True
+        self._has_capacity = True
         self._without_machines = 0
         self._buckets = Buckets(folder / "buckets")
         self._buckets.create(self.bucket, self.project, self.location)
         self._tokens = TokenServer()
         identity = write_identity(folder, self.project, self._tokens.url)
         self.certificate = identity.certificate
-        # The processes of jobs are told the endpoint, too, which is known once the port is.
+        # Job processes receive the endpoint, too. It is added below when the port is known.
         self.environment: dict[str, str] = {}
-        around = Surroundings(self.state, self.logs, self.environment, lambda: self._has_room, self._has_machines)
-        self.jobs = CustomJobs(around, self.operations)
+        context = JobContext(self.state, self.logs, self.environment, lambda: self._has_capacity, self._has_machines)
+        self.jobs = CustomJobs(context, self.operations)
         self.tuning = TuningJobs(self.state, self.jobs, self.operations, folder / "hypertune")
         self.metadata = Metadata(self.state)
         services = Services(self.state, self.jobs, self.metadata, folder / "gcs", lambda: self._buckets.host)
@@ -83,44 +83,44 @@ class Vertex:
             "GOOGLE_APPLICATION_CREDENTIALS": str(identity.account_file),
             "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(identity.certificate_file),
             "STORAGE_EMULATOR_HOST": self._buckets.host,
-            # What the SDK asks of hosts that it lets nobody choose comes here, too.
+            # The proxy redirects requests of the SDK to hosts that it does not let users configure.
             "grpc_proxy": f"http://{self.endpoint}",
             "no_grpc_proxy": "localhost,127.0.0.1",
-            # No client is to look for a machine of Google's.
+            # Clients must not probe for a Compute Engine metadata server.
             "NO_GCE_CHECK": "true",
         }
 
     @property
     def parent(self) -> str:
-        """Return the name of the place, as a client writes it."""
+        """Return the resource name of the location with the project ID."""
         return f"projects/{self.project}/locations/{self.location}"
 
     def process_environment(self) -> dict[str, str]:
-        """Return the environment of a client's process: this one's, with `environment`."""
+        """Return the environment of the current process with the variables of `environment`."""
         return {**os.environ, **self.environment}
 
     def fail(
         self, method: str, status: int, *, times: int = 1, after: int = 0, answered: bool = True, message: str = ""
     ) -> None:
-        """Let the next calls of Service/Method fail; see `Faults.fail`."""
+        """Make the next calls of a method fail. See `Faults.fail` for the arguments."""
         self.faults.fail(method, status, times=times, after=after, answered=answered, message=message)
 
     def cut_connections(self) -> None:
-        """Break every connection of a client."""
+        """Abort all connections of clients."""
         self._transport.cut_connections()
 
     def hold_jobs(self) -> None:
-        """Have no room: jobs that are created from now on stay queued."""
-        self._has_room = False
+        """Keep jobs that are created from now on in state QUEUED."""
+        self._has_capacity = False
 
     def release_jobs(self) -> None:
-        """Have room again."""
+        """Start queued jobs, and jobs that are created from now on."""
         with self.state.changed:
-            self._has_room = True
+            self._has_capacity = True
             self.state.changed.notify_all()
 
     def run_out_of_machines(self, times: int) -> None:
-        """Have no machines for so many of the next jobs, which fail."""
+        """Make the given number of next jobs fail because the region has no machines."""
         self._without_machines = times
 
     def _has_machines(self) -> bool:
@@ -129,51 +129,58 @@ class Vertex:
             return self._without_machines < 0
 
     def preempt(self, job: str, replica: str) -> None:
-        """Take the machine of a job's replica (workerpool1-0) away."""
+        """Preempt the VM of a job's replica such as workerpool1-0."""
         self.jobs.preempt(job, replica)
 
     def tick(self, schedule: str) -> str:
-        """Let a schedule be due now; return the name of its pipeline job, empty where it makes none."""
+        """Trigger a schedule and return the name of the created pipeline job, or an empty text if none was created."""
         return self.schedules.tick(schedule)
 
     def custom_jobs(self) -> list[v1.CustomJob]:
-        """Return all custom jobs but those of pipelines' steps, the oldest first."""
+        """Return all custom jobs except those of pipeline steps, the oldest first."""
         return [job for job in self.state.all(v1.CustomJob) if RUN_LABEL not in job.labels]
 
     def until_state(self, job: str, *states: v1.JobState) -> v1.CustomJob:
-        """Wait until a custom job is in one of these states; return it."""
+        """Wait until a custom job is in one of the states, and return it."""
         return self._until(v1.CustomJob, job, states)
 
     def until_tuning(self, job: str, *states: v1.JobState) -> v1.HyperparameterTuningJob:
-        """Wait until a tuning job is in one of these states; return it."""
+        """Wait until a tuning job is in one of the states, and return it."""
         return self._until(v1.HyperparameterTuningJob, job, states)
 
     def until_batch(self, job: str, *states: v1.JobState) -> v1.BatchPredictionJob:
-        """Wait until a batch prediction job is in one of these states; return it."""
+        """Wait until a batch prediction job is in one of the states, and return it."""
         return self._until(v1.BatchPredictionJob, job, states)
 
     def until_pipeline(self, job: str, *states: v1.PipelineState) -> v1.PipelineJob:
-        """Wait until a pipeline job is in one of these states; return it."""
+        """Wait until a pipeline job is in one of the states, and return it."""
         return self._until(v1.PipelineJob, job, states)
 
     def _until(self, kind: type[T], name: str, states: Sequence[Any]) -> T:
-        def there() -> T | None:
+        def in_state() -> T | None:
             found: Any = self.state.copy(kind, name)
             return found if found.state in states else None
 
-        return self.state.until(there)
+        return self.state.until(in_state)
 
     def until_line(self, job: str, replica: str, text: str, *, times: int = 1) -> None:
-        """Wait until a replica of a job has written so many lines that hold a text."""
+        """Wait until a replica of a job has written a number of lines that contain a text.
+
+        Args:
+            job: Name of the custom job.
+            replica: Name of the replica, such as workerpool1-0.
+            text: Text to search for.
+            times: Number of lines.
+        """
         job_id = job.rpartition("/")[2]
         self.logs.until(lambda: sum(text in line for line in self.logs.lines(job_id, replica)) >= times)
 
     def until_written(self, name: str) -> None:
-        """Wait until the bucket has a file whose name begins so."""
+        """Wait until the bucket has a file whose name starts with `name`."""
         self._buckets.until_written(self.bucket, name)
 
     def close(self) -> None:
-        """End everything that runs."""
+        """Stop all jobs and servers."""
         self.release_jobs()
         self.pipelines.close()
         self.jobs.close()

@@ -1,1 +1,1 @@
-"""How clients reach the server: gRPC over TLS, the methods of its services, and what goes wrong on the way."""
+"""Transport of the server: gRPC over TLS, the methods of its services, and injected faults."""

@@ -1,4 +1,4 @@
-"""What a test wants to go wrong, counted by method."""
+"""Faults that a test injects into calls, and the number of calls by method."""
 
 import collections
 import dataclasses
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tests.vertex.server.refusal import RefusedError
+from tests.vertex.server.errors import StatusError
 
 _MESSAGES = {
     400: "Request contains an invalid argument.",
@@ -21,7 +21,7 @@ _MESSAGES = {
 
 
 class LostError(Exception):
-    """The connection breaks instead of an answer."""
+    """The connection is closed instead of a response."""
 
 
 @dataclasses.dataclass
@@ -34,7 +34,7 @@ class _Fault:
 
 
 class Faults:
-    """The faults that wait for calls, and how often each method has been called."""
+    """Pending faults, and the number of calls of each method."""
 
     def __init__(self) -> None:
         self.calls: collections.Counter[str] = collections.Counter()
@@ -44,23 +44,30 @@ class Faults:
     def fail(
         self, method: str, status: int, *, times: int = 1, after: int = 0, answered: bool = True, message: str = ""
     ) -> None:
-        """Let the next calls of Service/Method fail with a status of HTTP, once `after` more have been answered.
+        """Make the next calls of a method fail.
 
-        One that is not `answered` does its work; then the connection breaks, so that the client never learns of it.
+        Args:
+            method: Service/Method.
+            status: HTTP status of the error.
+            times: Number of calls that fail.
+            after: Number of calls that succeed first.
+            answered: Whether the client receives the error. Otherwise the call is executed, and then the connection is
+                closed without a response.
+            message: Message of the error, by default a typical one of the status.
         """
         with self._lock:
             self._waiting[method].append(_Fault(status, message or _MESSAGES[status], times, after, answered))
 
     def answer(self, method: str, work: Callable[[], Any]) -> Any:
-        """Return the answer to a call, or what goes wrong in its place.
+        """Return the response to a call, or raise its fault.
 
         Raises:
-            RefusedError: the call is refused.
-            LostError: the work is done, and nobody is to learn of it.
+            StatusError: If the call fails with a status.
+            LostError: If the call was executed and its response must be dropped.
         """
         fault = self._next(method)
         if fault and fault.answered:
-            raise RefusedError(fault.status, fault.message)
+            raise StatusError(fault.status, fault.message)
         answer = work()
         if fault:
             raise LostError

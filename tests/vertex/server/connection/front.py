@@ -1,4 +1,4 @@
-"""The port that clients connect to: it passes everything on, and can break all connections at once."""
+"""TCP proxy in front of the server, which can close all connections at once."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ _CHUNK = 65536
 
 
 class Front:
-    """A port of localhost in front of another one; also a proxy (CONNECT), behind which every host is that one."""
+    """Port of localhost that forwards to port `behind`, also as an HTTP proxy (CONNECT) for any host."""
 
     def __init__(self, behind: int) -> None:
         self._behind = behind
@@ -20,11 +20,11 @@ class Front:
         self._thread.start()
 
     def cut(self) -> None:
-        """Break every connection that is open now."""
+        """Abort all open connections."""
         asyncio.run_coroutine_threadsafe(self._abort(), self._loop).result()
 
     def close(self) -> None:
-        """Break every connection and take no more."""
+        """Abort all connections and stop listening."""
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -42,10 +42,10 @@ class Front:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
             behind_writer.write(begun)
-        await asyncio.gather(self._pass_on(reader, behind_writer), self._pass_on(behind_reader, writer))
+        await asyncio.gather(self._forward(reader, behind_writer), self._forward(behind_reader, writer))
         self._writers -= {writer, behind_writer}
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while chunk := await reader.read(_CHUNK):
                 writer.write(chunk)

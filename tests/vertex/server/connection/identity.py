@@ -1,4 +1,4 @@
-"""What a client trusts and how it is known: a certificate, a service account and who gives it tokens, all made up."""
+"""Test credentials: a TLS certificate, a service account and a token server."""
 
 import dataclasses
 import datetime
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """The server's key and certificate, in PEM, and the files that a client reads."""
+    """Key and certificate of the server, in PEM, and the files that a client reads."""
 
     key: bytes
     certificate: bytes
@@ -24,7 +24,7 @@ class Identity:
 
 
 def write_identity(folder: Path, project: str, tokens_from: str) -> Identity:
-    """Write a certificate of localhost and a service account of a project, both with one new key."""
+    """Write a certificate of localhost and a service account of a project, both with the same new key."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     certificate = _certificate(key).public_bytes(serialization.Encoding.PEM)
@@ -46,7 +46,7 @@ def write_identity(folder: Path, project: str, tokens_from: str) -> Identity:
 def _certificate(key: rsa.RSAPrivateKey) -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)
-    # Through a proxy every host of Google's is this server.
+    # Clients reach hosts of googleapis.com through the proxy, which forwards to this server.
     names = [
         x509.DNSName("localhost"),
         x509.DNSName("*.googleapis.com"),
@@ -67,7 +67,7 @@ def _certificate(key: rsa.RSAPrivateKey) -> x509.Certificate:
 
 
 class TokenServer:
-    """Gives everybody a token; clients of gRPC sign their own, those of HTTP ask for one."""
+    """Token endpoint that accepts any request. gRPC clients sign their own tokens, HTTP clients request one."""
 
     def __init__(self) -> None:
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _TokenHandler)
@@ -75,7 +75,7 @@ class TokenServer:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
-        """Take no more requests."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 

@@ -1,7 +1,7 @@
-"""The methods of Google's services, as their client libraries know them.
+"""Methods of Google's services, extracted from their client libraries.
 
-The libraries ship neither servers nor descriptions of services, but every transport asks its channel for a stub with
-the path, the writer of the request and the reader of the answer: a channel that takes note of these learns them all.
+The libraries contain neither servers nor service descriptors. But every transport requests a stub from its channel
+with the path, the request serializer and the response deserializer, so a recording channel receives all of them.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import grpc
 from google.longrunning import operations_pb2
 from google.protobuf import message_factory
 
-# Where the client libraries have their services: the package of each, and the class of its transport.
+# Package and transport class of each service in the client libraries.
 _LIBRARIES = {
     "JobService": ("google.cloud.aiplatform_v1.services.job_service", "JobServiceGrpcTransport"),
     "PipelineService": ("google.cloud.aiplatform_v1.services.pipeline_service", "PipelineServiceGrpcTransport"),
@@ -29,7 +29,7 @@ _LIBRARIES = {
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """One method of a service: its path, how a request is read and how an answer is written."""
+    """Method of a service: its path, request deserializer and response serializer."""
 
     path: str
     read: Callable[[bytes], Any]
@@ -43,13 +43,13 @@ class Method:
 
 
 def methods_of(service: str) -> list[Method]:
-    """Return all methods of a service that take one message and answer with one."""
+    """Return the unary methods of a service."""
     if service == "Operations":
         return _operations()
     package, name = _LIBRARIES[service]
     recorder = _Recorder()
     transport = getattr(importlib.import_module(f"{package}.transports"), name)(channel=recorder)
-    # Its stubs are made by a channel around the given one, which calls through.
+    # The transport would create its stubs on a channel that wraps the recorder and logs.
     transport._logged_channel, transport._stubs = recorder, {}
     for attribute, member in vars(type(transport)).items():
         if isinstance(member, property) and attribute not in ("operations_client", "grpc_channel", "kind"):
@@ -57,7 +57,7 @@ def methods_of(service: str) -> list[Method]:
     return [
         Method(path, _reader(serializer), _writer(deserializer))
         for path, (serializer, deserializer) in recorder.calls.items()
-        # Methods that every service has (operations, locations, rights) are not its own.
+        # Mixin methods (operations, locations, IAM) belong to other services.
         if f".{service}/" in path
     ]
 
@@ -75,7 +75,7 @@ def _operations() -> list[Method]:
 
 
 def _reader(serializer: Any) -> Callable[[bytes], Any]:
-    """Return what reads the messages that a client writes so: a method bound to the message's class, or of it."""
+    """Return the deserializer for a client's serializer, which is a method of the message class or bound to it."""
     owner = getattr(serializer, "__self__", None)
     if owner is not None:
         return owner.deserialize  # type: ignore[no-any-return]
@@ -90,16 +90,16 @@ def _writer(deserializer: Any) -> Callable[[Any], bytes]:
 
 
 def _class_of(serializer: Any) -> Any:
-    """Return the class of a plain protobuf message whose SerializeToString this is."""
+    """Return the protobuf message class of an unbound SerializeToString."""
     return serializer.__objclass__
 
 
 def _never_called(*_: Any, **__: Any) -> None:
-    """Stand for a stub."""
+    """Placeholder for a stub."""
 
 
 class _Recorder(grpc.Channel):
-    """A channel that takes note of the methods that it is asked for."""
+    """Channel that records the methods for which stubs are requested."""
 
     def __init__(self) -> None:
         self.calls: dict[str, tuple[Any, Any]] = {}
@@ -111,13 +111,13 @@ class _Recorder(grpc.Channel):
         return _never_called
 
     def unary_stream(self, *_: Any, **__: Any) -> Any:
-        """Streams are left out."""
+        """Return a placeholder: streaming methods are not recorded."""
         return _never_called
 
     stream_unary = stream_stream = subscribe = unsubscribe = unary_stream
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""
 
     def __enter__(self) -> "_Recorder":
         return self

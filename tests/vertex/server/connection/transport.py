@@ -1,4 +1,4 @@
-"""gRPC over TLS: finds the handler of a method, and turns what goes wrong into a status."""
+"""gRPC server over TLS that dispatches methods to handlers and converts errors to gRPC statuses."""
 
 import concurrent.futures
 from collections.abc import Callable, Mapping
@@ -9,15 +9,15 @@ import grpc
 from tests.vertex.server.connection.faults import Faults, LostError
 from tests.vertex.server.connection.front import Front
 from tests.vertex.server.connection.methods import Method, methods_of
-from tests.vertex.server.refusal import RefusedError
+from tests.vertex.server.errors import StatusError
 
-# Takes a request and returns its answer, as messages of Google's.
+# Maps a request message to its response message.
 Handler = Callable[[Any], Any]
 _THREADS = 32
 
 
 class Transport:
-    """A server of the handlers' services; their other methods, and other services, answer UNIMPLEMENTED."""
+    """Server of the handlers' services. All other methods return UNIMPLEMENTED."""
 
     def __init__(self, handlers: Mapping[str, Handler], faults: Faults, key: bytes, certificate: bytes) -> None:
         self._handlers, self._faults = handlers, faults
@@ -33,11 +33,11 @@ class Transport:
         self.endpoint = f"localhost:{self._front.port}"
 
     def cut_connections(self) -> None:
-        """Break every connection of a client."""
+        """Abort all connections of clients."""
         self._front.cut()
 
     def close(self) -> None:
-        """Break every connection and take no more."""
+        """Abort all connections and stop the server."""
         self._server.stop(None).wait()
         self._front.close()
 
@@ -52,12 +52,12 @@ class Transport:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "Request is missing required authentication credential.")
         handler = self._handlers.get(name)
         if not handler:
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"This server does not do {name}.")
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"This server does not implement {name}.")
             raise AssertionError
         try:
             return self._faults.answer(name, lambda: handler(request))
-        except RefusedError as refused:
-            context.abort(refused.code, refused.message)
+        except StatusError as error:
+            context.abort(error.code, error.message)
         except LostError:
             self.cut_connections()
-            context.abort(grpc.StatusCode.UNAVAILABLE, "Nobody reads this.")
+            context.abort(grpc.StatusCode.UNAVAILABLE, "The connection is closed.")

@@ -1,4 +1,4 @@
-"""MetadataService: what clients ask of the metadata store."""
+"""MetadataService: access of clients to the metadata store."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from google.cloud import aiplatform_v1 as v1
 
 from tests.vertex.server.connection.transport import Handler
+from tests.vertex.server.errors import StatusError
 from tests.vertex.server.metadata.store import Metadata
 from tests.vertex.server.operations import Operations
-from tests.vertex.server.refusal import RefusedError
 from tests.vertex.server.state import State, copied
 
-# Each kind of thing in a store: its message, its collection, its fields in requests and in answers to lists.
+# Message class and collection of each resource type in a store.
 _KINDS: dict[str, tuple[Any, str]] = {
     "Artifact": (v1.Artifact, "artifacts"),
     "Execution": (v1.Execution, "executions"),
@@ -34,7 +34,7 @@ _FILTERED = (
 
 
 class MetadataService:
-    """Creates, lists, changes and joins artifacts, executions and contexts."""
+    """Handlers that create, list, update, delete and link artifacts, executions and contexts."""
 
     def __init__(self, state: State, metadata: Metadata, operations: Operations) -> None:
         self._state, self._metadata, self._operations = state, metadata, operations
@@ -116,7 +116,7 @@ class MetadataService:
         execution = self._state.get(v1.Execution, request.execution)
         for event in request.events:
             if not event.artifact:
-                raise RefusedError(400, "Required field `events.artifact` is not set.")
+                raise StatusError(400, "Required field `events.artifact` is not set.")
             self._metadata.link(execution.name, [self._state.parent(event.artifact)], event.type_)
         return v1.AddExecutionEventsResponse()
 

@@ -1,4 +1,4 @@
-"""Vertex ML Metadata: artifacts, executions and the contexts that hold them."""
+"""Vertex ML Metadata: artifacts, executions and the contexts that contain them."""
 
 import collections
 import datetime
@@ -13,18 +13,18 @@ INPUT, OUTPUT = v1.Event.Type.INPUT, v1.Event.Type.OUTPUT
 
 
 class Metadata:
-    """The default metadata store of a project."""
+    """Default metadata store of a project."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self.store = f"{state.parent(f'projects/{state.project}/locations/{state.location}')}/metadataStores/default"
-        # Of each context, by its name: what it holds, and the contexts below it.
+        # Names of the artifacts and executions, and of the child contexts, of each context.
         self.members: dict[str, set[str]] = collections.defaultdict(set)
         self.children: dict[str, set[str]] = collections.defaultdict(set)
         self.events: list[v1.Event] = []
 
     def keep(self, kind: type[Any], collection: str, identifier: str = "", **fields: Any) -> Any:
-        """Keep a new artifact, execution or context, and return a copy of it."""
+        """Create an artifact, execution or context, and return a copy of it."""
         now = datetime.datetime.now(datetime.timezone.utc)
         name = f"{self.store}/{collection}/{identifier or self._state.new_id()}"
         made = kind(name=name, create_time=now, update_time=now, etag="1", **fields)
@@ -32,7 +32,7 @@ class Metadata:
         return copied(made)
 
     def ensure_context(self, identifier: str, schema: str, display_name: str) -> v1.Context:
-        """Return the context of a name, made if it is not there."""
+        """Return a context, and create it if it does not exist."""
         with self._state.changed:
             name = f"{self.store}/contexts/{identifier}"
             for context in self._state.all(v1.Context):
@@ -42,12 +42,12 @@ class Metadata:
             return self.keep(v1.Context, "contexts", identifier, **fields)  # type: ignore[no-any-return]
 
     def hold(self, context: str, *names: str) -> None:
-        """Let a context hold artifacts and executions."""
+        """Add artifacts and executions to a context."""
         with self._state.changed:
             self.members[context] |= set(names)
 
     def link(self, execution: str, artifacts: Iterable[str], kind: Any) -> None:
-        """Remember what went into an execution, or came out of it."""
+        """Record artifacts as inputs or outputs of an execution."""
         with self._state.changed:
             for artifact in artifacts:
                 self.events.append(v1.Event(execution=execution, artifact=artifact, type_=kind))

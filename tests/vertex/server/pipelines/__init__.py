@@ -1,1 +1,1 @@
-"""Runs compiled pipelines as Vertex AI Pipelines does, each container step as a custom job."""
+"""Vertex AI Pipelines: execution of compiled pipelines, each container step as a custom job."""

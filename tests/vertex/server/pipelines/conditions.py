@@ -1,4 +1,4 @@
-"""Trigger conditions of tasks, and selectors of parts of a parameter, as kfp's compiler writes them in CEL."""
+"""Trigger conditions of tasks and parameter selectors, which the KFP compiler writes in CEL."""
 
 import ast
 import json
@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_WORDS = {"&&": " and ", "||": " or ", "true": "True", "false": "False"}
+_OPERATORS = {"&&": " and ", "||": " or ", "true": "True", "false": "False"}
 _SELECTOR = re.compile(r'parseJson\(string_value\)\["(?P<key>[^"]+)"\]')
 
 
 def holds(condition: str, parameters: Mapping[str, Any]) -> bool:
-    """Return whether a condition on a task's parameters holds."""
+    """Return whether a condition on the parameters of a task is true."""
     strings: list[str] = []
 
     def hide(found: re.Match[str]) -> str:
@@ -19,8 +19,8 @@ def holds(condition: str, parameters: Mapping[str, Any]) -> bool:
         return f"__string_{len(strings) - 1}__"
 
     text = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", hide, condition)
-    for word, python in _WORDS.items():
-        text = re.sub(rf"\b{word}\b" if word.isalpha() else re.escape(word), python, text)
+    for operator, python in _OPERATORS.items():
+        text = re.sub(rf"\b{operator}\b" if operator.isalpha() else re.escape(operator), python, text)
     text = re.sub(r"!(?!=)", " not ", text).replace("inputs.parameter_values", "parameters")
     text = re.sub(r"__string_(\d+)__", lambda found: strings[int(found[1])], text).strip()
     tree = ast.parse(text, mode="eval")
@@ -30,8 +30,8 @@ def holds(condition: str, parameters: Mapping[str, Any]) -> bool:
 
 
 def select(selector: str, value: Any) -> Any:
-    """Return the part of a parameter that a selector names."""
+    """Return the part of a parameter value that a selector names."""
     found = _SELECTOR.fullmatch(selector)
     if not found:
-        raise ValueError(f"selector is not known: {selector}")
+        raise ValueError(f"unknown selector: {selector}")
     return (json.loads(value) if isinstance(value, str) else value)[found["key"]]

@@ -1,4 +1,4 @@
-"""The order of a pipeline's tasks: what runs when, how often, and with what."""
+"""Execution of a pipeline's tasks: order, conditions, loops and inputs."""
 
 import concurrent.futures
 import json
@@ -7,13 +7,13 @@ from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
 
+from tests.vertex.server.errors import StatusError
 from tests.vertex.server.pipelines.conditions import holds, select
 from tests.vertex.server.pipelines.details import Task
-from tests.vertex.server.pipelines.placeholders import UnknownPlaceholderError, resolved
+from tests.vertex.server.pipelines.placeholders import UnknownPlaceholderError, resolve
 from tests.vertex.server.pipelines.run import Run, RunCancelledError, StepFailedError, Values
 from tests.vertex.server.pipelines.spec import Json, typed
 from tests.vertex.server.pipelines.step import Step
-from tests.vertex.server.refusal import RefusedError
 
 _STATES = v1.PipelineTaskDetail.State
 _COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
@@ -21,21 +21,21 @@ _DAG = "system.DagExecution"
 
 
 class Dag:
-    """A component of tasks that is being run once."""
+    """One execution of a component that consists of tasks."""
 
     def __init__(self, run: Run, component: Json, inputs: Values, task: Task) -> None:
         self._run, self._component, self._inputs, self._task = run, component, inputs, task
         self._tasks: dict[str, Json] = component["dag"]["tasks"]
-        # What each task that has ended leaves; None where it failed or was not triggered.
+        # Outputs of each ended task; None if it failed or was not triggered.
         self._ended: dict[str, Values | None] = {}
         self._failures: list[str] = []
 
     def execute(self) -> Values:
-        """Run all tasks; return the outputs of the component.
+        """Run all tasks and return the outputs of the component.
 
         Raises:
-            StepFailedError: a task failed; the others that do not need it have run.
-            RunCancelledError: the run is being cancelled.
+            StepFailedError: If a task failed. Tasks that do not depend on it have run.
+            RunCancelledError: If the run is being cancelled.
         """
         waiting = {name: _upstream(task) for name, task in self._tasks.items()}
         with concurrent.futures.ThreadPoolExecutor(max(1, len(waiting))) as pool:
@@ -56,7 +56,7 @@ class Dag:
     def _result(self, ended: "concurrent.futures.Future[Values | None]") -> Values | None:
         try:
             return ended.result()
-        except (StepFailedError, UnknownPlaceholderError, RefusedError) as error:
+        except (StepFailedError, UnknownPlaceholderError, StatusError) as error:
             self._failures.append(str(error))
         except RunCancelledError:
             pass
@@ -84,8 +84,8 @@ class Dag:
         except RunCancelledError:
             task.move_to(_STATES.CANCELLED)
             raise
-        except (StepFailedError, UnknownPlaceholderError, RefusedError) as error:
-            self._run.note_failure()
+        except (StepFailedError, UnknownPlaceholderError, StatusError) as error:
+            self._run.handle_failure()
             task.move_to(_STATES.FAILED, str(error))
             raise StepFailedError(
                 f"The DAG failed because some tasks failed. The failed tasks are: [{name}]. {error}"
@@ -109,7 +109,7 @@ class Dag:
         return outputs
 
     def _loop(self, spec: Json, component: Json, inputs: Values, task: Task) -> Values:
-        """Run a component once for every item; each output is the list of theirs."""
+        """Run a component once per item. Each output is the list of the outputs of the iterations."""
         iterator = spec["parameterIterator"]
         items = iterator["items"]
         found = json.loads(items["raw"]) if "raw" in items else inputs.parameters[items["inputParameter"]]
@@ -130,8 +130,8 @@ class Dag:
                 raise
 
         with concurrent.futures.ThreadPoolExecutor(limit) as pool:
-            left = [each.result() for each in [pool.submit(once, index) for index in range(len(found))]]
-        outputs = _collected(component, left)
+            results = [each.result() for each in [pool.submit(once, index) for index in range(len(found))]]
+        outputs = _collect(component, results)
         self._run.record(task, _DAG, inputs, outputs)
         task.move_to(_STATES.SUCCEEDED)
         return outputs
@@ -157,7 +157,7 @@ class Dag:
                 chosen = source["taskOutputArtifact"]
                 artifacts[name] = self._of(chosen["producerTask"]).artifacts[chosen["outputArtifactKey"]]
         wanted = dict(definitions.get("parameters", {}))
-        # The item of a loop comes with each iteration.
+        # Each iteration sets the item of its loop.
         wanted.pop(spec.get("parameterIterator", {}).get("itemInput"), None)
         return Values(typed(wanted, found), artifacts)
 
@@ -166,7 +166,7 @@ class Dag:
             value = source["runtimeValue"]["constant"]
             if isinstance(value, str):
                 given = {"inputs": {"parameterValues": self._inputs.parameters}}
-                return resolved(value, self._run.placeholders(task), given)
+                return resolve(value, self._run.placeholders(task), given)
             return value
         if "componentInputParameter" in source:
             return self._inputs.parameters.get(source["componentInputParameter"])
@@ -174,10 +174,10 @@ class Dag:
         return self._of(chosen["producerTask"]).parameters[chosen["outputParameterKey"]]
 
     def _of(self, task: str) -> Values:
-        """Return what a task has left.
+        """Return the outputs of a task.
 
         Raises:
-            StepFailedError: it has left nothing.
+            StepFailedError: If it has no outputs.
         """
         found = self._ended[task]
         if found is None:
@@ -214,13 +214,13 @@ def _upstream(task: Mapping[str, Any]) -> set[str]:
     return producers | set(task.get("dependentTasks", []))
 
 
-def _collected(component: Json, left: list[Values]) -> Values:
-    """Return the outputs of a loop: lists of its iterations' parameters, all their artifacts one after the other."""
+def _collect(component: Json, results: list[Values]) -> Values:
+    """Return the outputs of a loop: the parameters of its iterations as lists, and their artifacts in order."""
     declared = component["dag"].get("outputs", {})
     return Values(
-        {name: [each.parameters.get(name) for each in left] for name in declared.get("parameters", {})},
+        {name: [each.parameters.get(name) for each in results] for name in declared.get("parameters", {})},
         {
-            name: [one for each in left for one in each.artifacts.get(name, [])]
+            name: [one for each in results for one in each.artifacts.get(name, [])]
             for name in declared.get("artifacts", {})
         },
     )

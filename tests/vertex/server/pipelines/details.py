@@ -1,4 +1,4 @@
-"""What a pipeline job shows of its tasks while it runs: job_detail.task_details."""
+"""Task details of a running pipeline job: job_detail.task_details."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Artifacts = dict[str, list[v1.Artifact]]
 
 
 class Task:
-    """One task of a run; every change is seen by clients at once."""
+    """Task of a run. Changes are immediately visible to clients."""
 
     def __init__(self, state: State, job: v1.PipelineJob, name: str, parent: "Task | None" = None) -> None:
         self._state, self._job, self.name = state, job, name
@@ -33,12 +33,12 @@ class Task:
             if parent:
                 detail.parent_task_id = parent.id
             job.job_detail.task_details.append(detail)
-            # The list keeps a copy, which is what changes from now on.
+            # append() copies the message, so changes must be made to the list item.
             self._index = len(job.job_detail.task_details) - 1
         self.move_to(_STATES.PENDING)
 
     def move_to(self, state: Any, message: str = "") -> None:
-        """Change the state; a message is that of an error."""
+        """Change the state, with the message of an error if there is one."""
         with self._state.changed:
             detail = self._detail()
             detail.state = state
@@ -55,7 +55,7 @@ class Task:
             self._state.changed.notify_all()
 
     def show_job(self, name: str) -> None:
-        """Show the custom job that runs the task; one before it has failed."""
+        """Set the custom job that runs the task. An earlier job is listed as failed."""
         with self._state.changed:
             container = self._detail().executor_detail.container_detail
             if container.main_job:
@@ -64,7 +64,7 @@ class Task:
             self._detail().executor_detail.container_detail = container
 
     def show(self, execution: v1.Execution, inputs: Artifacts, outputs: Artifacts) -> None:
-        """Show what is known of the task once it has ended."""
+        """Set the execution, inputs and outputs of the ended task."""
         with self._state.changed:
             detail = self._detail()
             detail.execution = copied(execution)
@@ -77,7 +77,7 @@ class Task:
 
 
 def executor_artifacts(artifacts: Mapping[str, Sequence[v1.Artifact]]) -> dict[str, Any]:
-    """Return artifacts as kfp's ExecutorInput has them."""
+    """Return artifacts in the format of KFP's ExecutorInput."""
     return {
         name: {
             "artifacts": [

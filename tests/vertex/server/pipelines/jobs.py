@@ -1,4 +1,4 @@
-"""The pipeline jobs of PipelineService."""
+"""Pipeline jobs of PipelineService."""
 
 import datetime
 import re
@@ -9,12 +9,12 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import empty_pb2
 
 from tests.vertex.server.connection.transport import Handler
+from tests.vertex.server.errors import StatusError, precondition
 from tests.vertex.server.operations import Operations
 from tests.vertex.server.pipelines.dag import Dag
 from tests.vertex.server.pipelines.details import Task
 from tests.vertex.server.pipelines.run import Run, RunCancelledError, Services, StepFailedError, Values
 from tests.vertex.server.pipelines.spec import Json, read_parameters, read_root, read_spec
-from tests.vertex.server.refusal import RefusedError, precondition
 from tests.vertex.server.state import copied
 
 QUEUED, PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLING, CANCELLED = (
@@ -41,7 +41,7 @@ _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?")
 
 
 class PipelineJobs:
-    """Creates, lists, runs, cancels and deletes pipeline jobs."""
+    """Handlers that create, list, run, cancel and delete pipeline jobs."""
 
     def __init__(self, services: Services, operations: Operations) -> None:
         self._services, self._operations = services, operations
@@ -61,7 +61,14 @@ class PipelineJobs:
         }
 
     def create(self, parent: str, given: v1.PipelineJob, identifier: str = "", schedule: str = "") -> v1.PipelineJob:
-        """Keep a pipeline job and begin to run it; return it as it was kept."""
+        """Create and start a pipeline job, and return its initial state.
+
+        Args:
+            parent: Project and location.
+            given: Job without a name.
+            identifier: ID of the job, by default the name of the pipeline and a number.
+            schedule: Name of the schedule that creates the job, if any.
+        """
         services = self._services
         place = services.state.parent(parent)
         job = copied(given)
@@ -69,7 +76,7 @@ class PipelineJobs:
         root, parameters = read_root(job, spec), read_parameters(job, spec)
         identifier = identifier or f"{spec['pipelineInfo']['name']}-{services.state.new_id()}"
         if not _ID.fullmatch(identifier):
-            raise RefusedError(400, f"Invalid pipeline_job_id: must match {_ID.pattern}. Given: {identifier}")
+            raise StatusError(400, f"Invalid pipeline_job_id: must match {_ID.pattern}. Given: {identifier}")
         job.name = f"{place}/pipelineJobs/{identifier}"
         job.state, job.schedule_name = PENDING, schedule
         job.create_time = job.update_time = datetime.datetime.now(datetime.timezone.utc)
@@ -83,7 +90,7 @@ class PipelineJobs:
         return kept
 
     def cancel(self, name: str) -> None:
-        """Ask for a job's end; one that has ended stays as it is."""
+        """Cancel a job unless it has ended."""
         state = self._services.state
         with state.changed:
             job = state.get(v1.PipelineJob, name)
@@ -93,7 +100,7 @@ class PipelineJobs:
         self._runs[job.name][0].cancel()
 
     def close(self) -> None:
-        """Cancel all that runs, and wait for it."""
+        """Cancel all runs and wait for their end."""
         for run, _ in list(self._runs.values()):
             run.cancel()
         for _, thread in list(self._runs.values()):
@@ -136,7 +143,7 @@ class PipelineJobs:
     def _list(self, request: v1.ListPipelineJobsRequest) -> v1.ListPipelineJobsResponse:
         page, token = self._services.state.page(v1.PipelineJob, request, _FILTERED)
         for job in page:
-            # "Not available in the list view."
+            # API reference of job_detail: "Not available in the list view."
             job.job_detail = v1.PipelineJobDetail()
         return v1.ListPipelineJobsResponse(pipeline_jobs=page, next_page_token=token)
 

@@ -1,4 +1,4 @@
-"""The folder that stands for /gcs in a step: filled from buckets before it, and copied back after it."""
+"""Local folder in place of /gcs: filled from buckets before a step, and copied back after it."""
 
 import contextlib
 import os
@@ -9,13 +9,13 @@ import google.cloud.storage as storage
 from google.auth.credentials import AnonymousCredentials
 
 
-def fill(host: str, folder: Path, addresses: Iterable[str]) -> None:
-    """Copy what lies at some addresses (gs://BUCKET/...), files or whole folders, into the folder."""
+def fill(host: str, folder: Path, uris: Iterable[str]) -> None:
+    """Download files or folders at URIs (gs://BUCKET/...) into the local folder."""
     with _client(host) as client:
-        for address in addresses:
-            bucket, _, path = address.removeprefix("gs://").partition("/")
+        for uri in uris:
+            bucket, _, path = uri.removeprefix("gs://").partition("/")
             for blob in client.list_blobs(bucket, prefix=path):
-                # Beside folder a there may be a folder ab.
+                # The prefix of folder a also matches a folder ab.
                 if blob.name == path or blob.name.startswith(f"{path.rstrip('/')}/"):
                     local = folder / bucket / blob.name
                     local.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def fill(host: str, folder: Path, addresses: Iterable[str]) -> None:
 
 
 def copy_back(host: str, folder: Path, known: dict[str, int]) -> None:
-    """Copy all files into their buckets that are new, or have changed since `marks` knew them."""
+    """Upload files that are new or have changed since `known`, a result of `marks`."""
     with _client(host) as client:
         for name, mark in marks(folder).items():
             if known.get(name) != mark:
@@ -32,7 +32,7 @@ def copy_back(host: str, folder: Path, known: dict[str, int]) -> None:
 
 
 def marks(folder: Path) -> dict[str, int]:
-    """Return a mark of every file that changes with its content."""
+    """Return the modification time of every file by path."""
     found = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in found}
 

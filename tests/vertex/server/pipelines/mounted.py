@@ -1,4 +1,4 @@
-"""kfp's own program for a step, with /gcs at another place: python -m tests.vertex.server.pipelines.mounted ..."""
+"""KFP's executor with another folder in place of /gcs: python -m tests.vertex.server.pipelines.mounted ..."""
 
 import errno
 import os
@@ -9,12 +9,12 @@ from typing import Any
 from kfp.dsl import executor_main
 from kfp.dsl.types import artifact_types
 
-# The folder that stands for /gcs.
+# Environment variable with the folder in place of /gcs.
 VARIABLE = "VERTEX_SERVER_MOUNT"
 
 
-def _of_files_only(rename: Callable[..., None], mount: Path) -> Callable[..., None]:
-    """Return a rename that refuses folders of the mount, as Cloud Storage FUSE does (its rename-dir-limit is 0)."""
+def _reject_folders(rename: Callable[..., None], mount: Path) -> Callable[..., None]:
+    """Return a rename that fails for folders of the mount, as in Cloud Storage FUSE with its rename-dir-limit of 0."""
 
     def renamed(source: Any, target: Any, **options: Any) -> None:
         if Path(source).is_dir() and Path(source).is_relative_to(mount):
@@ -25,6 +25,6 @@ def _of_files_only(rename: Callable[..., None], mount: Path) -> Callable[..., No
 
 
 if __name__ == "__main__":
-    os.rename, os.replace = (_of_files_only(each, Path(os.environ[VARIABLE])) for each in (os.rename, os.replace))
+    os.rename, os.replace = (_reject_folders(each, Path(os.environ[VARIABLE])) for each in (os.rename, os.replace))
     artifact_types._GCS_LOCAL_MOUNT_PREFIX = f"{os.environ[VARIABLE]}/"
     executor_main.executor_main()

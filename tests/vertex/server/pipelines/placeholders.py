@@ -1,6 +1,6 @@
-"""Placeholders in a compiled pipeline: {{$}}, {{$.pipeline_job_name}}, {{$.inputs.parameters['x']}} and so on.
+"""Placeholders of a compiled pipeline, such as {{$}}, {{$.pipeline_job_name}} and {{$.inputs.parameters['x']}}.
 
-Of kfp.dsl.placeholders, and those that Google's own components use (google_cloud_pipeline_components' _placeholders).
+Sources: kfp.dsl.placeholders, and _placeholders of google_cloud_pipeline_components.
 """
 
 import json
@@ -13,17 +13,20 @@ _STEP = re.compile(r"\.(\w+)|\[['\"]([^'\"]+)['\"]\]")
 
 
 class UnknownPlaceholderError(Exception):
-    """A placeholder stands for nothing."""
+    """A placeholder has no value."""
 
 
-def resolved(text: str, run: Mapping[str, str], executor_input: Mapping[str, Any], mount: str = "/gcs") -> str:
-    """Return a text with what its placeholders stand for.
+def resolve(text: str, run: Mapping[str, str], executor_input: Mapping[str, Any], mount: str = "/gcs") -> str:
+    """Return a text with the values of its placeholders.
 
-    `run` has those of the pipeline job and the task by their names; `executor_input` is kfp's ExecutorInput as JSON;
-    `mount` is the folder in which buckets are seen.
+    Args:
+        text: Text with placeholders.
+        run: Values of the pipeline job and the task by name.
+        executor_input: KFP's ExecutorInput as JSON.
+        mount: Folder in which buckets are mounted.
 
     Raises:
-        UnknownPlaceholderError: there is no such value.
+        UnknownPlaceholderError: If a placeholder has no value.
     """
 
     def value(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What all tasks of one run share."""
+"""State that all tasks of a pipeline run share."""
 
 import dataclasses
 import hashlib
@@ -14,12 +14,12 @@ from tests.vertex.server.pipelines.details import Artifacts, Task
 from tests.vertex.server.pipelines.spec import Json
 from tests.vertex.server.state import State
 
-# The label that Vertex AI Pipelines gives whatever it starts.
+# Label that Vertex AI Pipelines sets on every job of a run.
 RUN_LABEL = "vertex-ai-pipelines-run-billing-id"
 
 
 class StepFailedError(Exception):
-    """A container step has not succeeded."""
+    """A container step failed."""
 
 
 class RunCancelledError(Exception):
@@ -28,7 +28,7 @@ class RunCancelledError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """Parameters and artifacts, as a task is given them or leaves them."""
+    """Parameters and artifacts: the inputs or the outputs of a task."""
 
     parameters: Json = dataclasses.field(default_factory=dict)
     artifacts: Artifacts = dataclasses.field(default_factory=dict)
@@ -36,36 +36,36 @@ class Values:
 
 @dataclasses.dataclass(frozen=True)
 class Services:
-    """What runs need of the server."""
+    """Parts of the server that runs use."""
 
     state: State
     jobs: CustomJobs
     metadata: Metadata
     folder: Path
     storage_host: Callable[[], str]
-    # Outputs of steps that have succeeded, by what they were given.
+    # Outputs of successful steps by a digest of their inputs.
     cache: dict[str, Values] = dataclasses.field(default_factory=dict)
 
 
 class Run:
-    """One pipeline job that is being run."""
+    """Running pipeline job."""
 
     def __init__(self, services: Services, job: v1.PipelineJob, spec: Json, root: str) -> None:
         self.services, self.job, self.spec, self.root = services, job, spec, root
         self.cancelled = threading.Event()
-        # Set once a task has failed, where no other is to be started then.
+        # Set when a task has failed and the failure policy is to start no further tasks.
         self.stopped = threading.Event()
         self._running: set[str] = set()
         self.id = job.name.rpartition("/")[2]
         self.context = ""
 
-    def note_failure(self) -> None:
-        """Start no further task, where the job's failure policy says so."""
+    def handle_failure(self) -> None:
+        """Stop starting tasks if the failure policy of the job is FAIL_FAST."""
         if self.job.runtime_config.failure_policy == v1.PipelineFailurePolicy.PIPELINE_FAILURE_POLICY_FAIL_FAST:
             self.stopped.set()
 
     def cancel(self) -> None:
-        """Cancel what runs, and start nothing more."""
+        """Cancel running tasks and start no further ones."""
         self.cancelled.set()
         with self.services.state.changed:
             running = list(self._running)
@@ -73,7 +73,7 @@ class Run:
             self.services.jobs.cancel(name)
 
     def start(self, task: Task, job: v1.CustomJob) -> str:
-        """Begin to run the custom job of a task; return its name."""
+        """Start the custom job of a task and return its name."""
         services = self.services
         with services.state.changed:
             name: str = services.jobs.create("/".join(self.job.name.split("/")[:4]), job, step=True).name
@@ -84,7 +84,7 @@ class Run:
         return name
 
     def placeholders(self, task: Task) -> dict[str, str]:
-        """Return what the placeholders of the run, and of a task, stand for."""
+        """Return the values of the placeholders of the run and a task."""
         state = self.services.state
         created = self.job.create_time.strftime("%Y-%m-%dT%H:%M:%SZ")
         return {
@@ -104,7 +104,7 @@ class Run:
         }
 
     def record(self, task: Task, schema: str, inputs: Values, outputs: Values) -> None:
-        """Keep the execution of a task in the metadata store, and show it."""
+        """Record the execution of a task in the metadata store and in the details of the pipeline job."""
         metadata = {
             **{f"input:{name}": value for name, value in inputs.parameters.items()},
             **{f"output:{name}": value for name, value in outputs.parameters.items()},

@@ -1,4 +1,4 @@
-"""ScheduleService: schedules of pipeline jobs, which are due when a test says so."""
+"""ScheduleService: schedules of pipeline jobs, which tests trigger."""
 
 import datetime
 from typing import Any
@@ -7,11 +7,11 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import empty_pb2
 
 from tests.vertex.server.connection.transport import Handler
+from tests.vertex.server.errors import StatusError, check_display_name, precondition, require
 from tests.vertex.server.operations import Operations
 from tests.vertex.server.pipelines import jobs
 from tests.vertex.server.pipelines.cron import next_time
 from tests.vertex.server.pipelines.spec import read_spec
-from tests.vertex.server.refusal import RefusedError, check_display_name, precondition, require
 from tests.vertex.server.state import State, copied
 
 _ACTIVE, _PAUSED, _COMPLETED = (
@@ -32,7 +32,7 @@ _FILTERED = (
 
 
 class Schedules:
-    """Creates, lists, pauses, resumes and deletes schedules."""
+    """Handlers that create, list, update, pause, resume and delete schedules."""
 
     def __init__(self, state: State, pipelines: jobs.PipelineJobs, operations: Operations) -> None:
         self._state, self._pipelines, self._operations = state, pipelines, operations
@@ -50,7 +50,7 @@ class Schedules:
         }
 
     def tick(self, name: str) -> str:
-        """Let a schedule be due now; return the name of the pipeline job that it makes, empty where it makes none."""
+        """Trigger a schedule and return the name of the created pipeline job, or an empty text if none was created."""
         with self._state.changed:
             schedule = self._state.get(v1.Schedule, name)
             if schedule.state != _ACTIVE or self._is_busy(schedule):
@@ -70,7 +70,7 @@ class Schedules:
             return str(made.name)
 
     def _is_busy(self, schedule: v1.Schedule) -> bool:
-        """Whether as many of its runs are active as there may be."""
+        """Return whether the maximum number of runs of a schedule is active."""
         running = [
             job
             for job in self._state.all(v1.PipelineJob)
@@ -86,7 +86,7 @@ class Schedules:
         require("schedule.max_concurrent_run_count", schedule.max_concurrent_run_count)
         require("schedule.create_pipeline_job_request.parent", schedule.create_pipeline_job_request.parent)
         if schedule.create_pipeline_job_request.pipeline_job_id:
-            raise RefusedError(400, "`pipeline_job_id` must not be set in the request of a schedule.")
+            raise StatusError(400, "`pipeline_job_id` must not be set in the request of a schedule.")
         read_spec(copied(schedule.create_pipeline_job_request.pipeline_job))
         now = datetime.datetime.now(datetime.timezone.utc)
         schedule.name = f"{self._state.parent(request.parent)}/schedules/{self._state.new_id()}"

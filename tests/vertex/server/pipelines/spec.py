@@ -1,6 +1,6 @@
-"""What a pipeline job asks for, checked as the service checks it before it keeps the job.
+"""Validation of a pipeline job's spec and parameters, as at the creation of a job on the service.
 
-Types are those of kfp's PipelineSpec; parameters' types of ParameterType in its pipeline_spec.proto.
+Types are those of KFP's PipelineSpec, and of ParameterType in its pipeline_spec.proto.
 """
 
 import json
@@ -11,7 +11,7 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
-from tests.vertex.server.refusal import RefusedError, check_display_name, check_labels, require
+from tests.vertex.server.errors import StatusError, check_display_name, check_labels, require
 
 Json = dict[str, Any]
 
@@ -29,7 +29,7 @@ def read_spec(job: v1.PipelineJob) -> Json:
     """Return the compiled pipeline of a job as JSON.
 
     Raises:
-        RefusedError: it has a field that the service does not know, or lacks one.
+        StatusError: If the spec has an unknown field or lacks a required one.
     """
     check_display_name(job.display_name or "unnamed")
     check_labels(dict(job.labels))
@@ -38,7 +38,7 @@ def read_spec(job: v1.PipelineJob) -> Json:
     try:
         spec = json_format.ParseDict(given, PipelineSpec())
     except json_format.ParseError as error:
-        raise RefusedError(400, f"Invalid pipeline_spec: {error}") from None
+        raise StatusError(400, f"Invalid pipeline_spec: {error}") from None
     found: Json = json_format.MessageToDict(spec)
     for field in ("pipelineInfo", "root", "schemaVersion", "sdkVersion"):
         require(f"pipeline_spec.{field}", found.get(field))
@@ -46,7 +46,7 @@ def read_spec(job: v1.PipelineJob) -> Json:
     for component in found.get("components", {}).values():
         components |= _references(component)
     if missing := components - set(found.get("components", {})) - {None}:
-        raise RefusedError(400, f"Invalid pipeline_spec: components are not defined: {sorted(missing)}")
+        raise StatusError(400, f"Invalid pipeline_spec: components are not defined: {sorted(missing)}")
     return found
 
 
@@ -54,35 +54,35 @@ def read_root(job: v1.PipelineJob, spec: Json) -> str:
     """Return the folder of a job's outputs.
 
     Raises:
-        RefusedError: it lies in no bucket.
+        StatusError: If it is not in a bucket.
     """
     root = job.runtime_config.gcs_output_directory or spec.get("defaultPipelineRoot", "")
     require("pipeline_job.runtime_config.gcs_output_directory", root)
     if not root.startswith("gs://") or not root.removeprefix("gs://").strip("/"):
-        raise RefusedError(400, f"gcs_output_directory must be a path in a bucket, as gs://BUCKET/PATH. Given: {root}")
+        raise StatusError(400, f"gcs_output_directory must be a path in a bucket, as gs://BUCKET/PATH. Given: {root}")
     return root.rstrip("/")
 
 
 def read_parameters(job: v1.PipelineJob, spec: Json) -> Json:
-    """Return the value of every parameter of the pipeline, of its type.
+    """Return the value of every parameter of the pipeline in its type.
 
     Raises:
-        RefusedError: one is unknown, missing or of another type.
+        StatusError: If a parameter is unknown, missing or of another type.
     """
     definitions = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     if len(job.runtime_config.parameters):
-        raise RefusedError(400, "runtime_config.parameters is for schema version 2.0.0; set parameter_values.")
+        raise StatusError(400, "runtime_config.parameters is for schema version 2.0.0; set parameter_values.")
     given = json.loads(v1.PipelineJob.RuntimeConfig.to_json(job.runtime_config)).get("parameterValues", {})
     if unknown := set(given) - set(definitions):
-        raise RefusedError(400, f"Parameters are not defined in the pipeline: {sorted(unknown)}")
+        raise StatusError(400, f"Parameters are not defined in the pipeline: {sorted(unknown)}")
     return typed(definitions, given)
 
 
 def typed(definitions: Mapping[str, Json], given: Mapping[str, Any]) -> Json:
-    """Return values of some parameters, or their defaults, each of its type.
+    """Return the given values of parameters, or their defaults, in their types.
 
     Raises:
-        RefusedError: one is missing or of another type.
+        StatusError: If a parameter is missing or of another type.
     """
     found: Json = {}
     for name, definition in definitions.items():
@@ -91,7 +91,7 @@ def typed(definitions: Mapping[str, Json], given: Mapping[str, Any]) -> Json:
         elif "defaultValue" in definition:
             found[name] = _typed(name, definition["defaultValue"], definition["parameterType"])
         elif not definition.get("isOptional"):
-            raise RefusedError(400, f"Parameter {name!r} is required.")
+            raise StatusError(400, f"Parameter {name!r} is required.")
     return found
 
 
@@ -99,12 +99,12 @@ def _typed(name: str, value: Any, kind: str) -> Any:
     value = whole(value)
     wanted = _TYPES.get(kind, (object,))
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind.startswith("NUMBER")):
-        raise RefusedError(400, f"Parameter {name!r} must be of type {kind}. Given: {json.dumps(value)[:200]}")
+        raise StatusError(400, f"Parameter {name!r} must be of type {kind}. Given: {json.dumps(value)[:200]}")
     return value
 
 
 def whole(value: Any) -> Any:
-    """Return a value whose numbers are integers where they are whole: protobuf knows floating point numbers only."""
+    """Return a value with whole numbers as integers, because a protobuf Struct has floating point numbers only."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""One container step of a pipeline: its buckets are mounted, and it runs as a custom job."""
+"""Container step of a pipeline: runs as a custom job with mounted buckets."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from tests.vertex.server import job_run
 from tests.vertex.server.pipelines import mount
 from tests.vertex.server.pipelines.details import Artifacts, Task, executor_artifacts
 from tests.vertex.server.pipelines.mounted import VARIABLE
-from tests.vertex.server.pipelines.placeholders import UnknownPlaceholderError, resolved
+from tests.vertex.server.pipelines.placeholders import UnknownPlaceholderError, resolve
 from tests.vertex.server.pipelines.run import RUN_LABEL, Run, RunCancelledError, StepFailedError, Values
 from tests.vertex.server.pipelines.spec import Json, whole
 from tests.vertex.server.state import State
@@ -23,18 +23,18 @@ _MACHINE = "e2-standard-4"
 
 
 class Step:
-    """A task that is a container."""
+    """Task that runs a container."""
 
     def __init__(self, run: Run, task: Task, component: Json, inputs: Values) -> None:
         self._run, self._task, self._component, self._inputs = run, task, component, inputs
         self._executor = run.spec["deploymentSpec"]["executors"][component["executorLabel"]]["container"]
 
     def execute(self, *, cached: bool, retries: int) -> Values:
-        """Run the step to its end; return what it leaves.
+        """Run the step and return its outputs.
 
         Raises:
-            StepFailedError: it failed, every time.
-            RunCancelledError: the run is being cancelled.
+            StepFailedError: If all attempts failed.
+            RunCancelledError: If the run is being cancelled.
         """
         cache, key = self._run.services.cache, _cache_key(self._component, self._executor, self._inputs)
         found = cache.get(key) if cached else None
@@ -43,18 +43,18 @@ class Step:
             self._task.move_to(_STATES.SKIPPED)
             return found
         self._task.move_to(_STATES.RUNNING)
-        outputs = self._tried(retries)
+        outputs = self._run_with_retries(retries)
         cache[key] = outputs
         self._run.record(self._task, _EXECUTION, self._inputs, outputs)
         self._task.move_to(_STATES.SUCCEEDED)
         return outputs
 
-    def _tried(self, retries: int) -> Values:
+    def _run_with_retries(self, retries: int) -> Values:
         for attempt in range(retries + 1):
             try:
                 return self._attempt()
             except StepFailedError:
-                # The backoff is left out: nobody waits for anything here.
+                # Tests need no backoff.
                 if attempt == retries:
                     raise
         raise AssertionError
@@ -72,22 +72,23 @@ class Step:
         try:
             self._follow(self._run.start(self._task, job))
         finally:
-            # What a failed step has written is there, too: gcsfuse writes through.
+            # gcsfuse writes through, so files of failed steps exist in the bucket, too.
             mount.copy_back(host, folder, known)
         return self._outputs(executor_input, made)
 
     def _custom_job(self, executor_input: Json, folder: Path) -> v1.CustomJob:
         placeholders = self._run.placeholders(self._task)
 
-        def words(found: list[str]) -> list[str]:
-            return [resolved(word, placeholders, executor_input, str(folder)) for word in found]
+        def resolve_all(texts: list[str]) -> list[str]:
+            return [resolve(text, placeholders, executor_input, str(folder)) for text in texts]
 
         program = "tests.vertex.server.pipelines.mounted"
         try:
             command = [
-                word.replace("kfp.dsl.executor_main", program) for word in words(self._executor.get("command", []))
+                text.replace("kfp.dsl.executor_main", program)
+                for text in resolve_all(self._executor.get("command", []))
             ]
-            arguments = words(self._executor.get("args", []))
+            arguments = resolve_all(self._executor.get("args", []))
         except UnknownPlaceholderError as error:
             raise StepFailedError(str(error)) from None
         labels = {RUN_LABEL: placeholders["pipeline_job_uuid"]}
@@ -118,7 +119,7 @@ class Step:
             raise StepFailedError(ended.error.message)
 
     def _output_artifacts(self, where: str) -> Artifacts:
-        """Make the artifacts that a step is to fill."""
+        """Create the output artifacts of the step."""
         definitions = self._component.get("outputDefinitions", {}).get("artifacts", {})
         made: Artifacts = {}
         for name, definition in definitions.items():
@@ -136,7 +137,7 @@ class Step:
         return made
 
     def _outputs(self, executor_input: Json, made: Artifacts) -> Values:
-        """Return what a step has left, by what it wrote of it."""
+        """Return the outputs of the step from the files that it wrote."""
         path = Path(executor_input["outputs"]["outputFile"])
         written = json.loads(path.read_text()) if path.exists() else {}
         definitions = self._component.get("outputDefinitions", {}).get("parameters", {})
@@ -167,7 +168,7 @@ def _if_ended(state: State, name: str) -> v1.CustomJob | None:
 
 
 def _executor_input(inputs: Values, made: Artifacts, component: Json, where: str, folder: Path) -> Json:
-    """Return kfp's ExecutorInput as JSON; files are where this machine has the bucket."""
+    """Return KFP's ExecutorInput as JSON, with paths of output files in the local folder of the bucket."""
     local = f"{folder}/{where.removeprefix('gs://')}"
     definitions = component.get("outputDefinitions", {}).get("parameters", {})
     return {

@@ -1,1 +1,1 @@
-"""Models, endpoints and what they predict, by the SavedModels that they are given."""
+"""Models, endpoints, and predictions of their SavedModels."""

@@ -1,4 +1,4 @@
-"""The batch prediction jobs of JobService: files in a bucket, predicted line by line."""
+"""Batch prediction jobs of JobService, which predict the lines of files in a bucket."""
 
 import csv
 import datetime
@@ -12,9 +12,9 @@ from google.protobuf import empty_pb2
 
 from tests.vertex.server import job_run
 from tests.vertex.server.connection.transport import Handler
+from tests.vertex.server.errors import StatusError, check_display_name, precondition, require
 from tests.vertex.server.operations import Operations
 from tests.vertex.server.pipelines import mount
-from tests.vertex.server.refusal import RefusedError, check_display_name, precondition, require
 from tests.vertex.server.serving.endpoints import Endpoints
 from tests.vertex.server.serving.models import Models
 from tests.vertex.server.state import State, copied
@@ -25,7 +25,7 @@ _INVALID_ARGUMENT = 3
 
 
 class BatchJobs:
-    """Creates, lists, runs and deletes batch prediction jobs."""
+    """Handlers that create, list, run and delete batch prediction jobs."""
 
     def __init__(
         self, state: State, models: Models, endpoints: Endpoints, operations: Operations, folder: Path
@@ -59,10 +59,10 @@ class BatchJobs:
         require("output_config.gcs_destination", job.output_config.gcs_destination.output_uri_prefix)
         if job.input_config.instances_format not in ("jsonl", "csv"):
             given = job.input_config.instances_format
-            raise RefusedError(400, f"instances_format must be jsonl or csv here. Given: {given}")
+            raise StatusError(400, f"instances_format must be jsonl or csv here. Given: {given}")
         if job.output_config.predictions_format != "jsonl":
             given = job.output_config.predictions_format
-            raise RefusedError(400, f"predictions_format must be jsonl here. Given: {given}")
+            raise StatusError(400, f"predictions_format must be jsonl here. Given: {given}")
         require("dedicated_resources.machine_spec", job.dedicated_resources.machine_spec.machine_type)
         job.name = f"{place}/batchPredictionJobs/{self._state.new_id()}"
         job.model_version_id = model.version_id
@@ -84,7 +84,7 @@ class BatchJobs:
         try:
             instances = [each for uri in uris for each in _instances(folder / uri.removeprefix("gs://"))]
             predictions = self._endpoints.predictor(model).predict(instances)
-        except (RefusedError, ValueError, OSError) as error:
+        except (StatusError, ValueError, OSError) as error:
             self._state.move(job, job_run.FAILED, _INVALID_ARGUMENT, str(error))
             return
         created = job.create_time.strftime("%Y_%m_%dT%H_%M_%S_%fZ")
@@ -117,15 +117,15 @@ class BatchJobs:
 
 
 def _instances(file: Path) -> list[Any]:
-    """Return the instances of a file; a row of a CSV file becomes an array, as the service makes it."""
+    """Return the instances of a file. A row of a CSV file is an array, as on the service."""
     if file.suffix != ".csv":
         return [json.loads(line) for line in file.read_text().splitlines() if line.strip()]
     with file.open() as rows:
-        return [[_number(word) for word in row] for row in list(csv.reader(rows))[1:]]
+        return [[_number(cell) for cell in row] for row in list(csv.reader(rows))[1:]]
 
 
-def _number(word: str) -> Any:
+def _number(text: str) -> Any:
     try:
-        return json.loads(word)
+        return json.loads(text)
     except ValueError:
-        return word
+        return text

@@ -1,4 +1,4 @@
-"""EndpointService and PredictionService: models that are deployed, and which of them a request goes to."""
+"""EndpointService and PredictionService: deployment of models, and routing of requests to them."""
 
 import datetime
 import json
@@ -11,10 +11,10 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format
 
 from tests.vertex.server.connection.transport import Handler
+from tests.vertex.server.errors import StatusError, check_display_name, check_labels, precondition, require
 from tests.vertex.server.operations import Operations
 from tests.vertex.server.pipelines import mount
 from tests.vertex.server.pipelines.spec import whole
-from tests.vertex.server.refusal import RefusedError, check_display_name, check_labels, precondition, require
 from tests.vertex.server.serving.models import Models
 from tests.vertex.server.serving.predictor import Predictor
 from tests.vertex.server.state import State, copied
@@ -24,7 +24,7 @@ _ALL = 100
 
 
 class Endpoints:
-    """Creates, lists, changes and deletes endpoints, deploys models at them, and predicts."""
+    """Handlers that create, list, update and delete endpoints, deploy models to them, and predict."""
 
     def __init__(
         self, state: State, models: Models, operations: Operations, folder: Path, storage_host: Callable[[], str]
@@ -32,7 +32,7 @@ class Endpoints:
         self._state, self._models, self._operations = state, models, operations
         self._folder, self.storage_host = folder, storage_host
         self._predictors: dict[str, Predictor] = {}
-        # How many requests each endpoint has answered: they are dealt out in turn, so that shares are exact.
+        # Number of requests that each endpoint has received. Routing by this number makes the traffic split exact.
         self._answered: dict[str, int] = {}
         self._lock = threading.Lock()
         models.deployed = self._is_deployed
@@ -51,7 +51,7 @@ class Endpoints:
         }
 
     def predictor(self, model: v1.Model) -> Predictor:
-        """Return what predicts by a version of a model."""
+        """Return the predictor of a model version."""
         name = f"{model.name}@{model.version_id}"
         with self._lock:
             if name not in self._predictors:
@@ -60,7 +60,7 @@ class Endpoints:
             return self._predictors[name]
 
     def close(self) -> None:
-        """End all that predicts."""
+        """Stop all predictors."""
         for predictor in self._predictors.values():
             predictor.close()
 
@@ -84,7 +84,7 @@ class Endpoints:
             endpoint = self._state.get(v1.Endpoint, request.endpoint.name)
             for path in request.update_mask.paths:
                 if path not in ("display_name", "description", "labels", "traffic_split"):
-                    raise RefusedError(400, f"Field cannot be updated: {path}")
+                    raise StatusError(400, f"Field cannot be updated: {path}")
                 if path == "traffic_split":
                     _check_split(dict(request.endpoint.traffic_split), endpoint)
                 setattr(endpoint, path, getattr(request.endpoint, path))
@@ -116,7 +116,7 @@ class Endpoints:
             endpoint.deployed_models.append(deployed)
             try:
                 _check_split(split, endpoint)
-            except RefusedError:
+            except StatusError:
                 endpoint.deployed_models.pop()
                 raise
             if split:
@@ -131,7 +131,7 @@ class Endpoints:
             endpoint = self._state.get(v1.Endpoint, request.endpoint)
             left = [each for each in endpoint.deployed_models if each.id != request.deployed_model_id]
             if len(left) == len(endpoint.deployed_models):
-                raise RefusedError(404, f"The DeployedModel does not exist. ID: {request.deployed_model_id}")
+                raise StatusError(404, f"The DeployedModel does not exist. ID: {request.deployed_model_id}")
             split = dict(request.traffic_split) or dict(endpoint.traffic_split)
             if left and split.get(request.deployed_model_id):
                 raise precondition(f"The DeployedModel has traffic. ID: {request.deployed_model_id}")
@@ -155,7 +155,7 @@ class Endpoints:
             model_version_id=model.version_id,
             model_display_name=model.display_name,
         )
-        # Bare numbers are none of what the library's own messages take here.
+        # The wrapper messages of the library do not accept plain numbers in this field.
         for prediction in self.predictor(model).predict(instances):
             json_format.ParseDict(prediction, v1.PredictResponse.pb(answer).predictions.add())
         return answer
@@ -170,17 +170,17 @@ class Endpoints:
 
 def _check_split(split: dict[str, int], endpoint: v1.Endpoint) -> None:
     if unknown := set(split) - {each.id for each in endpoint.deployed_models}:
-        raise RefusedError(400, f"traffic_split names models that are not deployed: {sorted(unknown)}")
+        raise StatusError(400, f"traffic_split names models that are not deployed: {sorted(unknown)}")
     if split and sum(split.values()) != _ALL:
-        raise RefusedError(400, f"traffic_split must add up to {_ALL}. Given: {split}")
+        raise StatusError(400, f"traffic_split must add up to {_ALL}. Given: {split}")
 
 
 def _chosen(endpoint: v1.Endpoint, number: int) -> v1.DeployedModel:
-    """Return the model that a request goes to: of every hundred each gets its share."""
-    # 37 has no divisor in common with 100, so that the shares are spread.
-    place = number * 37 % _ALL
+    """Return the model that receives a request: of every hundred requests, each model receives its share exactly."""
+    # 37 and 100 are coprime, so each model's requests are spread over the hundred.
+    position = number * 37 % _ALL
     for deployed in endpoint.deployed_models:
-        place -= endpoint.traffic_split.get(deployed.id, 0)
-        if place < 0:
+        position -= endpoint.traffic_split.get(deployed.id, 0)
+        if position < 0:
             return deployed
     raise precondition(f"Endpoint {endpoint.name} does not have any deployed models with traffic.")

@@ -1,4 +1,4 @@
-"""ModelService: models, their versions and the versions' aliases."""
+"""ModelService: models, their versions and version aliases."""
 
 import datetime
 import re
@@ -11,8 +11,8 @@ from google.cloud import aiplatform_v1 as v1
 
 from tests.vertex.server import filters
 from tests.vertex.server.connection.transport import Handler
+from tests.vertex.server.errors import StatusError, check_display_name, check_labels, precondition, require
 from tests.vertex.server.operations import Operations
-from tests.vertex.server.refusal import RefusedError, check_display_name, check_labels, precondition, require
 from tests.vertex.server.state import State, as_json, copied, cut_page
 
 _DEFAULT = "default"
@@ -21,12 +21,12 @@ _FILTERED = ("model", "display_name", "labels", "base_model_name", "version_alia
 
 
 class Models:
-    """Uploads, lists, changes and deletes models; a model is the list of its versions."""
+    """Handlers that upload, list, update and delete models. A model is stored as the list of its versions."""
 
     def __init__(self, state: State, operations: Operations, storage_host: Callable[[], str]) -> None:
         self._state, self._operations, self._storage_host = state, operations, storage_host
         self._models: dict[str, list[v1.Model]] = {}
-        # Names, with the version, of models that an endpoint serves.
+        # Returns whether an endpoint serves MODEL@VERSION.
         self.deployed: Callable[[str], bool] = lambda _: False
 
     def handlers(self) -> dict[str, Handler]:
@@ -43,16 +43,16 @@ class Models:
         }
 
     def find(self, given: str) -> v1.Model:
-        """Return the version of a model, MODEL@VERSION or MODEL@ALIAS; the default one where none is named.
+        """Return the model version MODEL@VERSION or MODEL@ALIAS, or the default version of MODEL.
 
         Raises:
-            RefusedError: there is none.
+            StatusError: If it does not exist.
         """
         name, _, version = self._state.parent(given).partition("@")
         for model in self._models.get(name, ()):
             if version == model.version_id or (version or _DEFAULT) in model.version_aliases:
                 return model
-        raise RefusedError(404, f"The Model does not exist. Name: {given}")
+        raise StatusError(404, f"The Model does not exist. Name: {given}")
 
     def _upload(self, request: v1.UploadModelRequest) -> Any:
         given = copied(request.model)
@@ -65,7 +65,7 @@ class Models:
         if request.parent_model:
             name = self.find(request.parent_model).name
         elif name in self._models:
-            raise RefusedError(409, f"The Model already exists. Name: {name}")
+            raise StatusError(409, f"The Model already exists. Name: {name}")
         with self._state.changed:
             versions = self._models.setdefault(name, [])
             now = datetime.datetime.now(datetime.timezone.utc)
@@ -82,11 +82,11 @@ class Models:
         return self._operations.run(name, lambda: answer, v1.UploadModelOperationMetadata())
 
     def _check_artifacts(self, model: v1.Model) -> None:
-        """Refuse a model of a prebuilt TensorFlow image that is no SavedModel."""
+        """Raise StatusError if a model of a prebuilt TensorFlow image is not a SavedModel."""
         if not model.artifact_uri:
             return
         if not model.artifact_uri.startswith("gs://"):
-            raise RefusedError(400, f"Invalid `artifact_uri`: must begin with gs://. Given: {model.artifact_uri}")
+            raise StatusError(400, f"Invalid `artifact_uri`: must begin with gs://. Given: {model.artifact_uri}")
         if "/prediction/tf" not in model.container_spec.image_uri:
             return
         bucket, _, path = model.artifact_uri.removeprefix("gs://").partition("/")
@@ -100,13 +100,13 @@ class Models:
             )
 
     def _give_aliases(self, versions: list[v1.Model], model: v1.Model, aliases: list[str]) -> None:
-        """Let aliases name a version, and no other one any more; with - before it an alias is taken away."""
+        """Move aliases to a version. An alias with the prefix - is removed from the version."""
         for alias in aliases:
             text = alias.removeprefix("-")
             if not _ALIAS.fullmatch(text):
-                raise RefusedError(400, f"Invalid version alias: must match {_ALIAS.pattern}. Given: {text}")
+                raise StatusError(400, f"Invalid version alias: must match {_ALIAS.pattern}. Given: {text}")
             if alias == f"-{_DEFAULT}":
-                raise RefusedError(400, "The default alias cannot be removed; give it to another version.")
+                raise StatusError(400, "The default alias cannot be removed; give it to another version.")
             for each in versions:
                 if alias == text or each is model:
                     each.version_aliases = [known for known in each.version_aliases if known != text]
@@ -134,7 +134,7 @@ class Models:
             model = self.find(request.model.name)
             for path in request.update_mask.paths:
                 if path not in ("display_name", "description", "version_description", "labels"):
-                    raise RefusedError(400, f"Field cannot be updated: {path}")
+                    raise StatusError(400, f"Field cannot be updated: {path}")
                 setattr(model, path, getattr(request.model, path))
             return copied(model)
 

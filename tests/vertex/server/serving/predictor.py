@@ -1,7 +1,7 @@
-"""Predicts as TensorFlow Serving does, in a process of its own: python -m ...predictor FOLDER.
+"""Predictions of a SavedModel in a separate process, as by TensorFlow Serving: python -m ...predictor FOLDER.
 
-Takes a line of JSON with instances, and answers with a line of predictions or of an error. Both are in the row format
-of TensorFlow Serving's REST interface: objects of the inputs' or outputs' names, or bare values where there is one.
+The process reads lines of JSON with instances, and writes a line with predictions or an error for each. Both use the
+row format of TensorFlow Serving's REST API: objects by input or output name, or plain values if there is only one.
 """
 
 import contextlib
@@ -13,12 +13,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.vertex.server.refusal import RefusedError
+from tests.vertex.server.errors import StatusError
 from tests.vertex.server.training.replica import process_environment
 
 
 class Predictor:
-    """A process that has loaded a SavedModel."""
+    """Process that has loaded a SavedModel."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
@@ -32,10 +32,10 @@ class Predictor:
         self._lock = threading.Lock()
 
     def predict(self, instances: list[Any]) -> list[Any]:
-        """Return the predictions for some instances.
+        """Return the predictions of instances.
 
         Raises:
-            RefusedError: the model cannot take them, or could not be loaded.
+            StatusError: If the instances are invalid or the model could not be loaded.
         """
         assert self._process.stdin
         assert self._process.stdout
@@ -46,11 +46,11 @@ class Predictor:
             line = self._process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"error": "The model server has ended."}
         if "error" in answer:
-            raise RefusedError(400, answer["error"])
+            raise StatusError(400, answer["error"])
         return list(answer["predictions"])
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         self._process.kill()
         self._process.communicate()
 

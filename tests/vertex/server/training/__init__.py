@@ -1,1 +1,1 @@
-"""What a custom job consists of, and what becomes of it."""
+"""Parts of a custom job: validation, replicas, environment and failure handling."""

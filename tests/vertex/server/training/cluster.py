@@ -1,6 +1,6 @@
-"""What Vertex AI tells every replica of a custom job, by its environment.
+"""Environment variables that Vertex AI sets in every replica of a custom job.
 
-Of "Distributed training" (CLUSTER_SPEC and TF_CONFIG), "Code requirements" (CLOUD_ML_*) and the comments of
+Sources: "Distributed training" (CLUSTER_SPEC and TF_CONFIG), "Code requirements" (CLOUD_ML_*) and the comments of
 `base_output_directory` in google/cloud/aiplatform/v1/custom_job.proto (AIP_*).
 """
 
@@ -12,17 +12,17 @@ from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
 
-# The role of each pool in TF_CONFIG, by its position.
+# Role of each worker pool in TF_CONFIG.
 _ROLES = ("chief", "worker", "ps", "evaluator")
 
 
 def replicas(spec: v1.CustomJobSpec) -> list[tuple[int, int]]:
-    """Return pool and index of every replica."""
+    """Return the pool and the index of every replica."""
     return [(pool, index) for pool, each in enumerate(spec.worker_pool_specs) for index in range(each.replica_count)]
 
 
 def free_addresses(names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """Return an address of this machine for every replica; nothing listens there yet."""
+    """Return an unused address of the local machine for every replica."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in names]
         for held in sockets:
@@ -33,7 +33,15 @@ def free_addresses(names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], st
 def environment(
     job: v1.CustomJob, addresses: Mapping[tuple[int, int], str], pool: int, index: int, trial: str = ""
 ) -> dict[str, str]:
-    """Return what Vertex AI sets for one replica, and what its pool's specification adds."""
+    """Return the variables that Vertex AI sets for a replica, and those of its pool's spec.
+
+    Args:
+        job: Custom job with its name.
+        addresses: HOST:PORT of each replica.
+        pool: Index of the replica's worker pool.
+        index: Index of the replica in its pool.
+        trial: ID of the tuning trial, if any.
+    """
     _, project, _, location, _, job_id = job.name.split("/")
     found = {
         "CLOUD_ML_PROJECT_ID": project,
@@ -61,15 +69,15 @@ def _cluster_spec(
     job: v1.CustomJob, addresses: Mapping[tuple[int, int], str], pool: int, index: int, trial: str
 ) -> str:
     task: dict[str, Any] = {"type": f"workerpool{pool}", "index": index, **({"trial": trial} if trial else {})}
-    return _written({f"workerpool{number}": hosts for number, hosts in _by_pool(addresses).items()}, task, job)
+    return _to_json({f"workerpool{number}": hosts for number, hosts in _by_pool(addresses).items()}, task, job)
 
 
 def _tf_config(job: v1.CustomJob, addresses: Mapping[tuple[int, int], str], pool: int, index: int, trial: str) -> str:
-    """Return TF_CONFIG; an evaluator is no part of the cluster, as TensorFlow wants it."""
+    """Return TF_CONFIG. TensorFlow requires that the cluster does not contain the evaluator."""
     task: dict[str, Any] = {"type": _ROLES[pool], "index": index, **({"trial": trial} if trial else {})}
     found = {_ROLES[number]: hosts for number, hosts in _by_pool(addresses).items()}
     found.pop("evaluator", None)
-    return _written(found, task, job)
+    return _to_json(found, task, job)
 
 
 def _by_pool(addresses: Mapping[tuple[int, int], str]) -> dict[int, list[str]]:
@@ -79,6 +87,6 @@ def _by_pool(addresses: Mapping[tuple[int, int], str]) -> dict[int, list[str]]:
     return found
 
 
-def _written(cluster: Mapping[str, list[str]], task: Mapping[str, Any], job: v1.CustomJob) -> str:
+def _to_json(cluster: Mapping[str, list[str]], task: Mapping[str, Any], job: v1.CustomJob) -> str:
     spec = json.loads(v1.CustomJobSpec.to_json(job.job_spec, including_default_value_fields=False))
     return json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": spec})

@@ -1,7 +1,7 @@
-"""The machine types and accelerators of Vertex AI's training.
+"""Machine types and accelerators of Vertex AI training, without TPUs and the largest machines.
 
-Of "Configure compute resources for training" (cloud.google.com/vertex-ai/docs/training/configure-compute), as it stood
-on 2026-11-22; TPUs and the largest machines are left out.
+Source: "Configure compute resources for training" (cloud.google.com/vertex-ai/docs/training/configure-compute) on
+2026-11-22.
 """
 
 _STANDARD = {
@@ -21,7 +21,7 @@ _SIZES = {
     "c3-standard": (4, 8, 22, 44, 88, 176),
     "g2-standard": (4, 8, 12, 16, 24, 32, 48, 96),
 }
-# How many accelerators each of these machines has; it takes no others.
+# Fixed accelerator type and number of machines with built-in accelerators.
 _BUILT_IN = {
     "g2-standard-4": ("NVIDIA_L4", 1),
     "g2-standard-8": ("NVIDIA_L4", 1),
@@ -45,13 +45,19 @@ _BUILT_IN = {
     "a3-ultragpu-8g": ("NVIDIA_H200_141GB", 8),
     "a4-highgpu-8g": ("NVIDIA_B200", 8),
 }
-# Accelerators that are added to an n1 machine.
+# Accelerators that can be attached to n1 machines.
 _ADDED = {"NVIDIA_TESLA_T4", "NVIDIA_TESLA_P4", "NVIDIA_TESLA_P100", "NVIDIA_TESLA_V100"}
 _TYPES = {f"{family}-{size}" for family, sizes in _SIZES.items() for size in sizes} | set(_BUILT_IN)
 
 
-def objection(machine: str, accelerator: str, count: int) -> str:
-    """Return why this machine with these accelerators cannot be had, empty where it can; no accelerator is empty."""
+def unsupported_reason(machine: str, accelerator: str, count: int) -> str:
+    """Return why a machine type does not support accelerators, or an empty text if it does.
+
+    Args:
+        machine: Machine type.
+        accelerator: Accelerator type, empty for no accelerators.
+        count: Number of accelerators.
+    """
     if machine not in _TYPES:
         return f"Machine type {machine!r} is not supported."
     if bool(accelerator) != bool(count):

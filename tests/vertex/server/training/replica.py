@@ -1,4 +1,4 @@
-"""One replica of a custom job: a local process, whose lines go into the log."""
+"""Replica of a custom job: a local process whose output is logged."""
 
 import contextlib
 import os
@@ -11,21 +11,21 @@ from pathlib import Path
 
 from tests.vertex.server.orphans import GUARD
 
-# The root of the checkout is what the image's working folder is.
+# Root of the checkout, the working directory in the image.
 _ROOT = Path(__file__).parents[4]
-# What a shell of a tester may have set; a container knows nothing of it.
-_FORGOTTEN = ("TF_CONFIG", "CLUSTER_SPEC", "KUBECONFIG", "PYTEST_CURRENT_TEST")
+# Variables of the test process that a container does not have.
+_REMOVED = ("TF_CONFIG", "CLUSTER_SPEC", "KUBECONFIG", "PYTEST_CURRENT_TEST")
 
 
 def process_environment(added: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process that stands for a container: this Python first, then what is added."""
-    inherited = {name: value for name, value in os.environ.items() if name not in _FORGOTTEN}
+    """Return the environment of a process in place of a container, with the running Python first in PATH."""
+    inherited = {name: value for name, value in os.environ.items() if name not in _REMOVED}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     return {**inherited, "PATH": path, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1", **added}
 
 
 class Replica:
-    """A running replica; `on_exit` is called with it and its exit code, once all its lines have been passed on."""
+    """Running replica. Calls `on_line` for each line, and then `on_exit` with the replica and its exit code."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class Replica:
         self._thread.start()
 
     def terminate(self) -> None:
-        """Ask the process to end; what it has started is its own affair, as in a container."""
+        """Send SIGTERM to the process but not to its children, as in a container."""
         if self._process.poll() is None:
             self._process.terminate()
 
     def kill(self) -> None:
-        """End the process, and all that it has started."""
+        """Kill the process and its children."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end; return whether it has come."""
+        """Wait for the end of the process, and return whether it has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -75,12 +75,12 @@ class Replica:
                 self._on_line(self.name, line.rstrip("\n"))
         code = self._process.wait()
         GUARD.forget(self._process.pid)
-        # What ends by a signal has this exit code in a container.
+        # Containers report a signal as exit code 128 + signal.
         self._on_exit(self, code if code >= 0 else 128 - code)
 
 
-def end(replicas: Sequence[Replica], grace: float) -> None:
-    """End replicas: ask them to, wait, kill those that are left."""
+def terminate_all(replicas: Sequence[Replica], grace: float) -> None:
+    """Terminate replicas, and kill those that run longer than `grace` seconds."""
     for replica in replicas:
         replica.terminate()
     for replica in replicas:

@@ -1,28 +1,28 @@
-"""The values that trials of a tuning job try: spread evenly over the search space, the same in every run."""
+"""Deterministic parameter values of a tuning job's trials, evenly distributed over the search space."""
 
 import math
 from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
 
-from tests.vertex.server.refusal import RefusedError, require
+from tests.vertex.server.errors import StatusError, require
 
 _SCALES = v1.StudySpec.ParameterSpec.ScaleType
-# The fractional parts of multiples of these fill a cube evenly: powers of the inverse of the plastic number.
+# Inverse of the plastic number. Fractional parts of multiples of its powers fill a cube evenly.
 _STEP = 0.7548776662466927
 
 
 def check_study(spec: v1.StudySpec) -> None:
-    """Refuse a study without metrics or parameters, or whose parameters cannot be drawn.
+    """Validate the metrics and parameters of a study.
 
     Raises:
-        RefusedError: what is wrong, in a line.
+        StatusError: If a metric or parameter is missing or invalid.
     """
     require("study_spec.metrics", spec.metrics)
     require("study_spec.parameters", spec.parameters)
     names = [each.parameter_id for each in spec.parameters]
     if len(set(names)) != len(names) or not all(names):
-        raise RefusedError(400, f"`parameter_id` must be set and unique. Given: {names}")
+        raise StatusError(400, f"`parameter_id` must be set and unique. Given: {names}")
     for metric in spec.metrics:
         require("study_spec.metrics.metric_id", metric.metric_id)
     for each in spec.parameters:
@@ -30,11 +30,11 @@ def check_study(spec: v1.StudySpec) -> None:
         require(f"study_spec.parameters.{each.parameter_id}.parameter_value_spec", kind)
         low, high = _bounds(each)
         if low > high:
-            raise RefusedError(
+            raise StatusError(
                 400, f"Parameter {each.parameter_id!r}: min_value is above max_value. Given: {low}, {high}"
             )
         if each.scale_type == _SCALES.UNIT_LOG_SCALE and low <= 0:
-            raise RefusedError(400, f"Parameter {each.parameter_id!r}: a log scale needs positive values. Given: {low}")
+            raise StatusError(400, f"Parameter {each.parameter_id!r}: a log scale needs positive values. Given: {low}")
 
 
 def draw(spec: v1.StudySpec, trial: int) -> dict[str, Any]:
@@ -58,12 +58,12 @@ def _bounds(spec: v1.StudySpec.ParameterSpec) -> tuple[float, float]:
     return 1, 1
 
 
-def _value(spec: v1.StudySpec.ParameterSpec, part: float) -> Any:
-    """Return the value that lies at a part, from 0 to 1, of a parameter's range."""
+def _value(spec: v1.StudySpec.ParameterSpec, fraction: float) -> Any:
+    """Return the value of a parameter at a fraction, from 0 to 1, of its range."""
     for choices in (spec.categorical_value_spec.values, spec.discrete_value_spec.values):
         if choices:
-            return choices[int(part * len(choices))]
+            return choices[int(fraction * len(choices))]
     low, high = _bounds(spec)
     is_log = spec.scale_type == _SCALES.UNIT_LOG_SCALE
-    found = low * (high / low) ** part if is_log else low + (high - low) * part
+    found = low * (high / low) ** fraction if is_log else low + (high - low) * fraction
     return round(found) if "integer_value_spec" in spec else found

@@ -1,17 +1,17 @@
-"""What becomes of a job when one of its replicas ends."""
+"""State of a job after the exit of a replica."""
 
 import pytest
 
-from tests.vertex.server.training.verdict import Action, Ended, judge
+from tests.vertex.server.training.decision import Action, ReplicaExit, decide
 
 _CHIEF = {"replica": "workerpool0-0", "preempted": False, "spot": False, "restarts_job": False, "may_retry": True}
 
 
 @pytest.mark.parametrize(
-    ("how", "action", "said"),
+    ("exit_fields", "action", "message"),
     [
         ({"code": 0}, Action.SUCCEEDED, ""),
-        ({"code": 0, "replica": "workerpool1-0"}, Action.GO_ON, ""),
+        ({"code": 0, "replica": "workerpool1-0"}, Action.CONTINUE, ""),
         (
             {"code": 1},
             Action.FAILED,
@@ -30,9 +30,9 @@ _CHIEF = {"replica": "workerpool0-0", "preempted": False, "spot": False, "restar
         ({"code": 137, "preempted": True, "spot": True, "may_retry": False}, Action.FAILED, "insufficient in region"),
     ],
 )
-def test_the_end_of_a_replica(how: dict[str, object], action: Action, said: str) -> None:
-    ended = Ended(**{**_CHIEF, "restarts": 0, **how})  # type: ignore[arg-type]
-    verdict = judge(ended, job_id="1", project="p", location="here")
-    assert verdict.action is action
-    assert said in verdict.message
-    assert bool(verdict.code) is (action is Action.FAILED)
+def test_decide_after_replica_exit(exit_fields: dict[str, object], action: Action, message: str) -> None:
+    ended = ReplicaExit(**{**_CHIEF, "restarts": 0, **exit_fields})  # type: ignore[arg-type]
+    decision = decide(ended, job_id="1", project="p", location="here")
+    assert decision.action is action
+    assert message in decision.message
+    assert bool(decision.code) is (action is Action.FAILED)

@@ -1,7 +1,7 @@
-"""What Vertex AI makes of the end of a replica.
+"""Failure handling of Vertex AI after the exit of a replica.
 
-Of "Understand the training service" (errors, restarts) and "Use Spot VMs with training" (preemption) of its
-documentation, as they stood on 2026-11-22.
+Sources: "Understand the training service" (errors, restarts) and "Use Spot VMs with training" (preemption) in its
+documentation on 2026-11-22.
 """
 
 import dataclasses
@@ -19,9 +19,9 @@ _INVALID_ARGUMENT, _RESOURCE_EXHAUSTED = 3, 8
 
 
 class Action(enum.Enum):
-    """What follows from a replica's end."""
+    """Action after the exit of a replica."""
 
-    GO_ON = enum.auto()
+    CONTINUE = enum.auto()
     RESTART_REPLICA = enum.auto()
     RESTART_JOB = enum.auto()
     SUCCEEDED = enum.auto()
@@ -29,8 +29,8 @@ class Action(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
-    """How a replica has ended, and what the job's specification and past say to it."""
+class ReplicaExit:
+    """Exit of a replica, and the settings and history of its job that determine the action."""
 
     replica: str
     code: int
@@ -42,26 +42,33 @@ class Ended:
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
-    """What happens next; the code and message of the error where the job has failed."""
+class Decision:
+    """Action after an exit, and the code and message of the error if the job has failed."""
 
     action: Action
     code: int = 0
     message: str = ""
 
 
-def judge(ended: Ended, *, job_id: str, project: str, location: str) -> Verdict:
-    """Return what follows from the end of a replica."""
+def decide(ended: ReplicaExit, *, job_id: str, project: str, location: str) -> Decision:
+    """Return the decision after the exit of a replica.
+
+    Args:
+        ended: The exit.
+        job_id: Number of the job.
+        project: Project ID.
+        location: Region of the job.
+    """
     if ended.preempted:
-        return _judge_preempted(ended, location)
+        return _decide_preempted(ended, location)
     if ended.code == 0:
-        return Verdict(Action.SUCCEEDED if ended.replica == "workerpool0-0" else Action.GO_ON)
+        return Decision(Action.SUCCEEDED if ended.replica == "workerpool0-0" else Action.CONTINUE)
     if ended.code in _TRANSIENT and ended.may_retry and ended.restarts < _TRANSIENT_RESTARTS:
-        return Verdict(Action.RESTART_JOB)
+        return Decision(Action.RESTART_JOB)
     memory = ended.code == _OUT_OF_MEMORY
     how = "ran out of memory and exited" if memory else "exited"
     reason = "" if memory else " Termination reason: Error."
-    return Verdict(
+    return Decision(
         Action.FAILED,
         _INVALID_ARGUMENT,
         f"The replica {ended.replica} {how} with a non-zero status of {ended.code}.{reason} To find out more about why "
@@ -69,25 +76,25 @@ def judge(ended: Ended, *, job_id: str, project: str, location: str) -> Verdict:
     )
 
 
-def _judge_preempted(ended: Ended, location: str) -> Verdict:
+def _decide_preempted(ended: ReplicaExit, location: str) -> Decision:
     if not ended.spot:
-        # Maintenance of the machine: the worker comes back on another one, under its name.
-        return Verdict(Action.RESTART_JOB if ended.restarts_job else Action.RESTART_REPLICA)
+        # After host maintenance, the replica restarts on another machine under its name.
+        return Decision(Action.RESTART_JOB if ended.restarts_job else Action.RESTART_REPLICA)
     if ended.may_retry and ended.restarts < _SPOT_RESTARTS:
-        return Verdict(Action.RESTART_JOB)
+        return Decision(Action.RESTART_JOB)
     return no_machines(location)
 
 
-def no_machines(location: str) -> Verdict:
-    """Return what becomes of a job for which a region has no machines."""
+def no_machines(location: str) -> Decision:
+    """Return the decision for a job if its region has no machines."""
     message = (
         f"Resources are insufficient in region: {location}. Try a different region or use a different accelerator."
     )
-    return Verdict(Action.FAILED, _RESOURCE_EXHAUSTED, message)
+    return Decision(Action.FAILED, _RESOURCE_EXHAUSTED, message)
 
 
 def _link(job_id: str, project: str) -> str:
-    """Return the address of a job's log in Google's console."""
+    """Return the URL of a job's log in the Google Cloud console."""
     query = f'resource.type="ml_job"\nresource.labels.job_id="{job_id}"'
     resource = urllib.parse.quote(f"ml_job/job_id/{job_id}", safe="")
     return (
