@@ -62,7 +62,7 @@ def test_a_training_with_a_dataset_leaves_the_export_to_others() -> None:
     ("output", "words", "said"),
     [
         ("runs", {}, "^output: must be gs://BUCKET/FOLDER, .* a volume. Given: runs$"),
-        ("ftp://host/a", {}, "^address: must be .* Given: ftp://host/a$"),
+        ("ftp://host/a", {}, "^uri: must be .* Given: ftp://host/a$"),
         ("gs://bucket", {"continue_from": "runs/a"}, "^continue_from: must be in a bucket .* Given: runs/a$"),
         ("/data", {"continue_from": "gs://bucket/a"}, "^continue_from: must be in a bucket .* Given: gs://bucket/a$"),
     ],
