@@ -60,7 +60,7 @@ def _elsewhere(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_a_simulator_that_is_not_published_there_is_refused_in_one_line(tmp_path: Path, command: str) -> None:
     done = _elsewhere(tmp_path, command, *SMALL, "--simulator", "tfq")
-    needs = "tfq needs tensorflow-quantum, which is published for Linux on x86-64 alone"
+    needs = "tfq needs tensorflow-quantum, which is published for Linux on x86-64 only"
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: simulator: {needs}. Given: tfq on {elsewhere.PLATFORM}\n"
     assert {path.name for path in tmp_path.iterdir()} == {"elsewhere"}
@@ -81,5 +81,5 @@ def test_a_whole_run_ends_well_there(tmp_path: Path, words: tuple[str, ...]) -> 
     done = _elsewhere(tmp_path, "run", *SMALL, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test MSE" in done.stdout
-    assert "remains open to other machines (Darwin binds no socket that listens already)" in done.stdout
+    assert "remains open to other machines (Darwin cannot bind a listening socket to an interface)" in done.stdout
     assert "(local connections only)" not in done.stdout
