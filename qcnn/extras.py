@@ -17,7 +17,7 @@ class MissingLibraryError(QcnnError):
 class _Library:
     """Title of a library and the extras that install it, of which messages name the first by default.
 
-    `platform` is the only platform for which the library is published, in the form of `operating_system.name`, or empty.
+    `platform` is the only platform for which the library is published, as `operating_system.name` returns it, or empty.
     """
 
     title: str

@@ -30,7 +30,7 @@ _MAX_NUMBER_AS_TEXT = 1e9
 
 
 class Affects(enum.Flag):
-    """What depends on a field.
+    """Parts of a run that depend on a field.
 
     `NUMBERS`: the training result; a training run resumes only with the same value. `PROGRAM`: the compiled TensorFlow
     functions; the trials of a study share a program only with the same value. `ROWS`: how the rows of a file are read.
@@ -116,7 +116,7 @@ def _validate_memory(value: str) -> str:
 
 
 def _normalize_noise(value: object) -> object:
-    """Return noise in its canonical text; an invalid value stays for the validator to reject."""
+    """Return noise in its canonical text. An invalid value is returned unchanged, so that the validator rejects it."""
     try:
         if value is None:
             return ""
@@ -247,7 +247,12 @@ Mark = TypeVar("Mark", bound=enum.Enum)
 
 
 def metadata_of(name: str, field: FieldInfo, kind: type[Mark]) -> Mark:
-    """Return the one mark of a type, `Affects` or `Purpose`, in the annotation of a field.
+    """Return the mark of a type in the annotation of a field.
+
+    Args:
+        name: Name of the field, for messages.
+        field: Field with exactly one mark of the type.
+        kind: `Affects` or `Purpose`.
 
     Raises:
         TypeError: If the field has no such mark, or several.

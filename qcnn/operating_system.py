@@ -70,7 +70,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Return whether the peer of an abstract socket runs as the same user, or False if the system does not report it."""
+    """Return whether the peer of an abstract socket runs as the same user. If it is unknown, return False."""
     if not hasattr(socket, "SO_PEERCRED"):
         return False
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_PEER))

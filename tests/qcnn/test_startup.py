@@ -81,7 +81,7 @@ def test_a_signal_that_a_library_takes_for_itself_is_taken_back(number: signal.S
     program = SIGNALLED.format(number.name)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 128 + number
-    assert done.stderr == f"ended by {number.name}; the last checkpoint counts\n"
+    assert done.stderr == f"ended by {number.name}; the last checkpoint is kept\n"
 
 
 ENDING = """

@@ -39,7 +39,7 @@ def test_runs_of_a_schedule_have_seeds_of_their_own_that_follow_from_their_ids(t
     ("words", "line"),
     [
         ({"qubits": 3}, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
-        ({"options": {"nope": 1}}, "error: nope: unknown key; the keys are train_fraction"),
+        ({"options": {"nope": 1}}, "error: nope: unknown field; valid fields: train_fraction"),
         ({"model": "tests.no_such:f"}, "error: model: cannot be imported"),
     ],
 )
