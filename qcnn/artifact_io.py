@@ -1,4 +1,4 @@
-"""Reading of untrusted files, such as those in a bucket: with bounded memory, and without code execution."""
+"""Reading of untrusted files, such as those in a bucket, with bounded memory and no code execution."""
 
 import contextlib
 import hashlib
@@ -44,8 +44,9 @@ def text_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def open_arrays(path: Path, max_bytes: int) -> Iterator[NpzFile]:
-    """Context manager that opens an archive of np.savez, whose arrays need at most `max_bytes` bytes of memory.
+    """Context manager that opens an archive of np.savez of at most `max_bytes` bytes.
 
+    The arrays need at most the same amount of memory.
     np.savez does not compress. Compressed archives are rejected, because they may need more memory than their size.
 
     Raises:

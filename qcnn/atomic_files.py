@@ -65,7 +65,7 @@ def _rename(unfinished: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Context manager that yields a temporary path, and renames the file there to `path` if the block succeeds.
+    """Context manager that yields a temporary path, and renames its file to `path` if the block succeeds.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -87,9 +87,9 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Context manager that locks a folder for this process, and waits a few seconds for another process to exit.
+    """Context manager that locks a folder for this process.
 
-    Deletes the unfinished files of killed processes, except in subfolders that another process has locked.
+    It waits a few seconds for another process to exit. It deletes the unfinished files of killed processes, except in subfolders that another process has locked.
 
     Raises:
         ArtifactError: If another process has locked the folder, or the folder cannot be written.
@@ -128,7 +128,7 @@ def check_disk_space(folder: Path, size: int) -> None:
 
 @contextlib.contextmanager
 def written_by_library(kind: str, folder: Path, failure: type[Exception]) -> Iterator[None]:
-    """Context manager that translates a library's error without a reason to a single-line error with the reason.
+    """Context manager that translates a library's error to a single-line error with the reason.
 
     Args:
         kind: Type of the artifact, for the message.

@@ -41,12 +41,18 @@ def rounds(model: str, qubits: int, train_fraction: float, max_samples: int) -> 
 
 
 def rounds_of_ground_states(qubits: int) -> int:
-    """Return the rounds of about 400 ground states. With more, neighbors on the training line are nearly equal."""
+    """Return the rounds of about 400 ground states.
+
+    With more ground states, neighbors on the training line are nearly equal.
+    """
     return math.ceil(_GROUND_STATES / qubits)
 
 
 def batch_size(samples: int, workers: int) -> int:
-    """Return the batch size: a power of 2 near 1/16 of the training samples, from 32 to 256, at least `workers`."""
+    """Return the batch size: a power of 2 from 32 to 256 near 1/16 of the training samples.
+
+    It is at least the number of workers.
+    """
     power = 1 << round(math.log2(max(1, samples / _BATCHES_PER_EPOCH)))
     return max(workers, min(max(power, _MIN_BATCH), _MAX_BATCH))
 

@@ -73,7 +73,7 @@ class _Frozen(BaseModel):
 
 
 class Options(_Frozen):
-    """Fields that few experiments change; one struct parameter of the pipeline."""
+    """Fields that few experiments change. The pipeline has them in one struct parameter."""
 
     train_fraction: Annotated[float, Purpose.DATA, Affects.NUMBERS | Affects.ROWS] = Field(
         0.7, gt=0, lt=1, description="Fraction of samples in the training split."
@@ -220,13 +220,13 @@ class Options(_Frozen):
 
     @property
     def profiled(self) -> range:
-        """Batches to profile, counted from 0; empty for none."""
+        """Batches to profile, counted from 0. The range is empty without profiling."""
         bounds = BATCH_RANGE.fullmatch(self.profile_batches)
         return range(int(bounds[1]) - 1, int(bounds[2])) if bounds else range(0)
 
     @property
     def target(self) -> tuple[bool, float] | None:
-        """Whether `target_val_loss` is relative to the MSE lower bound, and its number; None if it is not set."""
+        """`target_val_loss`: whether it is relative to the MSE lower bound, and its number, or None."""
         found = TARGET_LOSS.fullmatch(self.target_val_loss)
         return (bool(found[1]), float(found[2])) if found else None
 

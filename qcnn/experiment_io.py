@@ -60,7 +60,7 @@ def _ignore(line: str) -> None:
 
 
 def current_name(name: str, report: Callable[[str], None] = logger.warning) -> str:
-    """Return the name of a field that may be given by an earlier name, and report it if it is."""
+    """Return the current name of a field, and report an earlier name."""
     if name not in RENAMED_FIELDS:
         return name
     report(f"{name}: renamed to {RENAMED_FIELDS[name]}; the earlier name is accepted until version 0.2")
@@ -68,7 +68,7 @@ def current_name(name: str, report: Callable[[str], None] = logger.warning) -> s
 
 
 def current_value(name: str, value: Any, report: Callable[[str], None] = logger.warning) -> Any:
-    """Return the value of a field that may be given by an earlier name, and report it if it is."""
+    """Return the current value of a field, and report an earlier name of the value."""
     renamed = _RENAMED_VALUES.get(name, {})
     if not isinstance(value, str) or value not in renamed:
         return value
@@ -147,7 +147,9 @@ def with_options(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all fields of a validated experiment, with 0 for automatic values, which other fields may still change.
+    """Validate an experiment and return all fields, with 0 for automatic values.
+
+    Other fields may still change, from which the automatic values are computed.
 
     Raises:
         ConfigError: If a field is invalid, see `from_mapping`.
@@ -160,7 +162,9 @@ def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
-    """Return the experiment of a saved result. Fields that are newer than the result get its behavior as value.
+    """Return the experiment of a saved result.
+
+    Fields that are newer than the result get the values that match its behavior.
 
     Raises:
         ConfigError: If a field is invalid, see `from_mapping`.
@@ -225,7 +229,10 @@ def as_shown(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_flag(field: FieldInfo, text: str) -> int | float | str:
-    """Convert a command-line value to the type of its field, or return the text, which validation then rejects."""
+    """Convert a command-line value to the type of its field.
+
+    Text that cannot be converted is returned unchanged, so that validation rejects it.
+    """
     kind = field_type(field)
     if kind is str or "_" in text:
         return text
@@ -303,7 +310,7 @@ def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(node: Node | None, known: dict[int, float]) -> float:
-    """Count the values in a YAML node, including repeated aliases. The result is infinite for recursive aliases."""
+    """Count the values in a YAML node, with each use of an alias. Recursive aliases count as infinite."""
     if not isinstance(node, CollectionNode):
         return 1
     if id(node) not in known:

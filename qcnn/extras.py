@@ -1,4 +1,7 @@
-"""Extras of the package and their libraries, with the error for a missing library. It imports none of them."""
+"""Extras of the package and their libraries, and the error for a missing library.
+
+This module imports none of the libraries.
+"""
 
 import contextlib
 import dataclasses
@@ -101,7 +104,7 @@ def translate_errors(caller: str, extra: str) -> Iterator[None]:
 
 
 def unpublished(name: str) -> str:
-    """Return a clause about the only platform of a library, or "" if the library is published for this platform."""
+    """Return a clause about the only platform of a library, or "" if the library supports this platform."""
     platform = LIBRARIES[name].platform
     if platform in ("", operating_system.name()):
         return ""

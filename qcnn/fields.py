@@ -1,4 +1,4 @@
-"""Types of an experiment's fields: allowed values, conversions, and the metadata that other packages read."""
+"""Types of experiment fields: allowed values, conversions and metadata."""
 
 import enum
 import re
@@ -77,7 +77,7 @@ def _as_switch(value: object) -> object:
 
 
 def _number_as_text(value: object) -> object:
-    """Return the text of a number: a file and Python have 0.2 where a flag has "0.2". None is the empty text."""
+    """Return the text of a number, such as "0.2" for 0.2, and the empty text for None."""
     value = _integer(value)
     if value is None:
         return ""
@@ -116,7 +116,7 @@ def _validate_memory(value: str) -> str:
 
 
 def _normalize_noise(value: object) -> object:
-    """Return noise in its canonical text. An invalid value is returned unchanged, so that the validator rejects it."""
+    """Return noise in its canonical text, or an invalid value unchanged, which the validator rejects."""
     try:
         if value is None:
             return ""

@@ -43,7 +43,7 @@ def processor() -> str:
 
 
 def descriptors() -> set[int]:
-    """Return the open descriptors of this process, and the lowest free one, which the function uses for listing.
+    """Return the open descriptors of this process, and the lowest free one, which the listing uses.
 
     If no folder lists them, return all possible descriptors up to a limit.
     """

@@ -1,4 +1,7 @@
-"""Requirements of distribution strategies: roles, devices, simulators and fields. It does not import TensorFlow."""
+"""Requirements of distribution strategies: roles, devices, simulators and fields.
+
+This module does not import TensorFlow.
+"""
 
 import dataclasses
 import enum
@@ -62,7 +65,7 @@ _STRATEGY_FIELDS = {field for each in STRATEGIES.values() for field in each.fiel
 
 
 def replicas(values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of processes of each role with at least one process, from the values of an experiment.
+    """Return the number of processes of each role in an experiment, without roles of 0 processes.
 
     >>> replicas({"strategy": "multi_worker", "workers": 4, "chief": 1, "ps": 0, "evaluator": 1})
     {'chief': 1, 'worker': 3, 'evaluator': 1}

@@ -1,4 +1,4 @@
-"""Run the module of another package like python -m, with the working folder at the end of the search path.
+"""Run a module of another package like python -m, with the working folder last in the search path.
 
 Usage: python -m qcnn.run_module MODULE ... The import of this package moves the folder, see `qcnn.import_path`.
 """

@@ -1,4 +1,4 @@
-"""Startup and exit of a process: TensorFlow import without log output, signals, and single-line errors."""
+"""Startup and exit of a process: quiet import of TensorFlow, signals, single-line errors."""
 
 import contextlib
 import contextvars
@@ -60,7 +60,7 @@ def load_tensorflow() -> None:
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Context manager for importing TensorFlow and other modules. It discards output on stderr unless the block fails.
+    """Context manager for importing TensorFlow, which discards output on stderr unless the block fails.
 
     TensorFlow's libraries print messages (no CUDA driver, oneDNN) before they read the log level.
     """
@@ -91,7 +91,7 @@ def end_now(reason: str, code: int) -> NoReturn:
 
 
 def end_on_signals() -> None:
-    """Exit the process immediately on SIGTERM and SIGINT, with 128 + signal number and a single-line message.
+    """Exit immediately on SIGTERM and SIGINT, with 128 + signal number and a single-line message.
 
     No Python handler runs while the main thread waits inside TensorFlow for a peer. Therefore the signal number is
     written to a pipe that a separate thread reads. That thread also restores the handlers, because TensorFlow's server
@@ -138,7 +138,10 @@ def terminated_as_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def buffer_stderr() -> Iterator[None]:
-    """Context manager that discards output on stderr, also of C++, unless the block fails or the process crashes."""
+    """Context manager that discards output on stderr unless the block fails or the process crashes.
+
+    It also discards the output of C++ code.
+    """
     global _stderr
     sys.stderr.flush()
     original = _stderr = os.dup(2)
@@ -158,7 +161,7 @@ def buffer_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _print_on_crash(buffer: int, original: int) -> Iterator[None]:
-    """Context manager that copies a file to another descriptor if a library crashes the process in the block.
+    """Context manager that copies a file to another descriptor if a library crashes the process.
 
     A library prints the reason before SIGABRT. Python's own signal handlers would run only after the library returns,
     which it does not.
@@ -185,7 +188,7 @@ def _print_on_crash(buffer: int, original: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def exit_immediately() -> Iterator[None]:
-    """Context manager that exits the process with the exit code of the block, without the cleanup of libraries.
+    """Context manager that exits with the exit code of the block, without the cleanup of libraries.
 
     The destructor of TensorFlow's coordinator would wait for failed workers.
     """
@@ -203,9 +206,10 @@ def exit_immediately() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_interrupts() -> Iterator[list[int]]:
-    """Context manager that yields a list of the received signals, and raises KeyboardInterrupt after the block if any.
+    """Context manager that yields a list of received signals, and raises KeyboardInterrupt after them.
 
-    Custom code in the block may catch the interrupt, translate it, or raise KeyboardInterrupt without a signal.
+    KeyboardInterrupt is raised at the end of the block at the latest, because custom code in the block may catch or
+    translate it. Custom code may also raise KeyboardInterrupt without a signal.
     """
     noted: list[int] = []
     handlers: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -231,7 +235,7 @@ def noted_interrupts() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def errors_raised() -> Iterator[None]:
-    """Context manager in which `one_line_errors` raises errors to the caller, and does not configure the log."""
+    """Context manager in which `one_line_errors` raises errors and does not configure the log."""
     token = _raised.set(True)
     try:
         yield
@@ -241,7 +245,7 @@ def errors_raised() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Context manager that prints log lines on stdout, and exits with a single-line message on a QcnnError."""
+    """Context manager that prints logs on stdout, and exits with a single-line message on a QcnnError."""
     if _raised.get():
         yield
         return
@@ -306,7 +310,7 @@ def open_standard_streams() -> None:
 
 
 def drop_output() -> None:
-    """Discard output that cannot be printed. Otherwise Python tries again at exit, and reports the failure."""
+    """Discard output that cannot be printed, which Python would otherwise retry and report at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

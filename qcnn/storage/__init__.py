@@ -1,1 +1,4 @@
-"""Files and folders in buckets (gs://, s3://, minio://). All access to buckets goes through this package."""
+"""Files and folders in buckets (gs://, s3://, minio://).
+
+All access to buckets goes through this package.
+"""

@@ -56,7 +56,9 @@ def local_copy(uri: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def local_file(uri: str) -> Iterator[Path]:
-    """Context manager that yields a local file itself, or a temporary copy with the same name of a file in a bucket.
+    """Context manager that yields a local file itself, or a temporary copy of a file in a bucket.
+
+    The copy has the same name.
 
     Raises:
         ConfigError: If the bucket rejects a request, or the URI does not name a file.
@@ -107,8 +109,9 @@ def _split(bucket_uri: BucketUri) -> tuple[BucketUri, str]:
 
 @contextlib.contextmanager
 def new_copy(uri: str, last: str) -> Iterator[Path]:
-    """Context manager that yields the path of a new local folder, and writes its files to a URI if the block succeeds.
+    """Context manager that yields the path of a new local folder, and uploads it if the block succeeds.
 
+    A local folder is written directly.
     In a bucket, the file `last` is written after all others, so its presence marks a complete upload.
     """
     if not (bucket_uri := parse_bucket_uri(uri)):

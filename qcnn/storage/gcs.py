@@ -92,7 +92,7 @@ def bucket_region(uri: BucketUri, project: str) -> str | None:
 
 
 def _client_options() -> dict[str, str] | None:
-    """Return the endpoint of the emulator. Kubeflow's programs require STORAGE_EMULATOR_HOST without http://."""
+    """Return the endpoint of the emulator, with http://, which Kubeflow's programs do not accept."""
     host = os.environ.get(_EMULATOR, "")
     if not host:
         return None

@@ -1,4 +1,7 @@
-"""Store for S3 and compatible servers, such as that of Kubeflow (minio://). boto3 finds the credentials."""
+"""Store for S3 and compatible servers, such as that of Kubeflow (minio://).
+
+boto3 finds the credentials.
+"""
 
 import contextlib
 import os

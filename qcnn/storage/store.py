@@ -75,7 +75,7 @@ def proxy_note(environment: Mapping[str, str]) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the reason of a failed request, without the details that libraries add, truncated between words."""
+    """Return the short reason of a failed request, without the details that libraries add."""
     inner = _cause(error)
     while inner is not None:
         error, inner = inner, _cause(inner)
@@ -98,7 +98,7 @@ def _message(body: str) -> str:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """Return the wrapped error: `cause` in google.api_core, `reason` in urllib3, the first argument in requests."""
+    """Return the wrapped error (google.api_core `cause`, urllib3 `reason`, requests' first argument)."""
     candidates = (getattr(error, "cause", None), getattr(error, "reason", None), *error.args[:1])
     return next((candidate for candidate in candidates if isinstance(candidate, BaseException)), None)
 
@@ -133,7 +133,7 @@ class BucketUri:
 
 
 def parse_bucket_uri(text: str) -> BucketUri | None:
-    """Parse the URI of a folder in a bucket; return None for a local path.
+    """Return the parsed URI of a folder in a bucket, or None for a local path.
 
     Raises:
         ConfigError: If the scheme is unknown, the bucket is missing, a part is `.` or `..`, or the URI contains

@@ -131,7 +131,7 @@ class FolderDownloader:
 
 
 def _append(new: Path, path: Path) -> bool:
-    """Append the end of a newer version of a file, and return whether the newer version starts with the old content."""
+    """Append the end of a newer version of a file, or return False if its start differs from the old file."""
     with contextlib.suppress(FileNotFoundError), path.open("r+b") as old, new.open("rb") as source:
         while chunk := old.read(_CHUNK):
             if source.read(len(chunk)) != chunk:
@@ -162,7 +162,9 @@ class _Copy:
 
 
 class FolderUploader:
-    """Uploader of the changes in a local folder, including deletions. The initial files must be in the bucket already.
+    """Uploader of the changes in a local folder, including deletions.
+
+    The initial files must be in the bucket already.
 
     If a file could not be uploaded for `patience` seconds, `check` waits for it.
     """
