@@ -9,8 +9,8 @@ FROM ${BASE_IMAGE} AS requirements
 WORKDIR /build
 COPY pyproject.toml uv.lock ./
 RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap = \["\(.*\)"\]$/\1/p' pyproject.toml)"
-# Steps run with a different release of kfp than the compiler. jax, jaxlib and libclang (0.5 GB) are dependencies that no
-# code in the image imports.
+# Steps run with a different release of kfp than the compiler. jax, jaxlib and libclang (0.5 GB) are dependencies that
+# no code in the image imports.
 RUN uv export --quiet --frozen --no-default-groups --extra run --extra vertex --prune kfp --prune kfp-kubernetes \
       --no-emit-project \
       --no-emit-package jax --no-emit-package jaxlib --no-emit-package libclang --output-file requirements.txt \

@@ -89,7 +89,8 @@ def new_file(path: Path) -> Iterator[Path]:
 def exclusive_lock(folder: Path) -> Iterator[None]:
     """Context manager that locks a folder for this process.
 
-    It waits a few seconds for another process to exit. It deletes the unfinished files of killed processes, except in subfolders that another process has locked.
+    It waits a few seconds for another process to exit. It deletes the unfinished files
+    of killed processes, except in subfolders that another process has locked.
 
     Raises:
         ArtifactError: If another process has locked the folder, or the folder cannot be written.
