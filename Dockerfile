@@ -1,16 +1,16 @@
-# One image for every step of the pipeline: docker build -t qcnn .
-# It has no CUDA libraries: TensorFlow sees no GPU in it, and processes whose job requests GPUs end at once.
-# For linux/amd64 and linux/arm64: the lock file says what is installed on each.
-# For a release its base is named by its digest: --build-arg BASE_IMAGE=python:3.11-slim@sha256:...
+# Image of all pipeline steps: docker build -t qcnn .
+# It has no CUDA libraries, so TensorFlow detects no GPU. Processes whose job requests GPUs fail immediately.
+# Platforms: linux/amd64 and linux/arm64. The lock file has the packages of each.
+# A release pins the base image by its digest: --build-arg BASE_IMAGE=python:3.11-slim@sha256:...
 ARG BASE_IMAGE=python:3.11-slim
 
-# What is to be installed, as files whose content decides whether the next stage runs again.
+# Lists of the packages to install. The next stage is rebuilt only if their content changes.
 FROM ${BASE_IMAGE} AS requirements
 WORKDIR /build
 COPY pyproject.toml uv.lock ./
 RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap = \["\(.*\)"\]$/\1/p' pyproject.toml)"
-# Steps are called by another kfp than the one that compiles. Left out, too, is what no code of ours or theirs imports:
-# 0.5 GB that only the package index knows a reason for.
+# Steps run with a different release of kfp than the compiler. jax, jaxlib and libclang (0.5 GB) are dependencies that
+# no code in the image imports.
 RUN uv export --quiet --frozen --no-default-groups --extra run --extra vertex --prune kfp --prune kfp-kubernetes \
       --no-emit-project \
       --no-emit-package jax --no-emit-package jaxlib --no-emit-package libclang --output-file requirements.txt \
@@ -19,13 +19,13 @@ RUN uv export --quiet --frozen --no-default-groups --extra run --extra vertex --
 
 FROM ${BASE_IMAGE} AS dependencies
 COPY --from=requirements /build/requirements.txt /build/kfp.txt /build/
-# Of kfp the image runs the executor, which needs nothing else. TensorFlow's headers are for compilers.
+# The image needs only the executor of kfp, which has no dependencies. TensorFlow's headers are only for compilers.
 RUN python -m venv --without-pip /opt/venv \
  && pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --require-hashes \
       -r /build/requirements.txt -r /build/kfp.txt \
  && rm -rf /opt/venv/lib/python3*/site-packages/tensorflow/include
 
-# What is installed, as a list for those who look for what is vulnerable.
+# SBOM of the installed packages.
 FROM ${BASE_IMAGE} AS contents
 COPY --from=requirements /build/audit.txt /build/pyproject.toml /build/
 RUN python -m venv /opt/audit \
@@ -42,12 +42,12 @@ RUN pip install --no-cache-dir --root-user-action ignore --no-deps --no-build-is
  && cp -r uv.lock examples /opt/qcnn/
 
 FROM ${BASE_IMAGE}
-# Nothing here makes anybody another user.
+# Removes setuid and setgid bits, so that no program changes the user.
 RUN find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=project /opt/qcnn /opt/qcnn
 COPY --from=contents /build/sbom.json /usr/share/qcnn/sbom.json
-# Nothing is written but below /tmp.
+# Processes write only to /tmp.
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/qcnn PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 WORKDIR /opt/qcnn
 USER 10001:10001

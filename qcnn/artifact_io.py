@@ -1,4 +1,4 @@
-"""Reads files that somebody else may have made, such as those of a bucket: bounded in memory, and never as code."""
+"""Reading of untrusted files, such as those in a bucket, with bounded memory and no code execution."""
 
 import contextlib
 import hashlib
@@ -14,46 +14,48 @@ from numpy.lib.npyio import NpzFile
 from qcnn.atomic_files import readable
 from qcnn.errors import ArtifactError
 
-# Bytes of a description: JSON of some kilobytes, or of a study with all its trials.
-_MOST_TEXT = 2**24
-# How an archive begins; numpy would read a file that begins otherwise as a single array, or by pickle.
+# Maximum bytes of a description: kilobytes of JSON, or a study with all its trials.
+_MAX_TEXT_BYTES = 2**24
+# First bytes of an archive. NumPy reads any other file as a single array, or by pickle.
 _ARCHIVE = b"PK\x03\x04"
 
 
-def check_size(path: Path, most: int) -> None:
-    """Refuse a file of more bytes than its kind can have.
+def check_size(path: Path, max_bytes: int) -> None:
+    """Raise ValueError if a file is too large.
 
     Raises:
-        ValueError: it has more.
-        OSError: it cannot be looked at.
+        ValueError: If the file has more than `max_bytes` bytes.
+        OSError: If the size cannot be read.
     """
-    if (size := path.stat().st_size) > most:
-        raise ValueError(f"it has {size} bytes, more than {most}")
+    if (size := path.stat().st_size) > max_bytes:
+        raise ValueError(f"it has {size} bytes, more than {max_bytes}")
 
 
 def text_of(path: Path) -> str:
     """Return the text of a description.
 
     Raises:
-        ValueError: it has too many bytes, or others than those of UTF-8.
-        OSError: it cannot be read.
+        ValueError: If the file is too large or not UTF-8.
+        OSError: If the file cannot be read.
     """
-    check_size(path, _MOST_TEXT)
+    check_size(path, _MAX_TEXT_BYTES)
     return path.read_text(encoding="utf-8")
 
 
 @contextlib.contextmanager
-def open_arrays(path: Path, most: int) -> Iterator[NpzFile]:
-    """Open an archive that np.savez wrote, of at most so many bytes; reading all of it takes no more memory than that.
+def open_arrays(path: Path, max_bytes: int) -> Iterator[NpzFile]:
+    """Context manager that opens an archive of np.savez of at most `max_bytes` bytes.
 
-    What np.savez writes is not compressed: a file that unpacks to more than it holds is not one of those.
+    The arrays need at most the same amount of memory.
+    np.savez does not compress. Compressed archives are rejected, because they may need more memory than their size.
 
     Raises:
-        ValueError: it is too large, compressed, or no such archive; reading an array of Python's objects does so too.
-        zipfile.BadZipFile: it is damaged.
-        OSError: it cannot be read.
+        ValueError: If the file is too large, compressed, or no archive of arrays. Reading an array of Python objects
+            raises it, too.
+        zipfile.BadZipFile: If the archive is damaged.
+        OSError: If the file cannot be read.
     """
-    check_size(path, most)
+    check_size(path, max_bytes)
     with path.open("rb") as file:
         if file.read(len(_ARCHIVE)) != _ARCHIVE:
             raise ValueError("it is no archive of arrays")
@@ -68,22 +70,26 @@ def open_arrays(path: Path, most: int) -> Iterator[NpzFile]:
             yield arrays
 
 
-# Version 1 had no digest of its own content; it can still be read.
+# Version 1 has no digest of its content.
 _VERSIONS = (1, 2)
 _DIGEST = "sha256"
 
 
 def save_description(values: Mapping[str, Any], path: Path) -> None:
-    """Write the description of an artifact, with its version and the digest of its content."""
+    """Write the description of an artifact as JSON, with its schema version and the digest of its content."""
     content = {"schema_version": _VERSIONS[-1], **values}
     path.write_text(json.dumps({**content, _DIGEST: _digest(content)}, indent=2) + "\n", encoding="utf-8")
 
 
 def load_description(kind: str, path: Path) -> dict[str, Any]:
-    """Read what `save_description` wrote; messages call the artifact by its kind.
+    """Read the description of an artifact that `save_description` wrote.
+
+    Args:
+        kind: Type of the artifact, for messages.
+        path: File to read.
 
     Raises:
-        ArtifactError: it is missing, damaged or changed, or of another version.
+        ArtifactError: If the file is missing, damaged or changed, or its version is unknown.
     """
     with readable(kind, path):
         content = json.loads(text_of(path))

@@ -1,4 +1,4 @@
-"""Files and folders that a reader sees whole or not at all."""
+"""Atomic writes of files and folders, and errors of file access."""
 
 import contextlib
 import errno
@@ -15,24 +15,24 @@ from pathlib import Path
 from qcnn.errors import ArtifactError, single_line
 
 _UNFINISHED = ".unfinished-"
-# Seconds that a process which was told to end may take until another one gets its folder.
-_PATIENCE = 10.0
-# How file systems say that they cannot rename folders; a bucket that is mounted by gcsfuse says the first
+# Seconds to wait for the lock of a process that is terminating.
+_LOCK_TIMEOUT_SECONDS = 10.0
+# Error numbers of file systems that cannot rename folders. A bucket mounted by gcsfuse reports the first
 # (cloud.google.com/storage/docs/gcsfuse-cli, --rename-dir-limit).
 _NO_RENAMING = (errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
-# Bytes that are read at a time, or written to find out whether they can be.
+# Bytes of a read, and of a test write.
 _CHUNK = 2**20
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `folder` that takes its name when the block ends well.
+    """Context manager that yields a temporary folder, and renames it to `folder` if the block succeeds.
 
-    An empty folder of that name is replaced; one with content is never touched. Where folders cannot be renamed, as in
-    a mounted bucket, its files are, in the order in which they were written: what proves the rest comes last.
+    An empty folder of that name is replaced. If folders cannot be renamed, as in a mounted bucket, the files are
+    renamed in the order in which they were written, so that the last file marks a complete folder.
 
     Raises:
-        ArtifactError: the folder has content, or cannot be written.
+        ArtifactError: If the folder has content or cannot be written.
     """
     if folder.is_dir() and any(folder.iterdir()):
         raise ArtifactError(f"output: the folder must be new or empty. Given: {folder}")
@@ -65,10 +65,10 @@ def _rename(unfinished: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; what was written there replaces `path` when the block ends well.
+    """Context manager that yields a temporary path, and renames its file to `path` if the block succeeds.
 
     Raises:
-        ArtifactError: the folder cannot be written.
+        ArtifactError: If the file cannot be written.
     """
     unfinished = path.with_name(f"{_UNFINISHED}{path.name}.{os.getpid()}")
     with writable(path):
@@ -77,7 +77,7 @@ def new_file(path: Path) -> Iterator[Path]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         try:
             yield unfinished
-            # The name must not reach the disk before the content does.
+            # The content must reach the disk before the name.
             with unfinished.open("rb") as content:
                 os.fsync(content.fileno())
             unfinished.replace(path)
@@ -87,38 +87,39 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; one that is just ending is waited for.
+    """Context manager that locks a folder for this process.
 
-    What a process that was killed has left half-written in it is removed, but not in a folder below that another holds.
+    It waits a few seconds for another process to exit. It deletes the unfinished files
+    of killed processes, except in subfolders that another process has locked.
 
     Raises:
-        ArtifactError: another process keeps it, or it cannot be written.
+        ArtifactError: If another process has locked the folder, or the folder cannot be written.
     """
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        held = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
     try:
-        end = time.monotonic() + _PATIENCE
-        while not _locked(held):
+        end = time.monotonic() + _LOCK_TIMEOUT_SECONDS
+        while not _try_lock(descriptor):
             if time.monotonic() > end:
                 raise ArtifactError(f"training: another process trains in this folder. Given: {folder}")
             time.sleep(0.1)
-        others = [below for below in folder.iterdir() if below.is_dir() and _is_held(below)]
+        locked = [subfolder for subfolder in folder.iterdir() if subfolder.is_dir() and _is_locked(subfolder)]
         for unfinished in folder.rglob(f"{_UNFINISHED}*"):
-            if not any(unfinished.is_relative_to(other) for other in others):
+            if not any(unfinished.is_relative_to(subfolder) for subfolder in locked):
                 unfinished.unlink(missing_ok=True)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def check_disk_space(folder: Path, size: int) -> None:
-    """Find out whether a file of so many bytes can be written in a folder, by writing one.
+    """Check that a file of `size` bytes can be written in a folder, by writing a temporary one.
 
     Libraries that write files themselves report a full disk in many lines, without its name, or by a crash.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: If the file cannot be written.
     """
     with tempfile.TemporaryFile(dir=folder) as file:
         for start in range(0, size, _CHUNK):
@@ -128,10 +129,15 @@ def check_disk_space(folder: Path, size: int) -> None:
 
 @contextlib.contextmanager
 def written_by_library(kind: str, folder: Path, failure: type[Exception]) -> Iterator[None]:
-    """Report in one line why a library cannot write into a folder, which says only by `failure` that it cannot.
+    """Context manager that translates a library's error to a single-line error with the reason.
+
+    Args:
+        kind: Type of the artifact, for the message.
+        folder: Folder to which the library writes.
+        failure: Error class that the library raises if it cannot write.
 
     Raises:
-        ArtifactError: a file cannot be written.
+        ArtifactError: If a file cannot be written.
     """
     try:
         yield
@@ -140,23 +146,28 @@ def written_by_library(kind: str, folder: Path, failure: type[Exception]) -> Ite
 
 
 def _why_not_written(folder: Path) -> str:
-    """Return why files in a folder cannot grow."""
+    """Return the reason why files in a folder cannot grow."""
     try:
         check_disk_space(folder, _CHUNK)
     except OSError as error:
         return _reason(error)
-    limit = _largest_file()
-    return _limited(limit) if limit is not None else "the system does not say why"
+    limit = _file_size_limit()
+    return _describe_limit(limit) if limit is not None else "unknown reason"
 
 
 @contextlib.contextmanager
 def readable(kind: str, path: Path) -> Iterator[None]:
-    """Turn whatever the block raises while it reads a file of an artifact, such as a checkpoint, into one line.
+    """Context manager that translates errors of reading a file to a single-line error.
 
-    Readers raise nearly anything for a damaged file: that of zip files errors of tokenize, struct, codecs, ...
+    Damaged files cause many types of errors. For example, the reader of zip files raises errors of tokenize, struct
+    and codecs.
+
+    Args:
+        kind: Type of the artifact, for the message.
+        path: File that the block reads.
 
     Raises:
-        ArtifactError: the file is missing, cannot be read, or is damaged; or the block says so itself.
+        ArtifactError: If the file is missing, unreadable or damaged, or the block raises this error.
     """
     try:
         yield
@@ -165,18 +176,18 @@ def readable(kind: str, path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise ArtifactError(f"{kind}: {path.name} is missing. Given: {path.parent}") from None
     except Exception as error:
-        # Libraries raise OSError for damage too; only an error of the system has a number.
-        refused = isinstance(error, OSError) and error.errno is not None
-        what = "cannot be read" if refused else "is damaged"
+        # Libraries also raise OSError for damaged files. Only errors of the operating system have a number.
+        is_unreadable = isinstance(error, OSError) and error.errno is not None
+        what = "cannot be read" if is_unreadable else "is damaged"
         reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
         raise ArtifactError(f"{kind}: {path.name} {what} ({single_line(reason)}). Given: {path}") from None
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, whatever its size.
+    """Return the SHA-256 of a file in hexadecimal, computed in chunks.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: If the file cannot be read.
     """
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -186,20 +197,20 @@ def sha256_of(path: Path) -> str:
 
 
 def complete_files(folder: Path) -> list[str]:
-    """Return the names of all files below a folder that are not being written, with "/" between parts."""
+    """Return the relative names of all files in a folder, except unfinished ones, with "/" between parts."""
     paths = (path for path in folder.rglob("*") if not path.name.startswith(_UNFINISHED))
     return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
 
 
-def _is_held(folder: Path) -> bool:
+def _is_locked(folder: Path) -> bool:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        return not _locked(descriptor)
+        return not _try_lock(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -209,10 +220,10 @@ def _locked(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def writable(path: Path) -> Iterator[None]:
-    """Turn an error of the system while a block writes a file or folder into one line.
+    """Context manager that translates errors of writing a file or folder to a single-line error.
 
     Raises:
-        ArtifactError: it cannot be written.
+        ArtifactError: If the file or folder cannot be written.
     """
     try:
         yield
@@ -221,19 +232,19 @@ def writable(path: Path) -> Iterator[None]:
 
 
 def _reason(error: OSError) -> str:
-    limit = _largest_file()
+    limit = _file_size_limit()
     if error.errno == errno.EFBIG and limit is not None:
-        return _limited(limit)
+        return _describe_limit(limit)
     return single_line(error.strerror or error)
 
 
-def _largest_file() -> int | None:
+def _file_size_limit() -> int | None:
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def _limited(limit: int) -> str:
-    return f"this process may write files of at most {limit} bytes, see ulimit -f"
+def _describe_limit(limit: int) -> str:
+    return f"the file size limit of this process is {limit} bytes, see ulimit -f"
 
 
 def _umask() -> int:

@@ -1,6 +1,6 @@
-"""What a process is told by its environment: whether it is in a pod; on Vertex AI where to write, and for whom.
+"""Process environment: detection of Kubernetes pods, output folders and trial ID on Vertex AI.
 
-Folders: google.cloud.aiplatform_v1, CustomJobSpec.base_output_directory. Identity of the job and its trial:
+Folders: google.cloud.aiplatform_v1, CustomJobSpec.base_output_directory. IDs of the job and its trial:
 "Distributed training" and "Overview of hyperparameter tuning" (cloud.google.com/vertex-ai/docs/training).
 """
 
@@ -14,24 +14,24 @@ from typing import Any
 from qcnn.errors import ConfigError
 from qcnn.monitoring.logs import GPUS_VARIABLE
 
-# The flags of a worker that need not be given there, by the variable that says the same.
+# Flags of a worker that default to a variable of Vertex AI.
 FOLDERS = {"workdir": "AIP_CHECKPOINT_DIR", "logs": "AIP_TENSORBOARD_LOG_DIR", "export": "AIP_MODEL_DIR"}
-# What the losses of a trial are called where they are reported.
+# Name of the metric in the reports of a trial.
 METRIC = "val_loss"
 
 _JOB, _TRIAL = "CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID"
 _MOUNTED, _BUCKET = "/gcs/", "gs://"
-# cloudml-hypertune 0.1.0.dev6, hypertune/hypertune.py: where reports go, and how many of them are kept.
+# File and maximum number of reports (cloudml-hypertune 0.1.0.dev6, hypertune/hypertune.py).
 _REPORTS = "CLOUD_ML_HP_METRIC_FILE"
 _DEFAULT_REPORTS = "/tmp/hypertune/output.metrics"
-_MOST_REPORTS = 100
+_MAX_REPORTS = 100
 
-# Kubernetes tells every container where its API server is ("Accessing the Kubernetes API from a Pod").
+# Kubernetes sets it in every container ("Accessing the Kubernetes API from a Pod").
 _API_SERVER = "KUBERNETES_SERVICE_HOST"
 
 
 def in_pod(environment: Mapping[str, str]) -> bool:
-    """Return whether this process is in a pod of Kubernetes, whose network is its own."""
+    """Return whether this process runs in a Kubernetes pod, which has a separate network namespace."""
     return _API_SERVER in environment
 
 
@@ -39,7 +39,7 @@ def requested_gpus(environment: Mapping[str, str]) -> int:
     """Return the number of GPUs that the job requested for this process.
 
     Raises:
-        ConfigError: the variable holds no number.
+        ConfigError: If the variable is not a number.
     """
     value = environment.get(GPUS_VARIABLE, "0")
     if not (value.isascii() and value.isdecimal()):
@@ -48,9 +48,9 @@ def requested_gpus(environment: Mapping[str, str]) -> int:
 
 
 def address(text: str, environment: Mapping[str, str]) -> str:
-    """Return the address of a folder; on Vertex AI a bucket is written to itself, not through its mount at /gcs.
+    """Return the URI of a folder. On Vertex AI, a path below /gcs becomes a bucket URI.
 
-    The mount (gcsfuse) neither renames folders nor locks files.
+    The mount at /gcs (gcsfuse) can neither rename folders nor lock files.
     """
     if _JOB in environment and text.startswith(_MOUNTED):
         return _BUCKET + text.removeprefix(_MOUNTED)
@@ -58,18 +58,18 @@ def address(text: str, environment: Mapping[str, str]) -> str:
 
 
 class HyperparameterReporter:
-    """Reports the validation loss of each epoch to the tuner that this process is a trial of; nothing if it is none.
+    """Reporter of the validation loss of each epoch to the tuner, if this process is a trial.
 
-    The file holds the last reports, a line of JSON each, in the format of cloudml-hypertune.
+    The file contains the last reports as JSON lines, in the format of cloudml-hypertune.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._trial = environment.get(_TRIAL)
         self._path = Path(environment.get(_REPORTS, _DEFAULT_REPORTS))
-        self._lines: collections.deque[str] = collections.deque(maxlen=_MOST_REPORTS)
+        self._lines: collections.deque[str] = collections.deque(maxlen=_MAX_REPORTS)
 
     def listen(self, kind: str, **values: Any) -> None:
-        """Take note of an event of the training."""
+        """Report the validation loss if the event is the end of an epoch."""
         if self._trial is None or kind != "epoch":
             return
         report = {

@@ -1,54 +1,54 @@
-"""The errors a user can act on: one line each, ending in what was given."""
+"""Error classes with single-line messages, and the formatting of values in messages."""
 
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-# Most characters of a value that a message quotes, and of everything before it.
+# Maximum characters of a quoted value, and of the text before it.
 MOST_QUOTED = 200
-_MOST = 1000
+_MAX_TEXT = 1000
 _GIVEN = "Given: "
 _CUT = " ... "
-# Python refuses to write integers of more than 4300 digits; they are cut long before.
-_MOST_BITS = 3 * MOST_QUOTED
-# Name and password in an address; what follows is kept.
+# Larger integers are described by their size. Python raises an error for more than 4300 digits.
+_MAX_BITS = 3 * MOST_QUOTED
+# User name and password in a URL.
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@")
 _HIDDEN = "***@"
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 class QcnnError(Exception):
-    """A fault with a known cause; the message is one line that names it and quotes little of what was given."""
+    """Error with a known cause and a single-line message, which is truncated."""
 
     def __init__(self, message: str) -> None:
         super().__init__(truncate_message(message))
 
 
 class ConfigError(QcnnError):
-    """The experiment or the cluster was described wrongly."""
+    """Error of an invalid experiment, setting or argument."""
 
 
 class ArtifactError(QcnnError):
-    """A dataset, checkpoint or model folder is missing, damaged, or belongs to another experiment."""
+    """Error of a dataset, checkpoint or model folder that is missing, damaged, or of another experiment."""
 
 
 class TrainingError(QcnnError):
-    """Training cannot go on, and would fail again in the same way."""
+    """Permanent error of training: a retry would fail in the same way."""
 
 
 class RetryableError(QcnnError):
-    """Training was stopped from outside (a lost peer, a taken port); starting it again continues it."""
+    """Retryable error of training, such as a failed peer or a port in use: a restart resumes training."""
 
 
 def truncate_message(message: str) -> str:
-    """Return a message in one line, with at most 200 characters of the given value at its end."""
+    """Return a message in one line, with at most 200 characters of the value at its end."""
     what, mark, value = redact_credentials(message).partition(_GIVEN)
-    return _shortened(what, _MOST) + mark + _shortened(value)
+    return _shorten(what, _MAX_TEXT) + mark + _shorten(value)
 
 
 def as_clause(message: object) -> str:
-    """Return an error's message as a part of another one, which ends with a given value of its own.
+    """Return an error message as a clause for another message, which ends with a different value.
 
     >>> as_clause("qubits: must be at least 4. Given: 3")
     'qubits: must be at least 4 (given: 3)'
@@ -58,31 +58,31 @@ def as_clause(message: object) -> str:
 
 
 def redact_credentials(text: str) -> str:
-    """Return text without names and passwords in addresses, which belong into no message.
+    """Return text with the user names and passwords in URLs replaced.
 
-    >>> hidden("cannot reach https://name:password@host/path")
+    >>> redact_credentials("cannot reach https://name:password@host/path")
     'cannot reach https://***@host/path'
     """
     return _CREDENTIALS.sub(_HIDDEN, text)
 
 
-def has_credentials(address: str) -> bool:
-    """Whether an address has a name or password in it."""
-    return bool(_CREDENTIALS.search(address))
+def has_credentials(uri: str) -> bool:
+    """Return whether a URI contains a user name or password."""
+    return bool(_CREDENTIALS.search(uri))
 
 
 def single_line(text: object) -> str:
-    """Return what an error, a file or a user says in one line of at most 200 characters, without its middle if longer.
+    """Return the text of an object, such as an error, in one line of at most 200 characters.
 
-    An error of a class of the user's own that cannot be written is named by its class.
+    The middle of longer text is omitted. An object without a text, of a custom class, is described by its class.
     """
-    return _shortened(redact_credentials(_written(text, str, repr).strip()))
+    return _shorten(redact_credentials(_to_text(text, str, repr).strip()))
 
 
 def format_value(value: object) -> str:
-    """Return a value as Python writes it, cut after 200 characters; of a larger one no more than that is written.
+    """Return the `repr` of a value, truncated to 200 characters without computing the rest.
 
-    A file of few bytes may hold an endless value, where a part has a name and contains itself.
+    A YAML value may contain itself, so that its `repr` is infinite.
     """
     text = ""
     for piece in _pieces(value):
@@ -92,37 +92,37 @@ def format_value(value: object) -> str:
     return text
 
 
-def _shortened(text: str, most: int = MOST_QUOTED) -> str:
+def _shorten(text: str, max_length: int = MOST_QUOTED) -> str:
     line = _printable(text)
-    if len(line) <= most:
+    if len(line) <= max_length:
         return line
-    end = (most - len(_CUT)) // 2
-    return line[: most - len(_CUT) - end] + _CUT + line[-end:]
+    end = (max_length - len(_CUT)) // 2
+    return line[: max_length - len(_CUT) - end] + _CUT + line[-end:]
 
 
 def _printable(text: str) -> str:
-    """Return text in one line, what a terminal would act on escaped."""
+    """Return text in one line, with control characters escaped."""
     line = _LINE_BREAK.sub(" ", text)
     return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
 
-def _written(value: object, *ways: Callable[[object], str]) -> str:
-    for way in ways:
-        # A class of the user's own, or a library's for special numbers, may fail here too.
+def _to_text(value: object, *functions: Callable[[object], str]) -> str:
+    for function in functions:
+        # Custom classes and number classes of libraries may fail.
         with contextlib.suppress(Exception):
-            return way(value)
-    return f"something of {type(value).__name__}, which cannot be written"
+            return function(value)
+    return f"an object of {type(value).__name__} without text"
 
 
 def _pieces(value: object) -> Iterator[str]:
-    """Yield what repr would return, piece by piece, so that nobody has to wait for the whole."""
+    """Yield the `repr` of a value in pieces, so that it can be truncated early."""
     match value:
         case str():
-            # Hidden before it is cut: half a password would look like none.
+            # Redacts before truncating, because a truncated password does not match the pattern.
             yield repr(redact_credentials(value)[: MOST_QUOTED + 1])
         case bytes():
             yield redact_credentials(repr(value))[: MOST_QUOTED + 1]
-        case int() if value.bit_length() > _MOST_BITS:
+        case int() if value.bit_length() > _MAX_BITS:
             yield f"an integer of {value.bit_length()} bits"
         case Mapping():
             yield "{"
@@ -138,7 +138,7 @@ def _pieces(value: object) -> Iterator[str]:
             for number, item in enumerate(value):
                 yield ", " * bool(number)
                 yield from _pieces(item)
-            # Python's own way to write a tuple of one.
+            # Python writes a tuple of one element with a comma.
             yield "," * (isinstance(value, tuple) and len(value) == 1) + closing
         case _:
-            yield redact_credentials(_written(value, repr))
+            yield redact_credentials(_to_text(value, repr))

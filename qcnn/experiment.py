@@ -48,7 +48,7 @@ from qcnn.fields import (
     TargetLoss,
     metadata_of,
 )
-from qcnn.requirements import STRATEGIES, with_word
+from qcnn.requirements import STRATEGIES, strategies_with
 from qcnn.simulators import registry
 from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
@@ -73,7 +73,7 @@ class _Frozen(BaseModel):
 
 
 class Options(_Frozen):
-    """Fields that few experiments change; one struct parameter of the pipeline."""
+    """Fields that few experiments change. The pipeline has them in one struct parameter."""
 
     train_fraction: Annotated[float, Purpose.DATA, Affects.NUMBERS | Affects.ROWS] = Field(
         0.7, gt=0, lt=1, description="Fraction of samples in the training split."
@@ -176,10 +176,10 @@ class Options(_Frozen):
         0, ge=0, le=MAX_SAMPLES, description="Maximum number of rows to read from the data file. 0: all."
     )
     chief: Annotated[Switch, Purpose.DISTRIBUTION, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        False, description=f"1: make one of the workers a dedicated chief ({with_word('chief')})."
+        False, description=f"1: make one of the workers a dedicated chief ({strategies_with('chief')})."
     )
     ps: Annotated[Integer, Purpose.DISTRIBUTION, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        0, ge=0, le=64, description=f"Number of parameter servers ({with_word('ps')}). 0: one."
+        0, ge=0, le=64, description=f"Number of parameter servers ({strategies_with('ps')}). 0: one."
     )
     evaluator: Annotated[Switch, Purpose.DISTRIBUTION, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         False, description="1: add an evaluator process that evaluates every checkpoint."
@@ -188,19 +188,19 @@ class Options(_Frozen):
         0,
         ge=0,
         le=64,
-        description=f"Number of devices for {with_word('devices')}. 0: all GPUs, or one CPU device.",
+        description=f"Number of devices for {strategies_with('devices')}. 0: all GPUs, or one CPU device.",
     )
     reduction: Annotated[Reduction, Purpose.DISTRIBUTION, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         "auto",
-        description=f"Cross-device reduction of {with_word('reduction')}. auto: nccl on GPUs, else one_device.",
+        description=f"Cross-device reduction of {strategies_with('reduction')}. auto: nccl on GPUs, else one_device.",
     )
     communication: Annotated[Communication, Purpose.DISTRIBUTION, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        "auto", description=f"Collective implementation of {with_word('communication')}."
+        "auto", description=f"Collective implementation of {strategies_with('communication')}."
     )
     communication_timeout: Annotated[float, Purpose.DISTRIBUTION, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         0.0,
         ge=0,
-        description=f"Timeout of the collectives of {with_word('communication_timeout')}, in seconds. 0: none.",
+        description=f"Timeout of the collectives of {strategies_with('communication_timeout')}, in seconds. 0: none.",
     )
     inter_threads: Annotated[Integer, Purpose.DEVICES, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = (
         Field(0, ge=0, le=1024, description="TensorFlow inter_op parallelism threads. 0: TensorFlow's default.")
@@ -220,13 +220,13 @@ class Options(_Frozen):
 
     @property
     def profiled(self) -> range:
-        """Batches to profile, counted from 0; empty for none."""
+        """Batches to profile, counted from 0. The range is empty without profiling."""
         bounds = BATCH_RANGE.fullmatch(self.profile_batches)
         return range(int(bounds[1]) - 1, int(bounds[2])) if bounds else range(0)
 
     @property
     def target(self) -> tuple[bool, float] | None:
-        """Whether `target_val_loss` is relative to the MSE lower bound, and its number; None if it is not set."""
+        """`target_val_loss`: whether it is relative to the MSE lower bound, and its number, or None."""
         found = TARGET_LOSS.fullmatch(self.target_val_loss)
         return (bool(found[1]), float(found[2])) if found else None
 
@@ -288,7 +288,7 @@ class ExperimentConfig(_Frozen):
         2,
         ge=1,
         le=512,
-        description=f"Number of training processes, including the chief with {with_word('chief')}.",
+        description=f"Number of training processes, including the chief with {strategies_with('chief')}.",
     )
     epochs: Annotated[Integer, Purpose.OPTIMIZATION, Affects.RUN] = Field(
         0, ge=0, le=1_000_000, description=f"Number of epochs. {_AUTOMATIC}"
@@ -473,7 +473,7 @@ class ExperimentConfig(_Frozen):
 
     @property
     def noise_in_training(self) -> Noise:
-        """Noise of training, export and serving; none above the qubits for which it is exact."""
+        """Noise of training, export and serving. There is none above the number of qubits with exact noise."""
         return NOISELESS if self.noise_by_trajectories else noises.parse(self.options.noise)
 
     @property

@@ -1,4 +1,4 @@
-"""An experiment's fields read from files, flags and JSON, and written again. Imports no TensorFlow."""
+"""Conversion of experiments from and to files, flags and JSON. It does not import TensorFlow."""
 
 import contextlib
 import io
@@ -60,7 +60,7 @@ def _ignore(line: str) -> None:
 
 
 def current_name(name: str, report: Callable[[str], None] = logger.warning) -> str:
-    """Return the name of a field that may be given by an earlier name, and report it if it is."""
+    """Return the current name of a field, and report an earlier name."""
     if name not in RENAMED_FIELDS:
         return name
     report(f"{name}: renamed to {RENAMED_FIELDS[name]}; the earlier name is accepted until version 0.2")
@@ -68,7 +68,7 @@ def current_name(name: str, report: Callable[[str], None] = logger.warning) -> s
 
 
 def current_value(name: str, value: Any, report: Callable[[str], None] = logger.warning) -> Any:
-    """Return the value of a field that may be given by an earlier name, and report it if it is."""
+    """Return the current value of a field, and report an earlier name of the value."""
     renamed = _RENAMED_VALUES.get(name, {})
     if not isinstance(value, str) or value not in renamed:
         return value
@@ -103,12 +103,10 @@ def with_current_names(values: Mapping[str, Any], report: Callable[[str], None] 
 
 
 def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
-    """Validate an experiment.
+    """Validate an experiment, whose option fields may be in `options` or at the top level.
 
     Raises:
-        ConfigError: one line with the first field that is wrong, its value and what is allowed.
-
-    The fields of `options` may stand beside the others.
+        ConfigError: If a field is invalid. The message names the first one, its allowed values and its value.
 
     >>> config = from_mapping({"qubits": 4, "rounds": 10})
     >>> config.split_counts
@@ -124,67 +122,75 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def with_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an experiment's values with the fields of `options` in there, not beside the others.
+    """Return the values of an experiment with its option fields moved into `options`.
 
     Raises:
-        ConfigError: a field stands in both places with different values.
+        ConfigError: If an option field is in `options` and at the top level with different values.
 
     >>> with_options({"qubits": 4, "shots": 100, "options": {"warmup_fraction": 0.1}})
     {'qubits': 4, 'options': {'warmup_fraction': 0.1, 'shots': 100}}
     """
     values = with_current_names(values, logger.warning)
     others = {name: value for name, value in values.items() if name not in OPTION_FIELDS}
-    beside = {name: value for name, value in values.items() if name in OPTION_FIELDS}
+    top_level = {name: value for name, value in values.items() if name in OPTION_FIELDS}
     options = others.get("options", {})
-    # What is no mapping is refused as it is.
-    if not beside or not isinstance(options, Mapping):
+    # Validation rejects options that are no mapping.
+    if not top_level or not isinstance(options, Mapping):
         return others
-    for name, value in beside.items():
+    for name, value in top_level.items():
         if name in options and options[name] != value:
             raise ConfigError(
-                f"{name}: must have the same value under options and beside it, or stand in one place only. Given: "
+                f"{name}: must have one value, in options or at the top level. Given: "
                 f"{format_value(options[name])} and {format_value(value)}"
             )
-    return {**others, "options": {**options, **beside}}
+    return {**others, "options": {**options, **top_level}}
 
 
 def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all words of an experiment, checked; what rules choose stays 0, as other words may still change.
+    """Validate an experiment and return all fields, with 0 for automatic values.
+
+    Other fields may still change, from which the automatic values are computed.
 
     Raises:
-        ConfigError: as `from_mapping`.
+        ConfigError: If a field is invalid, see `from_mapping`.
     """
     values = with_options(values)
-    words = from_mapping(values).model_dump()
+    fields = from_mapping(values).model_dump()
     given = values.get("options") or {}
-    options = {**words["options"], "num_initializations": given.get("num_initializations", 0)}
-    return {**words, **{name: values.get(name, 0) for name in AUTO_FIELDS}, "options": options}
+    options = {**fields["options"], "num_initializations": given.get("num_initializations", 0)}
+    return {**fields, **{name: values.get(name, 0) for name in AUTO_FIELDS}, "options": options}
 
 
 def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
-    """Return an experiment that was kept with a result; a word that came later has the value that stood for it then.
+    """Return the experiment of a saved result.
+
+    Fields that are newer than the result get the values that match its behavior.
 
     Raises:
-        ConfigError: as `from_mapping`.
+        ConfigError: If a field is invalid, see `from_mapping`.
     """
     values = with_options(with_current_names(values))
     options = values.get("options", {})
     return from_mapping({**values, "options": {**_EARLIER, **options}} if isinstance(options, Mapping) else values)
 
 
-def from_json(text: str, typed: Mapping[str, str] | None = None) -> ExperimentConfig:
-    """Read what `ExperimentConfig.to_json` wrote, or words of it; what was typed of others is laid over them.
+def from_json(text: str, overrides: Mapping[str, str] | None = None) -> ExperimentConfig:
+    """Read an experiment from JSON, such as that of `ExperimentConfig.to_json`.
+
+    Args:
+        text: JSON object of fields, which may be incomplete.
+        overrides: Values of other fields as the text of flags, which take precedence.
 
     Raises:
-        ConfigError: it is not that.
+        ConfigError: If the text is no JSON object, or a field is invalid.
     """
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {format_value(text)}")
-    flags = {name: parse_flag(ALL_FIELDS[name], text) for name, text in (typed or {}).items()}
+        raise ConfigError(f"experiment: must be a JSON object of experiment fields. Given: {format_value(text)}")
+    flags = {name: parse_flag(ALL_FIELDS[name], text) for name, text in (overrides or {}).items()}
     return from_mapping(merge(values, flags))
 
 
@@ -195,39 +201,42 @@ def _explain(error: ValidationError) -> str:
     name, value = path[-1], format_value(first["input"])
     if first["type"] == "extra_forbidden":
         if known is OPTION_FIELDS and name in EXPERIMENT_FIELDS:
-            return f"{name}: must stand beside options, not under it. Given: {name}={value}"
-        return f"{single_line(name)}: unknown key; the keys are {', '.join(known)}. Given: {name}={value}"
+            return f"{name}: must be at the top level, not in options. Given: {name}={value}"
+        return f"{single_line(name)}: unknown field; valid fields: {', '.join(known)}. Given: {name}={value}"
     if name == "options":
         return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {value}"
     return f"{name}: must be {describe_allowed(known[name])}. Given: {value}"
 
 
 def with_circuit_read(config: ExperimentConfig) -> ExperimentConfig:
-    """Return an experiment with the circuit in place of its file's name.
+    """Return an experiment with the file name of its circuit replaced by the content of the file.
 
     Raises:
-        ConfigError: there is no such file, or it holds no circuit that can be trained; one line.
+        ConfigError: If the file does not exist or does not contain a trainable circuit.
     """
     if not is_file(config.model):
         return config
-    # Loaded here: most experiments have no file.
+    # Imported here, because most experiments have no circuit file.
     from qcnn.circuits.formats.loading import embedded
 
     return config.model_copy(update={"model": embedded(config.model)})
 
 
-def as_shown(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return words as people read them: a model that holds a circuit by its file's name."""
-    model = words.get("model")
-    return {**words, "model": model_display_name(model)} if isinstance(model, str) else dict(words)
+def as_shown(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields for display: an embedded circuit is replaced by the name of its file."""
+    model = fields.get("model")
+    return {**fields, "model": model_display_name(model)} if isinstance(model, str) else dict(fields)
 
 
 def parse_flag(field: FieldInfo, text: str) -> int | float | str:
-    """Read a command-line value as its field's type; what does not fit stays text, for validation to refuse."""
+    """Convert a command-line value to the type of its field.
+
+    Text that cannot be converted is returned unchanged, so that validation rejects it.
+    """
     kind = field_type(field)
     if kind is str or "_" in text:
         return text
-    # A tuner writes 8 as 8.0.
+    # Tuners write 8 as 8.0.
     for read in (int, float) if kind is int else (float,):
         with contextlib.suppress(ValueError):
             return read(text)
@@ -235,10 +244,14 @@ def parse_flag(field: FieldInfo, text: str) -> int | float | str:
 
 
 def read_file(path: Path, name: str = "config") -> dict[str, Any]:
-    """Read a YAML (or JSON) file into a mapping, not yet validated; errors call it by a name.
+    """Read a YAML or JSON file into a mapping, without validation.
+
+    Args:
+        path: File to read.
+        name: Name of the file in messages.
 
     Raises:
-        ConfigError: the file is missing, empty, too large, not parseable, or not a mapping.
+        ConfigError: If the file is missing, empty, too large, invalid, or not a mapping.
     """
     try:
         with path.open("rb") as file:
@@ -252,39 +265,39 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
         raise ConfigError(f"{name}: the file cannot be read ({single_line(error)}). Given: {path}") from None
     try:
         with warnings.catch_warnings():
-            # The parser warns of names that are given twice.
+            # The parser warns about duplicate anchors.
             warnings.simplefilter("ignore")
-            # Counted before it is built: a value with a name may stand in many places, and those in many more.
+            # Counts the values before constructing them, because nested aliases grow exponentially.
             if _values(YAML(typ="safe", pure=True).compose(text), {}) > _MAX_VALUES:
                 raise ConfigError(f"{name}: the file must hold at most {_MAX_VALUES} values. Given: {path}")
             content = YAML(typ="safe", pure=True).load(text)
     except ConfigError:
         raise
-    except Exception as error:  # The parser's own, and any that a value with a tag of its own is made with.
+    except Exception as error:  # Constructors of tagged values raise errors of any type.
         raise ConfigError(f"{name}: the file is not valid YAML ({single_line(error)}). Given: {path}") from None
     if content is None:
-        raise ConfigError(f"{name}: the file is empty; it must hold keys and values. Given: {path}")
+        raise ConfigError(f"{name}: the file must not be empty. Given: {path}")
     if not isinstance(content, dict):
-        raise ConfigError(f"{name}: the file must be a mapping of keys to values. Given: {path}")
+        raise ConfigError(f"{name}: the file must be a mapping of fields to values. Given: {path}")
     return {str(key): value for key, value in content.items()}
 
 
 def as_yaml(values: Mapping[str, Any]) -> str:
-    """Return the text of a file that `read_file` reads as these values."""
+    """Return values as YAML, which `read_file` reads."""
     text = io.StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    # In the order of the words.
+    # Keeps the order of the fields.
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     yaml.dump(dict(values), text)
     return text.getvalue()
 
 
 def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay flags over a config file's values; option flags go into the options struct.
+    """Return the values of an experiment file, overridden by flags.
 
     Raises:
-        ConfigError: as `with_options`, of the file's values.
+        ConfigError: If the file has an option field with two values, see `with_options`.
     """
     merged = with_options(base)
     for name, value in flags.items():
@@ -297,7 +310,7 @@ def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(node: Node | None, known: dict[int, float]) -> float:
-    """Count the values below a node of a YAML file, each as often as it occurs; infinite if one contains itself."""
+    """Count the values in a YAML node, with each use of an alias. Recursive aliases count as infinite."""
     if not isinstance(node, CollectionNode):
         return 1
     if id(node) not in known:

@@ -1,4 +1,7 @@
-"""Which extra of this package brings which library, and what is said where one is missing. Imports none of them."""
+"""Extras of the package and their libraries, and the error for a missing library.
+
+This module imports none of the libraries.
+"""
 
 import contextlib
 import dataclasses
@@ -10,14 +13,14 @@ from qcnn.errors import QcnnError
 
 
 class MissingLibraryError(QcnnError):
-    """A library is not installed; the message is one line that says for what it is needed, and how to get it."""
+    """Error of a library that is not installed. The message names the command that needs it and the extra."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Library:
-    """What people call a library, and the extras that bring it, the first for those who ask for nothing else.
+    """Title of a library and the extras that install it, of which messages name the first by default.
 
-    `platform` is the one for which alone it is published, as `operating_system.name` has it; empty for all.
+    `platform` is the only platform for which the library is published, as `operating_system.name` returns it, or empty.
     """
 
     title: str
@@ -31,7 +34,7 @@ _VERTEX = _Library("Vertex AI's client", ("vertex",))
 _AMAZON = _Library("Amazon's client", ("run",))
 _CIRQ = _Library("cirq", ("run",))
 _TENSORBOARD = _Library("TensorBoard", ("run",))
-# By the names under which they are imported; those come first that are named first where all are missing.
+# By import name, in the order in which missing libraries are reported.
 LIBRARIES = {
     "kfp": _SDK,
     "kfp.kubernetes": _SDK,
@@ -60,12 +63,17 @@ LIBRARIES = {
     "boto3": _AMAZON,
     "botocore": _AMAZON,
 }
-# The folder that all of Google's libraries share; it is what Python misses where none of them is installed.
+# Namespace package of Google's libraries. Python reports it as missing if none of them is installed.
 _SHARED = {"google": _Library("Google's libraries", ("run", "vertex", "kubeflow"))}
 
 
-def missing(error: ModuleNotFoundError, asker: str, extra: str = "") -> str | None:
-    r"""Return what to say of a library that `asker` could not import, None where it belongs to no extra.
+def missing(error: ModuleNotFoundError, caller: str, extra: str = "") -> str | None:
+    r"""Return the message for a library that cannot be imported, or None if no extra installs it.
+
+    Args:
+        error: Error of the import.
+        caller: Command or function that needs the library.
+        extra: Extra to name if it installs the library. By default, the first one that does.
 
     >>> missing(ModuleNotFoundError(name="kfp.dsl"), "qcnn run", "run")
     'qcnn run needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
@@ -76,50 +84,50 @@ def missing(error: ModuleNotFoundError, asker: str, extra: str = "") -> str | No
     if not name:
         return None
     library = known[name]
-    wanted = extra if extra in library.extras else library.extras[0]
-    return f'{asker} needs {library.title}: pip install "qcnn[{wanted}]". Given: {name} is not installed'
+    named = extra if extra in library.extras else library.extras[0]
+    return f'{caller} needs {library.title}: pip install "qcnn[{named}]". Given: {name} is not installed'
 
 
 @contextlib.contextmanager
-def translate_errors(asker: str, extra: str) -> Iterator[None]:
-    """Say in one line which extra brings a library that this block, or the function it decorates, could not import.
+def translate_errors(caller: str, extra: str) -> Iterator[None]:
+    """Context manager and decorator that translates the error of a missing library of an extra.
 
     Raises:
-        MissingLibraryError: it is not installed.
+        MissingLibraryError: If the library is not installed.
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        if message := missing(error, asker, extra):
+        if message := missing(error, caller, extra):
             raise MissingLibraryError(message) from None
         raise
 
 
 def unpublished(name: str) -> str:
-    """Say for what machines alone a library is published, empty if this is one of them."""
+    """Return a clause about the only platform of a library, or "" if the library supports this platform."""
     platform = LIBRARIES[name].platform
     if platform in ("", operating_system.name()):
         return ""
-    return f"{name}, which is published for {platform.replace(' ', ' on ')} alone".replace("_", "-")
+    return f"{name}, which is published for {platform.replace(' ', ' on ')} only".replace("_", "-")
 
 
 def check(extra: str) -> None:
-    """Look whether all libraries of an extra are there, before processes are started that need them.
+    """Check that all libraries of an extra are installed, before starting processes that need them.
 
     Raises:
-        ModuleNotFoundError: the first that is not.
+        ModuleNotFoundError: If a library is missing.
     """
     for name, library in LIBRARIES.items():
-        # What needs a library that is not published for this machine says so.
+        # Code that needs a library without a release for this platform raises its own error.
         if extra in library.extras and not unpublished(name):
             check_library(name)
 
 
 def check_library(name: str) -> None:
-    """Look whether a library is there, without importing it.
+    """Check that a library is installed, without importing it.
 
     Raises:
-        ModuleNotFoundError: it is not.
+        ModuleNotFoundError: If it is missing.
     """
     if importlib.util.find_spec(name) is None:
         raise ModuleNotFoundError(name=name)

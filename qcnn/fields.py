@@ -1,4 +1,4 @@
-"""Types of an experiment's fields: allowed values, conversions, and the metadata that other packages read."""
+"""Types of experiment fields: allowed values, conversions and metadata."""
 
 import enum
 import re
@@ -30,7 +30,7 @@ _MAX_NUMBER_AS_TEXT = 1e9
 
 
 class Affects(enum.Flag):
-    """What depends on a field.
+    """Parts of a run that depend on a field.
 
     `NUMBERS`: the training result; a training run resumes only with the same value. `PROGRAM`: the compiled TensorFlow
     functions; the trials of a study share a program only with the same value. `ROWS`: how the rows of a file are read.
@@ -77,7 +77,7 @@ def _as_switch(value: object) -> object:
 
 
 def _number_as_text(value: object) -> object:
-    """Return the text of a number: a file and Python have 0.2 where a flag has "0.2". None is the empty text."""
+    """Return the text of a number, such as "0.2" for 0.2, and the empty text for None."""
     value = _integer(value)
     if value is None:
         return ""
@@ -116,7 +116,7 @@ def _validate_memory(value: str) -> str:
 
 
 def _normalize_noise(value: object) -> object:
-    """Return noise in its canonical text; an invalid value stays for the validator to reject."""
+    """Return noise in its canonical text, or an invalid value unchanged, which the validator rejects."""
     try:
         if value is None:
             return ""
@@ -247,7 +247,12 @@ Mark = TypeVar("Mark", bound=enum.Enum)
 
 
 def metadata_of(name: str, field: FieldInfo, kind: type[Mark]) -> Mark:
-    """Return the one mark of a type, `Affects` or `Purpose`, in the annotation of a field.
+    """Return the mark of a type in the annotation of a field.
+
+    Args:
+        name: Name of the field, for messages.
+        field: Field with exactly one mark of the type.
+        kind: `Affects` or `Purpose`.
 
     Raises:
         TypeError: If the field has no such mark, or several.

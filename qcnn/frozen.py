@@ -1,4 +1,4 @@
-"""Values that refuse to change: mappings, sequences and arrays that others are given to read."""
+"""Immutable mappings, sequences, arrays and objects."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
@@ -9,9 +9,9 @@ _Array = TypeVar("_Array", bound="np.ndarray[Any, Any]")
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that refuses changes. `dict(...)` and `copy()` return a copy that takes them.
+    """Immutable dict. `dict(...)` and `copy()` return a mutable copy.
 
-    It is a dict, so that json, copy, pickle and dataclasses.asdict accept it.
+    It is a subclass of dict, so that json, copy, pickle and dataclasses.asdict accept it.
 
     >>> values = FrozenDict(a=1)
     >>> values["a"] = 2
@@ -30,7 +30,7 @@ class FrozenDict(dict[str, Any]):
 
 
 def frozen(value: Any) -> Any:
-    """Return a value whose mappings, lists and arrays refuse changes, at every level."""
+    """Return a value with its mappings, lists and arrays replaced by immutable ones, at all levels."""
     if isinstance(value, Mapping):
         return FrozenDict({name: frozen(each) for name, each in value.items()})
     if isinstance(value, list | tuple):
@@ -46,9 +46,9 @@ def frozen_array(array: _Array) -> _Array:
 
 
 class Frozen:
-    """Base class whose instances refuse assignments and deletions; `__init__` sets attributes by `vars(self)`."""
+    """Base class of immutable objects. `__init__` sets attributes with `vars(self)`."""
 
-    # What to do instead, for the message.
+    # Alternative, for the message.
     _instead = "make another"
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Where Python looks for modules: in the folder that a user runs from last, so that nothing there hides a library."""
+"""Module search path: the working folder comes last, so that its modules do not shadow libraries."""
 
 import contextlib
 import sys
@@ -6,11 +6,11 @@ from pathlib import Path
 
 
 def leave_folder_last() -> None:
-    """Look in the folder of python -m last, which has put it first; once it looks for the module that it runs.
+    """Move the working folder, which python -m puts first, to the end of the search path.
 
-    Python 3.11 could leave it out (-P), but then a model of the user's own would not be found there.
+    The option -P of Python 3.11 removes the folder. Custom circuits in the working folder must still be importable.
     """
-    # While it looks, and only then, that is the name of the program (docs.python.org, "-m").
+    # Only while Python locates the module, this is the name of the program (docs.python.org, "-m").
     if sys.argv[:1] != ["-m"]:
         return
     with contextlib.suppress(OSError):
@@ -19,12 +19,12 @@ def leave_folder_last() -> None:
 
 
 def leave_out_last(folder: str) -> None:
-    """Do not look in a folder any more that is the last, as where a process has changed to another."""
+    """Remove a folder from the end of the search path, for a process that changes its working folder."""
     if sys.path[-1:] == [folder]:
         del sys.path[-1]
 
 
 def look_last(folder: str) -> None:
-    """Look for modules in a folder, after all other places, if it is none of them."""
+    """Append a folder to the search path unless it is in it."""
     if folder not in sys.path:
         sys.path.append(folder)

@@ -1,4 +1,4 @@
-"""Where a result comes from: enough to reproduce it, in every artifact's metadata."""
+"""Provenance of a result in the metadata of artifacts, sufficient to reproduce it."""
 
 import hashlib
 import importlib.metadata
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from qcnn.experiment import ExperimentConfig
 
-# Names the image that a process runs in.
+# Image of the process.
 IMAGE_VARIABLE = "QCNN_IMAGE"
 
 _ROOT = Path(__file__).parents[1]
@@ -17,11 +17,13 @@ _PACKAGES = ("cirq-core", "kfp", "numpy", "qcnn", "tensorflow", "tensorflow-quan
 
 
 def provenance(config: ExperimentConfig, simulator_used: str = "") -> dict[str, str]:
-    """Return the commit, lock file hash, image, versions and experiment, flat and all text.
+    """Return the commit, lock file hash, image, versions and experiment as a flat mapping of strings.
 
-    `simulator` is the experiment's word; where something was simulated, `simulator_used` is the one that ran.
+    An image has no git: its build sets QCNN_COMMIT and QCNN_DIRTY, the compiled pipeline sets QCNN_IMAGE.
 
-    In an image there is no git: its build sets QCNN_COMMIT and QCNN_DIRTY, the compiled pipeline QCNN_IMAGE.
+    Args:
+        config: Experiment. Its `simulator` may be auto.
+        simulator_used: Simulator that ran, or empty if nothing was simulated.
     """
     commit, dirty = _git()
     lock = _ROOT / "uv.lock"
@@ -44,8 +46,8 @@ def _git() -> tuple[str, str]:
         return os.environ.get("QCNN_COMMIT", "unknown"), os.environ.get("QCNN_DIRTY", "unknown")
     try:
         commit, status = (
-            subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+            subprocess.run(["git", *command], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
+            for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown", "unknown"

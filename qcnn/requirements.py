@@ -1,4 +1,7 @@
-"""What each strategy needs: roles, devices, simulators and words of its own. It imports no TensorFlow."""
+"""Requirements of distribution strategies: roles, devices, simulators and fields.
+
+This module does not import TensorFlow.
+"""
 
 import dataclasses
 import enum
@@ -8,137 +11,141 @@ from typing import Any
 from qcnn.errors import ConfigError
 from qcnn.simulators import registry
 
-# TensorFlow's, in the order of Vertex AI's worker pools.
+# Roles of TF_CONFIG, in the order of Vertex AI's worker pools.
 ROLES = CHIEF, WORKER, PS, EVALUATOR = ("chief", "worker", "ps", "evaluator")
 
 
 class Chief(enum.Enum):
-    """What a chief does under a strategy."""
+    """Task of the chief of a strategy."""
 
-    NONE = "there is none"
-    TRAINS = "it is one of the training processes, where the experiment asks for one"
-    COORDINATES = "it gives the workers their batches, and trains none itself"
+    NONE = "no chief"
+    TRAINS = "an optional training process"
+    COORDINATES = "a process that distributes batches to the workers and does not train"
 
 
 @dataclasses.dataclass(frozen=True)
 class StrategyRequirements:
-    """What a strategy needs, and the words that act with it alone.
+    """Requirements of a distribution strategy.
 
-    `several`: processes can train together; `devices`: one process can train on several. `in_step`: all replicas share
-    every batch, so none of the numbers depends on them. `own_operations`: what it trains on runs TensorFlow's own
-    operations only.
+    Attributes:
+        multiple_processes: Whether several processes can train together.
+        devices: Whether one process can train on several devices.
+        in_step: Whether training is synchronous. All replicas then split each batch, so that results do not depend on
+            their number.
+        chief: Task of the chief.
+        fields: Experiment fields that require this strategy.
+        own_operations: Whether its servers or devices run only the built-in operations of TensorFlow.
     """
 
-    several: bool = False
+    multiple_processes: bool = False
     devices: bool = False
     in_step: bool = True
     chief: Chief = Chief.NONE
-    words: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
     own_operations: bool = False
 
 
-# A new one is a line here, and a function in `qcnn.trainer.distribution.strategies` that creates it.
+# A new strategy needs a line here, and a function in `qcnn.trainer.distribution.strategies` that creates it.
 STRATEGIES: Mapping[str, StrategyRequirements] = {
     "multi_worker": StrategyRequirements(
-        several=True, chief=Chief.TRAINS, words=("chief", "communication", "communication_timeout")
+        multiple_processes=True, chief=Chief.TRAINS, fields=("chief", "communication", "communication_timeout")
     ),
-    "mirrored": StrategyRequirements(devices=True, words=("devices", "reduction")),
-    "central_storage": StrategyRequirements(devices=True, words=("devices",)),
-    # A server of TensorFlow's runs operations of its own kind only.
+    "mirrored": StrategyRequirements(devices=True, fields=("devices", "reduction")),
+    "central_storage": StrategyRequirements(devices=True, fields=("devices",)),
+    # TensorFlow's server runs built-in operations only.
     "parameter_server": StrategyRequirements(
-        several=True, in_step=False, chief=Chief.COORDINATES, words=("ps",), own_operations=True
+        multiple_processes=True, in_step=False, chief=Chief.COORDINATES, fields=("ps",), own_operations=True
     ),
     "tpu": StrategyRequirements(own_operations=True),
     "none": StrategyRequirements(),
 }
-# Those of several processes in step, and of a process on its own, with which others are compared.
+# Synchronous strategy of several processes, and strategy of a single process, with which others are compared.
 IN_STEP, ALONE = "multi_worker", "none"
-_OF_ONE_STRATEGY = {word for needs in STRATEGIES.values() for word in needs.words}
+_STRATEGY_FIELDS = {field for each in STRATEGIES.values() for field in each.fields}
 
 
-def replicas(words: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many processes each role has, of an experiment's words; roles without a process are left out.
+def replicas(values: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of processes of each role in an experiment, without roles of 0 processes.
 
-    >>> words = {"strategy": "multi_worker", "workers": 4, "chief": 1, "ps": 0, "evaluator": 1}
-    >>> replicas(words)
+    >>> replicas({"strategy": "multi_worker", "workers": 4, "chief": 1, "ps": 0, "evaluator": 1})
     {'chief': 1, 'worker': 3, 'evaluator': 1}
     """
-    needs, workers = STRATEGIES[words["strategy"]], words["workers"]
-    if needs.chief is Chief.COORDINATES:
-        counts = {CHIEF: 1, WORKER: workers, PS: max(1, words["ps"])}
+    strategy, workers = STRATEGIES[values["strategy"]], values["workers"]
+    if strategy.chief is Chief.COORDINATES:
+        counts = {CHIEF: 1, WORKER: workers, PS: max(1, values["ps"])}
     else:
-        counts = {CHIEF: words["chief"], WORKER: workers - words["chief"]}
-    counts[EVALUATOR] = words["evaluator"]
+        counts = {CHIEF: values["chief"], WORKER: workers - values["chief"]}
+    counts[EVALUATOR] = values["evaluator"]
     return {role: count for role, count in counts.items() if count}
 
 
 def serving(strategy: str) -> tuple[str, ...]:
-    """Return the roles that do what the chief asks for, until it has ended."""
+    """Return the roles that serve requests of the chief until it exits."""
     return (WORKER, PS) if STRATEGIES[strategy].chief is Chief.COORDINATES else ()
 
 
 def ignore_exit(strategy: str) -> tuple[str, ...]:
-    """Return the roles whose end is not waited for: a training is over without them."""
+    """Return the roles whose processes may still run when training is complete."""
     return (*serving(strategy), EVALUATOR)
 
 
 def restart_individually(strategy: str) -> tuple[str, ...]:
-    """Return the roles of which a process that is lost is started again while the others go on."""
+    """Return the roles of which a failed process is restarted while the others continue."""
     return (WORKER, EVALUATOR) if STRATEGIES[strategy].chief is Chief.COORDINATES else (EVALUATOR,)
 
 
-def gpu_fields(words: Mapping[str, Any]) -> dict[str, str]:
-    """Return the words of an experiment that a process without a GPU cannot follow, with their values."""
-    given = {word: str(words[word]) for word in ("visible_gpus", "gpu_memory") if words[word]}
-    return given | {word: words[word] for word in ("communication", "reduction") if words[word] == "nccl"}
+def gpu_fields(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of an experiment that require a GPU, with their values."""
+    given = {field: str(values[field]) for field in ("visible_gpus", "gpu_memory") if values[field]}
+    return given | {field: values[field] for field in ("communication", "reduction") if values[field] == "nccl"}
 
 
-def num_replicas_in_sync(words: Mapping[str, Any]) -> int:
-    """Return how many replicas share a batch, of an experiment's words."""
-    needs = STRATEGIES[words["strategy"]]
-    if needs.devices:
-        return max(1, int(words["devices"]))
-    return int(words["workers"]) if needs.in_step else 1
+def num_replicas_in_sync(values: Mapping[str, Any]) -> int:
+    """Return the number of replicas that split each batch, from the values of an experiment."""
+    strategy = STRATEGIES[values["strategy"]]
+    if strategy.devices:
+        return max(1, int(values["devices"]))
+    return int(values["workers"]) if strategy.in_step else 1
 
 
-def with_word(word: str, joined_by: str = " and ") -> str:
-    """Return the strategies that a word acts with.
+def strategies_with(field: str, joined_by: str = " and ") -> str:
+    """Return the names of the strategies that use a field.
 
-    >>> with_word("devices", " or ")
+    >>> strategies_with("devices", " or ")
     'mirrored or central_storage'
     """
-    return joined_by.join(name for name, needs in STRATEGIES.items() if word in needs.words)
+    return joined_by.join(name for name, each in STRATEGIES.items() if field in each.fields)
 
 
-def check(words: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Refuse words of an experiment that cannot run together.
+def check(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the values of an experiment do not fit its strategy.
 
     Raises:
-        ConfigError: one line with the first word that its strategy does not take.
+        ConfigError: If a field is invalid with the strategy. The message names the first one.
     """
-    strategy, workers = words["strategy"], words["workers"]
-    needs = STRATEGIES[strategy]
-    if workers != 1 and not needs.several:
-        able = " or ".join(name for name, each in STRATEGIES.items() if each.several)
+    strategy, workers = values["strategy"], values["workers"]
+    required = STRATEGIES[strategy]
+    if workers != 1 and not required.multiple_processes:
+        valid = " or ".join(name for name, each in STRATEGIES.items() if each.multiple_processes)
         raise ConfigError(
-            f"workers: must be 1 with strategy {strategy}; several need strategy {able}. Given: {workers}"
+            f"workers: must be 1 with strategy {strategy}; several workers require strategy {valid}. Given: {workers}"
         )
-    for word in sorted(_OF_ONE_STRATEGY - set(needs.words)):
-        if words[word] != defaults[word]:
-            able = with_word(word, " or ")
-            raise ConfigError(f"{word}: needs strategy {able}. Given: {words[word]} with strategy {strategy}")
-    if words["evaluator"] and sum(replicas({**words, "evaluator": 0}).values()) == 1:
+    for field in sorted(_STRATEGY_FIELDS - set(required.fields)):
+        if values[field] != defaults[field]:
+            valid = strategies_with(field, " or ")
+            raise ConfigError(f"{field}: requires strategy {valid}. Given: {values[field]} with strategy {strategy}")
+    if values["evaluator"] and sum(replicas({**values, "evaluator": 0}).values()) == 1:
         raise ConfigError(
-            "evaluator: stands beside a training of several processes; one that trains alone validates by itself. "
-            f"Given: evaluator {words['evaluator']} with strategy {strategy} and workers {workers}"
+            "evaluator: requires several training processes; a single process validates itself. "
+            f"Given: evaluator {values['evaluator']} with strategy {strategy} and workers {workers}"
         )
     simulators = registry.of_own_operations()
-    if needs.own_operations and words["simulator"] not in ("auto", *simulators):
+    if required.own_operations and values["simulator"] not in ("auto", *simulators):
         raise ConfigError(
-            f"simulator: must be auto, {' or '.join(simulators)} with strategy {strategy}. Given: {words['simulator']}"
+            f"simulator: must be auto, {' or '.join(simulators)} with strategy {strategy}. Given: {values['simulator']}"
         )
-    if words["reduction"] == "hierarchical_copy" and words["devices"] % 2:
-        # TensorFlow adds up over pairs of devices, and leaves the last one out.
+    if values["reduction"] == "hierarchical_copy" and values["devices"] % 2:
+        # TensorFlow reduces over pairs of devices and ignores the last one of an odd number.
         raise ConfigError(
-            f"devices: must be an even number with reduction hierarchical_copy. Given: {words['devices']}"
+            f"devices: must be an even number with reduction hierarchical_copy. Given: {values['devices']}"
         )

@@ -1,6 +1,6 @@
-"""Runs another package's module as python -m does, but looks in the folder that the user runs from last.
+"""Run a module of another package like python -m, with the working folder last in the search path.
 
-python -m qcnn.run_module MODULE ...: see `qcnn.import_path`, which this package has called once it is imported.
+Usage: python -m qcnn.run_module MODULE ... The import of this package moves the folder, see `qcnn.import_path`.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""How a process of the image starts: quiet while TensorFlow loads, one line when it cannot go on."""
+"""Startup and exit of a process: quiet import of TensorFlow, signals, single-line errors."""
 
 import contextlib
 import contextvars
@@ -18,54 +18,54 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from qcnn.errors import ArtifactError, QcnnError, RetryableError
 from qcnn.monitoring import logs
 
-# TFJob's restartPolicy ExitCode takes 1 to 127 as permanent and retries the rest; 138 is the code it
-# leaves to users for that (training-operator, "ExitCode").
+# The restartPolicy ExitCode of TFJobs treats 1 to 127 as permanent errors and retries the others. It reserves 138 for
+# retryable errors of users (training-operator, "ExitCode").
 OWN_FAULT = 2
-# The exit code of a worker whose launcher is gone: a new launcher may take up its job, but nothing else restarts it.
+# Exit code of a worker whose launcher no longer exists. Only a new launcher may adopt its job and restart it.
 ABANDONED = 3
 RETRYABLE = 138
 _LAST_PERMANENT = 127
-# How the line begins with which a process says why it ends.
+# Prefix of the error line of a process.
 ERROR = "error: "
 
-# Signals by which a library ends its process, or the system where a library is at fault.
+# Signals of crashes in libraries.
 FAULTS = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 
-# Seconds between two restorations of the handlers of signals, and at least the bytes of C's struct sigaction, which is
-# read and written whole: its layout is another on each operating system.
+# Seconds between two restorations of the signal handlers.
 _RESTORE_SECONDS = 0.1
+# Upper bound of the size of C's struct sigaction, whose layout depends on the operating system.
 _SIGACTION_BYTES = 256
 
-# Where the last message goes, even while stderr is held back.
+# Descriptor of the last message, also while stderr is buffered.
 _stderr = 2
-# Whether what would end this process is raised instead.
+# Whether `one_line_errors` raises errors instead of exiting.
 _raised = contextvars.ContextVar("raised", default=False)
 
 
 def is_permanent_error(code: int) -> bool:
-    """Whether a process that ended with this exit code must not be tried again."""
+    """Return whether an exit code is a permanent error, after which the process must not be restarted."""
     return 0 < code <= _LAST_PERMANENT
 
 
 def load_tensorflow() -> None:
-    """Import TensorFlow and look for devices, holding back what that prints on stderr unless it fails."""
+    """Import TensorFlow and detect devices. Output on stderr is discarded unless the import fails."""
     with loading():
         import tensorflow as tf
 
         tf.config.list_physical_devices()
     if logging.root.handlers:
-        # As TensorFlow does where it is loaded after the log has got its handlers.
+        # TensorFlow itself does so only if the root logger had handlers before the import.
         logging.getLogger("tensorflow").handlers.clear()
 
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Load modules in this block, TensorFlow among them, holding back what that prints on stderr unless it fails.
+    """Context manager for importing TensorFlow, which discards output on stderr unless the block fails.
 
-    In every process its libraries print greetings (no CUDA driver, oneDNN) before any log level counts.
+    TensorFlow's libraries print messages (no CUDA driver, oneDNN) before they read the log level.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # What is loaded stays: to look through it for garbage takes a fifth of the time.
+    # Imported modules are never freed. Skipping garbage collection saves a fifth of the import time.
     gc.disable()
     try:
         with buffer_stderr():
@@ -76,7 +76,7 @@ def loading() -> Iterator[None]:
 
 
 def start_compiler() -> None:
-    """Compile something, holding back the greetings of TensorFlow's compiler; after a strategy was created."""
+    """Initialize TensorFlow's XLA compiler without its messages. A strategy must be created before."""
     import tensorflow as tf
 
     with buffer_stderr():
@@ -84,18 +84,18 @@ def start_compiler() -> None:
 
 
 def end_now(reason: str, code: int) -> NoReturn:
-    """End this process from any thread, whatever the others do; print why on stderr if that is still open."""
+    """Exit the process immediately from any thread, and print the reason on stderr if it is open."""
     with contextlib.suppress(OSError):
         os.write(_stderr, f"{logs.format_message(reason, logging.ERROR)}\n".encode())
     os._exit(code)
 
 
 def end_on_signals() -> None:
-    """End this process at once on SIGTERM and Ctrl-C, with 128 + the signal's number and one line.
+    """Exit immediately on SIGTERM and SIGINT, with 128 + signal number and a single-line message.
 
-    The main thread may be inside TensorFlow for as long as a peer lets it wait, where no Python handler runs;
-    but whichever thread takes the signal, its number goes to a pipe, on which a thread of its own waits. That thread
-    also restores the handlers, for the server of TensorFlow replaces that of SIGTERM when it starts.
+    No Python handler runs while the main thread waits inside TensorFlow for a peer. Therefore the signal number is
+    written to a pipe that a separate thread reads. That thread also restores the handlers, because TensorFlow's server
+    replaces the handler of SIGTERM when it starts.
     """
     arrived, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
@@ -104,7 +104,7 @@ def end_on_signals() -> None:
     handlers = {}
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-        # Only the main thread may call signal.signal, and it may be inside TensorFlow.
+        # Only the main thread may call signal.signal, so the other thread restores handlers with sigaction.
         handlers[number] = ctypes.create_string_buffer(_SIGACTION_BYTES)
         libc.sigaction(number, None, handlers[number])
 
@@ -113,16 +113,16 @@ def end_on_signals() -> None:
             for number, handler in handlers.items():
                 libc.sigaction(number, handler, None)
         taken = os.read(arrived, 1)[0]
-        end_now(f"ended by {signal.Signals(taken).name}; the last checkpoint counts", 128 + taken)
+        end_now(f"ended by {signal.Signals(taken).name}; the last checkpoint is kept", 128 + taken)
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
 
 
 @contextlib.contextmanager
 def terminated_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind the main thread like Ctrl-C, so that what was started is ended on the way out."""
+    """Context manager that handles SIGTERM like Ctrl-C, so that cleanup code terminates child processes."""
     if threading.current_thread() is not threading.main_thread():
-        # Signals are the main thread's.
+        # Only the main thread may set signal handlers.
         yield
         return
 
@@ -138,17 +138,20 @@ def terminated_as_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def buffer_stderr() -> Iterator[None]:
-    """Hold back what is printed on stderr in this block, from C++ too, unless it fails or a fault kills the process."""
+    """Context manager that discards output on stderr unless the block fails or the process crashes.
+
+    It also discards the output of C++ code.
+    """
     global _stderr
     sys.stderr.flush()
     original = _stderr = os.dup(2)
-    with tempfile.TemporaryFile() as held, _shown_if_killed(held.fileno(), original):
-        os.dup2(held.fileno(), 2)
+    with tempfile.TemporaryFile() as buffer, _print_on_crash(buffer.fileno(), original):
+        os.dup2(buffer.fileno(), 2)
         try:
             yield
         except BaseException:
-            held.seek(0)
-            os.write(original, held.read())
+            buffer.seek(0)
+            os.write(original, buffer.read())
             raise
         finally:
             os.dup2(original, 2)
@@ -157,21 +160,21 @@ def buffer_stderr() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _shown_if_killed(held: int, original: int) -> Iterator[None]:
-    """Copy a file to another descriptor if a fault of a library kills this process in this block.
+def _print_on_crash(buffer: int, original: int) -> Iterator[None]:
+    """Context manager that copies a file to another descriptor if a library crashes the process.
 
-    A library that ends the process by SIGABRT has printed the reason before. Python's own handlers run too late: when
-    the library returns, which it does not.
+    A library prints the reason before SIGABRT. Python's own signal handlers would run only after the library returns,
+    which it does not.
     """
     libc = ctypes.CDLL(None)
 
-    def show(number: int) -> None:
+    def print_buffer(number: int) -> None:
         libc.signal(number, None)
-        os.write(original, os.pread(held, os.fstat(held).st_size, 0))
-        # Is delivered when this handler returns.
+        os.write(original, os.pread(buffer, os.fstat(buffer).st_size, 0))
+        # The signal is delivered when this handler returns.
         libc["raise"](number)
 
-    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(show)
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(print_buffer)
     before = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in FAULTS}
     for number, action in before.items():
         libc.sigaction(number, None, action)
@@ -185,9 +188,9 @@ def _shown_if_killed(held: int, original: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def exit_immediately() -> Iterator[None]:
-    """End this process where the block ends, with its exit code, whatever a library would still wait for.
+    """Context manager that exits with the exit code of the block, without the cleanup of libraries.
 
-    TensorFlow's coordinator waits, where it is taken apart, for workers that are lost.
+    The destructor of TensorFlow's coordinator would wait for failed workers.
     """
     code = 0
     try:
@@ -203,9 +206,10 @@ def exit_immediately() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_interrupts() -> Iterator[list[int]]:
-    """Yield a list that gets the number of a signal which interrupts, at the end of the block at the latest.
+    """Context manager that yields a list of received signals, and raises KeyboardInterrupt after them.
 
-    Code that is not ours may swallow the interrupt, turn it into something else, or raise one of its own.
+    KeyboardInterrupt is raised at the end of the block at the latest, because custom code in the block may catch or
+    translate it. Custom code may also raise KeyboardInterrupt without a signal.
     """
     noted: list[int] = []
     handlers: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -216,7 +220,7 @@ def noted_interrupts() -> Iterator[list[int]]:
 
     python_handled = [number for number, handler in handlers.items() if callable(handler)]
     if threading.current_thread() is not threading.main_thread():
-        # Signals are the main thread's.
+        # Only the main thread may set signal handlers.
         python_handled = []
     for number in python_handled:
         signal.signal(number, note)
@@ -231,7 +235,7 @@ def noted_interrupts() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def errors_raised() -> Iterator[None]:
-    """Let errors of steps that are called in this block reach whoever calls them, and leave the log as it is."""
+    """Context manager in which `one_line_errors` raises errors and does not configure the log."""
     token = _raised.set(True)
     try:
         yield
@@ -241,14 +245,14 @@ def errors_raised() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
-    """End the process with one line on stderr where the cause is known; show log lines on stdout."""
+    """Context manager that prints logs on stdout, and exits with a single-line message on a QcnnError."""
     if _raised.get():
         yield
         return
     logger = logging.getLogger("qcnn")
     logger.setLevel(logging.INFO)
     if not logger.handlers:
-        # A handler of its own: Kubeflow's executor puts time and name before what goes to the root logger.
+        # A separate handler, because Kubeflow's executor adds time and name to lines of the root logger.
         handler = _Lines()
         handler.setFormatter(logs.Formatter("%(message)s"))
         logger.addHandler(handler)
@@ -266,35 +270,35 @@ def one_line_errors() -> Iterator[None]:
 if TYPE_CHECKING:
     _Handler = logging.StreamHandler[TextIO]
 else:
-    # Python 3.10 has it without the kind of its stream.
+    # In Python 3.10, the class has no type parameter.
     _Handler = logging.StreamHandler
 
 
 class _Lines(_Handler):
-    """Prints lines on whatever is stdout; logging would only report that it cannot, which has to end this process."""
+    """Log handler that prints lines on the current stdout, and raises an error if it cannot."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]
-        """Return stdout: a process may run several steps, each with an output of its own."""
+        """Return the current stdout. A process may run several steps with different outputs."""
         return sys.stdout
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
-        """Raise what one_line_errors understands."""
+        """Raise an error that `one_line_errors` handles."""
         error = sys.exc_info()[1]
         if isinstance(error, BrokenPipeError):
-            raise RetryableError("nobody reads the output of this process any more") from None
+            raise RetryableError("output pipe closed") from None
         if isinstance(error, OSError):
             raise ArtifactError(f"output: cannot be written ({error.strerror}). Given: standard output") from None
         super().handleError(record)
 
 
 def open_standard_streams() -> None:
-    """Open stdin, stdout and stderr on /dev/null where the process was started without them.
+    """Open /dev/null for each of stdin, stdout and stderr that is closed.
 
-    Otherwise the next files that it opens would take their places, and get what is printed.
+    Otherwise the next files that the process opens would get their descriptors and receive the output.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -306,7 +310,7 @@ def open_standard_streams() -> None:
 
 
 def drop_output() -> None:
-    """Drop what can no longer be printed: Python would try again at the end, and report that it failed."""
+    """Discard output that cannot be printed, which Python would otherwise retry and report at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

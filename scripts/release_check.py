@@ -68,7 +68,12 @@ def main() -> int:
 
 
 def try_release(version: str, pythons: Sequence[str], extras: Sequence[str]) -> tuple[set[tuple[str, str]], list[str]]:
-    """Build the files, try the wheel with each Python of this machine and each extra, and write the licenses.
+    """Build the files, test the wheel with each local Python and each extra, and write the licenses.
+
+    Args:
+        version: Version of the release.
+        pythons: Versions of Python, such as 3.11. Those that are not installed are skipped.
+        extras: Keys of `COMMANDS`.
 
     Returns:
         The pairs of Python and extra that work, and one line for each failure.
@@ -122,7 +127,7 @@ def build() -> Path:
 
 
 def try_wheel(wheel: Path, version: str, python: str, extra: str) -> dict[str, str]:
-    """Install a wheel with an extra into a fresh environment, use it there and return the licenses by package.
+    """Install a wheel with an extra into a new environment, use it, and return licenses by package.
 
     Args:
         wheel: Path of the wheel.
@@ -151,6 +156,12 @@ def try_wheel(wheel: Path, version: str, python: str, extra: str) -> dict[str, s
 
 def use(programs: Path, version: str, extra: str, folder: Path) -> None:
     """Import the installed package and run its program in a folder.
+
+    Args:
+        programs: Folder of the programs of the environment.
+        version: Version that the program must print.
+        extra: A key of `COMMANDS`.
+        folder: Working folder.
 
     Raises:
         CheckError: If a command fails, a library of the extra is missing or another version is printed.

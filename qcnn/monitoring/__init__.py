@@ -1,1 +1,1 @@
-"""How a process that runs is watched: lines of its log for machines, and metrics for Prometheus."""
+"""Monitoring of running processes: JSON logs and Prometheus metrics."""

@@ -1,4 +1,4 @@
-"""Lines of a process' log, as text or JSON, and the environment variables by which launchers configure a process."""
+"""Log lines as text or JSON, and the environment variables with which launchers configure a process."""
 
 import datetime
 import json
@@ -14,45 +14,45 @@ from typing import Any
 
 from qcnn.errors import ConfigError, format_value
 
-# Holds the job's name in every process on a cluster; in a command and in addresses $(QCNN_JOB) stands for it.
+# Name of the job, set in each process on a cluster. In commands and URIs, $(QCNN_JOB) is replaced by it.
 JOB_VARIABLE = "QCNN_JOB"
-# text, where it is not set, or json.
+# Log format, text (default) or json.
 FORMAT_VARIABLE = "QCNN_LOG_FORMAT"
-# The port on which a process serves its metrics; none where it is not set, any free one where it is 0.
+# Port of the metrics, 0 for any free port. Without it, no metrics are served.
 PORT_VARIABLE = "QCNN_METRICS_PORT"
-# Number of GPUs that the job requested for this process; not set where it requested none.
+# Number of GPUs that the job requested for this process, not set without GPUs.
 GPUS_VARIABLE = "QCNN_GPUS"
 
 
 _TEXT, _JSON = "text", "json"
-# What logging calls the levels is what Cloud Logging calls them; levels of a library's own are the next lower one.
+# The levels of logging have the names of Cloud Logging. Custom levels of libraries map to the next lower one.
 _SEVERITIES = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO)
 _NAME = "qcnn"
 
-# Which process of a job this is, once it knows.
+# Role and index of this process in its job, set by `identify`.
 _process: dict[str, str | int] = {}
 
 
 def identify(role: str, index: int) -> None:
-    """Have all further lines say which process of a job this is."""
+    """Add the role and index of this process to all further JSON lines."""
     _process.update(role=role, index=index)
 
 
 def is_json() -> bool:
-    """Whether this process prints its log as JSON."""
+    """Return whether this process prints its log as JSON."""
     return os.environ.get(FORMAT_VARIABLE) == _JSON
 
 
 def set_up() -> None:
-    """Have libraries, warnings and exceptions that nobody handles print as JSON too, where the log is JSON.
+    """With JSON logs, also format the logs of libraries, warnings and unhandled exceptions as JSON.
 
     Raises:
-        ConfigError: the environment names no format that there is.
+        ConfigError: If the environment variable is not a valid format.
     """
-    asked = os.environ.get(FORMAT_VARIABLE, _TEXT)
-    if asked not in (_TEXT, _JSON):
-        raise ConfigError(f"{FORMAT_VARIABLE}: must be {_TEXT} or {_JSON}. Given: {format_value(asked)}")
-    if asked == _TEXT:
+    log_format = os.environ.get(FORMAT_VARIABLE, _TEXT)
+    if log_format not in (_TEXT, _JSON):
+        raise ConfigError(f"{FORMAT_VARIABLE}: must be {_TEXT} or {_JSON}. Given: {format_value(log_format)}")
+    if log_format == _TEXT:
         return
     if not logging.root.handlers:
         logging.root.addHandler(logging.StreamHandler())
@@ -64,25 +64,27 @@ def set_up() -> None:
 
 
 class Formatter(logging.Formatter):
-    """Formats records as this process prints its log."""
+    """Formatter of log records in the log format of this process."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Return a record as a line."""
         if not is_json():
             return super().format(record)
         trace = self.formatException(record.exc_info) if record.exc_info else None
-        return _object(record.getMessage(), _severity(record.levelno), record.name, record.created, trace)
+        return _to_json(record.getMessage(), _severity(record.levelno), record.name, record.created, trace)
 
 
 def format_message(message: str, level: int) -> str:
-    """Return a message that does not pass through logging as this process prints its log."""
-    return _object(message, _severity(level), _NAME, time.time()) if is_json() else message
+    """Return a message as a line in the log format of this process, without logging."""
+    return _to_json(message, _severity(level), _NAME, time.time()) if is_json() else message
 
 
 def reformat_line(line: str, process: str) -> list[str]:
-    """Return a line of another process, whose role and index are `process`, as this one prints it in its own log.
+    """Return a line of another process in the log format of this process.
 
-    A line for people has the name of that process before it; where `process` is empty, none.
+    Args:
+        line: Line, as text or JSON.
+        process: Role and index of the other process, such as "worker 0", as a prefix of text. Empty for no prefix.
     """
     if not is_json():
         prefix = f"[{process}] " if process else ""
@@ -90,30 +92,32 @@ def reformat_line(line: str, process: str) -> list[str]:
     if _parsed(line):
         return [line.strip()]
     role, _, index = process.rpartition(" ")
-    who: dict[str, str | int] = {"role": role, "index": int(index)} if role and index.isdecimal() else {}
-    return [_object(line, _severity(logging.INFO), _NAME, time.time(), process=who)]
+    labels: dict[str, str | int] = {"role": role, "index": int(index)} if role and index.isdecimal() else {}
+    return [_to_json(line, _severity(logging.INFO), _NAME, time.time(), process=labels)]
 
 
 def to_text(line: str, *, named: bool = False) -> str:
-    """Return a line for people, as it is or out of JSON; more than one where it holds an exception.
+    """Return a log line as text, which has several lines if it contains an exception.
 
-    `named`: with the process that it names before it.
+    Args:
+        line: Line, as text or JSON.
+        named: Whether to prefix text from JSON with the role and index of its process.
     """
     values = _parsed(line)
     if not values:
         return line
     indent = line[: len(line) - len(line.lstrip())]
-    who = f"[{values['role']} {values['index']}] " if named and {"role", "index"} <= values.keys() else ""
-    return f"{indent}{who}{text_of(values)}"
+    prefix = f"[{values['role']} {values['index']}] " if named and {"role", "index"} <= values.keys() else ""
+    return f"{indent}{prefix}{text_of(values)}"
 
 
 def lines_to_text(lines: Iterable[str]) -> list[str]:
-    """Return lines for people, as they are or out of JSON."""
+    """Return log lines, as text or JSON, as lines of text."""
     return [text for line in lines for text in to_text(line).split("\n")]
 
 
 def text_of(values: Mapping[str, Any]) -> str | None:
-    """Return what an object of a log says, the exception behind the message; None where it has no message."""
+    """Return the message of a JSON log line, followed by its exception, or None without a message."""
     message, trace = values.get("message"), values.get("exception")
     if not isinstance(message, str):
         return None
@@ -121,7 +125,7 @@ def text_of(values: Mapping[str, Any]) -> str | None:
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
-    """Return the object that a line of a JSON log holds, None for any other line."""
+    """Return the object of a line of a JSON log, or None for any other line."""
     text = line.strip()
     if not (text.startswith("{") and text.endswith("}")):
         return None
@@ -132,7 +136,7 @@ def _parsed(line: str) -> dict[str, Any] | None:
     return values if "severity" in values and text_of(values) is not None else None
 
 
-def _object(
+def _to_json(
     message: str,
     severity: str,
     logger: str,
@@ -159,10 +163,10 @@ def _severity(level: int) -> str:
 
 def _print_unhandled(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     message = traceback.format_exception_only(kind, error)[-1].strip()
-    whole = "".join(traceback.format_exception(kind, error, trace))
-    sys.stderr.write(f"{_object(message, _severity(logging.CRITICAL), _NAME, time.time(), whole)}\n")
+    text = "".join(traceback.format_exception(kind, error, trace))
+    sys.stderr.write(f"{_to_json(message, _severity(logging.CRITICAL), _NAME, time.time(), text)}\n")
 
 
-def _print_unhandled_of_thread(ended: threading.ExceptHookArgs) -> None:
-    if ended.exc_value and not isinstance(ended.exc_value, SystemExit):
-        _print_unhandled(ended.exc_type, ended.exc_value, ended.exc_traceback)
+def _print_unhandled_of_thread(failure: threading.ExceptHookArgs) -> None:
+    if failure.exc_value and not isinstance(failure.exc_value, SystemExit):
+        _print_unhandled(failure.exc_type, failure.exc_value, failure.exc_traceback)

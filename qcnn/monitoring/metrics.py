@@ -1,4 +1,4 @@
-"""Metrics of one process, served for Prometheus (prometheus.io/docs/instrumenting/exposition_formats)."""
+"""Prometheus metrics of a process (prometheus.io/docs/instrumenting/exposition_formats)."""
 
 import contextlib
 import logging
@@ -13,58 +13,67 @@ from qcnn.monitoring.logs import JOB_VARIABLE, PORT_VARIABLE
 
 logger = logging.getLogger("qcnn")
 
-# Which process of which job a value is of; Prometheus itself sets the labels job and instance.
+# Labels of the job and process of a value. Prometheus itself sets the labels job and instance.
 _LABELS = ("job_name", "role", "index")
-_MOST = 65535
-# What is served of a training: a value of its events, the name of its metric, and what that is.
-_OF_TRAINING = {
-    "epochs": ("qcnn_epochs", "Epochs that the experiment asks for."),
-    "epoch": ("qcnn_epoch", "Epochs done of the start that goes on, or is being tried."),
-    "train_loss": ("qcnn_train_loss", "Mean squared error of the last epoch over the training samples."),
-    "val_loss": ("qcnn_validation_loss", "Mean squared error after the last epoch over the validation samples."),
-    "samples_per_second": ("qcnn_samples_per_second", "Training samples a second of the last epoch."),
-    "seconds": ("qcnn_epoch_duration_seconds", "Wall time of the last epoch, its validation included."),
-    "checkpoint": ("qcnn_checkpoint_timestamp_seconds", "Time at which this process last wrote a checkpoint."),
+_MAX_PORT = 65535
+# Metrics of training: field of a training event, name of the metric and its description.
+_TRAINING_METRICS = {
+    "epochs": ("qcnn_epochs", "Number of epochs of the experiment."),
+    "epoch": ("qcnn_epoch", "Completed epochs of the current initialization."),
+    "train_loss": ("qcnn_train_loss", "Mean squared error over the training samples in the last epoch."),
+    "val_loss": ("qcnn_validation_loss", "Mean squared error over the validation samples after the last epoch."),
+    "samples_per_second": ("qcnn_samples_per_second", "Training samples per second in the last epoch."),
+    "seconds": ("qcnn_epoch_duration_seconds", "Duration of the last epoch including its validation, in seconds."),
+    "checkpoint": ("qcnn_checkpoint_timestamp_seconds", "Time of the last checkpoint of this process."),
 }
-# What is served of a launcher.
+# Metrics of a launcher: name, description and labels.
 _RESTARTS, _PHASE = "qcnn_restarts", "qcnn_job_phase"
-_OF_LAUNCHER = {
-    _RESTARTS: ("How often the job was started again; what is lost together counts once.", ()),
-    _PHASE: ("1 for the phase that the job is in, 0 for all others.", ("phase",)),
+_LAUNCHER_METRICS = {
+    _RESTARTS: ("Number of restarts of the job. Processes that fail together count once.", ()),
+    _PHASE: ("1 for the current phase of the job, 0 for the other phases.", ("phase",)),
 }
 
 
 class Metrics:
-    """The gauges of one process, by name: their meaning, and the labels of each beside those of the process.
+    """Gauges of a process.
 
-    One that was never set has no value. What is set together is served together.
+    A gauge that was never set has no value. Values that are set together are served together.
+
+    Args:
+        role: Role of the process in the job.
+        index: Index of the process in its role.
+        job: Name of the job.
+        gauges: Description and additional labels of each gauge, by name.
     """
 
     def __init__(self, role: str, index: int, job: str, gauges: Mapping[str, tuple[str, tuple[str, ...]]]) -> None:
         self.registry = CollectorRegistry()
         self._process = (job, role, str(index))
         self._gauges = gauges
-        # By name and further labels. It is replaced as a whole: it is read in another thread.
+        # Values by name and additional labels. Another thread reads the mapping, so it is replaced and never changed.
         self._values: dict[tuple[str, ...], float] = {}
         self.registry.register(self)
 
     def set(self, values: Mapping[tuple[str, ...], float]) -> None:
-        """Set gauges, each by its name and the values of its further labels."""
+        """Set gauges by name and the values of their additional labels."""
         self._values = {**self._values, **values}
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges as they are now (prometheus_client.registry.Collector)."""
+        """Yield the gauges with their current values (prometheus_client.registry.Collector)."""
         values = self._values
-        for name, (meaning, more) in self._gauges.items():
-            gauge = GaugeMetricFamily(name, meaning, labels=(*_LABELS, *more))
-            for (of, *labels), value in values.items():
-                if of == name:
+        for name, (description, additional_labels) in self._gauges.items():
+            gauge = GaugeMetricFamily(name, description, labels=(*_LABELS, *additional_labels))
+            for (gauge_name, *labels), value in values.items():
+                if gauge_name == name:
                     gauge.add_metric((*self._process, *labels), value)
             yield gauge
 
     @contextlib.contextmanager
     def served(self, port: int) -> Iterator[None]:
-        """Serve them on a port of all interfaces, 0 for any free one; where it cannot be used, go on without."""
+        """Context manager that serves the metrics on a port of all interfaces, 0 for any free port.
+
+        If the port cannot be used, it logs a warning and serves no metrics.
+        """
         try:
             server, _ = start_http_server(port, registry=self.registry)
         except OSError as error:
@@ -80,38 +89,43 @@ class Metrics:
 
 
 class TrainingMetrics(Metrics):
-    """The metrics of a process of a training, by the events that it observes."""
+    """Metrics of a training process, updated by its training events."""
 
     def __init__(self, role: str, index: int, job: str = "") -> None:
-        super().__init__(role, index, job, {name: (meaning, ()) for name, meaning in _OF_TRAINING.values()})
+        super().__init__(role, index, job, {name: (text, ()) for name, text in _TRAINING_METRICS.values()})
 
     def listen(self, kind: str, **values: Any) -> None:
-        """Take note of an event of the training."""
-        self.set({(name,): values[value] for value, (name, _) in _OF_TRAINING.items() if value in values})
+        """Update the metrics with the fields of a training event."""
+        self.set({(name,): values[field] for field, (name, _) in _TRAINING_METRICS.items() if field in values})
 
 
 @contextlib.contextmanager
 def training_metrics(environment: Mapping[str, str], role: str, index: int) -> Iterator[TrainingMetrics]:
-    """Serve the metrics of a process on the port that the environment names.
+    """Context manager that serves the metrics of a training process on the port in the environment.
+
+    Args:
+        environment: Environment variables, including `PORT_VARIABLE`.
+        role: Role of the process in the job.
+        index: Index of the process in its role.
 
     Raises:
-        ConfigError: it names no port.
+        ConfigError: If the variable is not a port.
     """
     text = environment[PORT_VARIABLE]
-    if not text.isdecimal() or int(text) > _MOST:
-        raise ConfigError(f"{PORT_VARIABLE}: must be a port, 0 to {_MOST}. Given: {format_value(text)}")
+    if not text.isdecimal() or int(text) > _MAX_PORT:
+        raise ConfigError(f"{PORT_VARIABLE}: must be a port, 0 to {_MAX_PORT}. Given: {format_value(text)}")
     metrics = TrainingMetrics(role, index, environment.get(JOB_VARIABLE, ""))
     with metrics.served(int(text)):
         yield metrics
 
 
 class LauncherMetrics(Metrics):
-    """The metrics of the launcher of a job, which is always in one of these phases."""
+    """Metrics of the launcher of a job, which is in one of the given phases."""
 
     def __init__(self, job: str, phases: Sequence[str]) -> None:
-        super().__init__("launcher", 0, job, _OF_LAUNCHER)
+        super().__init__("launcher", 0, job, _LAUNCHER_METRICS)
         self._phases = phases
 
     def see(self, phase: str, restarts: int) -> None:
-        """Take note of the phase of the job, and of how often it was started again."""
+        """Set the phase and the number of restarts of the job."""
         self.set({(_RESTARTS,): restarts, **{(_PHASE, each): each == phase for each in self._phases}})

@@ -1,1 +1,4 @@
-"""Files in buckets: nothing else opens one. Addresses are local folders, gs://, s3:// or minio://."""
+"""Files and folders in buckets (gs://, s3://, minio://).
+
+All access to buckets goes through this package.
+"""

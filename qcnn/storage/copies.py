@@ -1,4 +1,4 @@
-"""Local copies of folders and files in buckets: to read from, to write a result into, to work in."""
+"""Local copies of files and folders in buckets, for reading, writing and working."""
 
 import contextlib
 import dataclasses
@@ -13,58 +13,60 @@ from qcnn.storage.sync import FolderUploader, open_store
 
 
 class WorkingCopy:
-    """A local folder to work in; if it stands for a folder in a bucket, what is written is copied there."""
+    """Local working folder, whose changes are uploaded if it is the copy of a folder in a bucket."""
 
-    def __init__(self, folder: Path, mirror: FolderUploader | None) -> None:
+    def __init__(self, folder: Path, uploader: FolderUploader | None) -> None:
         self.folder = folder
-        self._mirror = mirror
+        self._uploader = uploader
 
     def flush(self) -> None:
-        """Copy everything that the bucket lacks, and return when it is there.
+        """Upload all changes and wait until the upload is complete.
 
         Raises:
-            ConfigError: the bucket refuses.
-            UnreachableError: it does not answer, or is full, and has been waited for.
+            ConfigError: If the bucket rejects a request.
+            UnreachableError: If the bucket does not respond or is full until the retry timeout.
         """
-        if self._mirror:
-            self._mirror.flush()
+        if self._uploader:
+            self._uploader.flush()
 
     def check(self) -> None:
-        """Raise the error that ended the copying, if one did; wait if the bucket is behind for too long.
+        """Raise the error of a failed upload, or wait for an upload that is delayed beyond `patience`.
 
         Raises:
-            ConfigError: the bucket refuses.
-            UnreachableError: it does not answer, or is full, and has been waited for.
+            ConfigError: If the bucket rejects a request.
+            UnreachableError: If the bucket does not respond or is full until the retry timeout.
         """
-        if self._mirror:
-            self._mirror.check()
+        if self._uploader:
+            self._uploader.check()
 
 
 @contextlib.contextmanager
-def local_copy(address: str) -> Iterator[Path]:
-    """Yield a local folder with everything at an address: the folder itself, or a temporary copy."""
-    if not (place := parse_bucket_uri(address)):
-        yield Path(address)
+def local_copy(uri: str) -> Iterator[Path]:
+    """Context manager that yields a local folder itself, or a temporary copy of a folder in a bucket."""
+    if not (bucket_uri := parse_bucket_uri(uri)):
+        yield Path(uri)
         return
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
-        folder = Path(temporary) / (PurePosixPath(place.folder).name or place.bucket)
+        folder = Path(temporary) / (PurePosixPath(bucket_uri.folder).name or bucket_uri.bucket)
         folder.mkdir()
-        with contextlib.closing(open_store(place)) as store:
+        with contextlib.closing(open_store(bucket_uri)) as store:
             download(store, folder)
         yield folder
 
 
 @contextlib.contextmanager
-def local_file(address: str) -> Iterator[Path]:
-    """Yield a local file with what a file at an address holds: the file itself, or a temporary copy of its name.
+def local_file(uri: str) -> Iterator[Path]:
+    """Context manager that yields a local file itself, or a temporary copy of a file in a bucket.
+
+    The copy has the same name.
 
     Raises:
-        ConfigError: the bucket refuses, or the address names no file.
+        ConfigError: If the bucket rejects a request, or the URI does not name a file.
     """
-    if not (place := parse_bucket_uri(address)):
-        yield Path(address)
+    if not (bucket_uri := parse_bucket_uri(uri)):
+        yield Path(uri)
         return
-    folder, name = _split(place)
+    folder, name = _split(bucket_uri)
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
         path = Path(temporary, name)
         with contextlib.closing(open_store(folder)) as store:
@@ -73,18 +75,18 @@ def local_file(address: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def new_file_copy(address: str) -> Iterator[Path]:
-    """Yield a temporary local file that becomes the file at an address when the block ends well.
+def new_file_copy(uri: str) -> Iterator[Path]:
+    """Context manager that yields a temporary local file, and writes it to a URI if the block succeeds.
 
     Raises:
-        ArtifactError: it cannot be written here.
-        ConfigError: the bucket refuses, or the address names no file.
+        ArtifactError: If the local file cannot be written.
+        ConfigError: If the bucket rejects a request, or the URI does not name a file.
     """
-    if not (place := parse_bucket_uri(address)):
-        with new_file(Path(address)) as unfinished:
+    if not (bucket_uri := parse_bucket_uri(uri)):
+        with new_file(Path(uri)) as unfinished:
             yield unfinished
         return
-    folder, name = _split(place)
+    folder, name = _split(bucket_uri)
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
         path = Path(temporary, name)
         with new_file(path) as unfinished:
@@ -93,86 +95,89 @@ def new_file_copy(address: str) -> Iterator[Path]:
             store.write(path, name)
 
 
-def _split(place: BucketUri) -> tuple[BucketUri, str]:
-    """Return the folder of a file in a bucket, and the file's name.
+def _split(bucket_uri: BucketUri) -> tuple[BucketUri, str]:
+    """Return the folder and the name of a file in a bucket.
 
     Raises:
-        ConfigError: it is a bucket.
+        ConfigError: If the URI is that of a bucket.
     """
-    folder, _, name = place.folder.rpartition("/")
+    folder, _, name = bucket_uri.folder.rpartition("/")
     if not name:
-        raise ConfigError(f"address: must name a file in a bucket. Given: {place}")
-    return dataclasses.replace(place, folder=folder), name
+        raise ConfigError(f"uri: must name a file in a bucket. Given: {bucket_uri}")
+    return dataclasses.replace(bucket_uri, folder=folder), name
 
 
 @contextlib.contextmanager
-def new_copy(address: str, last: str) -> Iterator[Path]:
-    """Yield a local folder, not there yet, whose files go to an address when the block ends well.
+def new_copy(uri: str, last: str) -> Iterator[Path]:
+    """Context manager that yields the path of a new local folder, and uploads it if the block succeeds.
 
-    In a bucket the file `last` is written last of all: where it is, everything is.
+    A local folder is written directly.
+    In a bucket, the file `last` is written after all others, so its presence marks a complete upload.
     """
-    if not (place := parse_bucket_uri(address)):
-        yield Path(address)
+    if not (bucket_uri := parse_bucket_uri(uri)):
+        yield Path(uri)
         return
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
         folder = Path(temporary) / "new"
         yield folder
-        with contextlib.closing(open_store(place)) as store:
+        with contextlib.closing(open_store(bucket_uri)) as store:
             for name in sorted(complete_files(folder), key=lambda name: (name == last, name)):
                 store.write(folder / name, name)
 
 
-def is_whole(address: str, last: str) -> bool:
-    """Whether what `new_copy` writes is at an address."""
-    if not (place := parse_bucket_uri(address)):
-        return (Path(address) / last).is_file()
-    with contextlib.closing(open_store(place)) as store:
+def is_whole(uri: str, last: str) -> bool:
+    """Return whether a URI has the complete output of `new_copy`."""
+    if not (bucket_uri := parse_bucket_uri(uri)):
+        return (Path(uri) / last).is_file()
+    with contextlib.closing(open_store(bucket_uri)) as store:
         return last in store.names()
 
 
 @contextlib.contextmanager
 def working_copy(
-    address: str, *, filled: bool = False, written: bool = False, patience: float = 60.0
+    uri: str, *, filled: bool = False, written: bool = False, patience: float = 60.0
 ) -> Iterator[WorkingCopy]:
-    """Yield a local folder that stands for an address while it is worked in.
+    """Context manager that yields a local folder itself, or a working copy of a folder in a bucket.
 
-    For a folder in a bucket it holds at first what is there if `filled`, else nothing; if it is `written`, what
-    changes is copied to the bucket within seconds and at the end of the block; a file that it has not taken for
-    `patience` seconds is waited for in `check`.
+    Args:
+        uri: Path or bucket URI of the folder.
+        filled: Whether the working copy starts with the content of the bucket. By default, it starts empty.
+        written: Whether changes are uploaded within seconds and at the end of the block.
+        patience: Seconds that an upload may be delayed before `check` waits for it.
     """
-    if not (place := parse_bucket_uri(address)):
-        yield WorkingCopy(Path(address), None)
+    if not (bucket_uri := parse_bucket_uri(uri)):
+        yield WorkingCopy(Path(uri), None)
         return
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-")))
-        store = stack.enter_context(contextlib.closing(open_store(place)))
+        store = stack.enter_context(contextlib.closing(open_store(bucket_uri)))
         if filled:
             download(store, folder)
         if not written:
             yield WorkingCopy(folder, None)
             return
-        mirror = stack.enter_context(contextlib.closing(FolderUploader(folder, store, patience)))
-        yield WorkingCopy(folder, mirror)
-        mirror.flush()
+        uploader = stack.enter_context(contextlib.closing(FolderUploader(folder, store, patience)))
+        yield WorkingCopy(folder, uploader)
+        uploader.flush()
 
 
 def download(store: Store, folder: Path) -> None:
-    """Copy all files of a store into a local folder.
+    """Download all files of a store into a local folder.
 
     Raises:
-        ArtifactError: a file's name leads out of the folder, or is none here.
+        ArtifactError: If a file name leads out of the folder, or is invalid in the local file system.
     """
     for name in store.names():
-        # Consoles mark folders by empty files of their names.
+        # Consoles create empty objects with the names of folders.
         if name and not name.endswith("/"):
-            store.read(name, _place(folder, name))
+            store.read(name, _local_path(folder, name))
 
 
-def _place(folder: Path, name: str) -> Path:
-    """Return where a file of a bucket goes below a folder.
+def _local_path(folder: Path, name: str) -> Path:
+    """Return the local path of a file of a bucket, and create its folder.
 
     Raises:
-        ArtifactError: it would go elsewhere, or a file system has no such name.
+        ArtifactError: If the path is outside of the folder, or invalid in the local file system.
     """
     if not is_below(name):
         raise ArtifactError(f"bucket: a file's name leads out of its folder. Given: {name}")
@@ -180,8 +185,8 @@ def _place(folder: Path, name: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
-            raise IsADirectoryError("another file's name goes on where this one ends")
+            raise IsADirectoryError("the name is that of the folder of another file")
     except OSError as error:
         reason = single_line(error.strerror or error)
-        raise ArtifactError(f"bucket: no file can have such a name here ({reason}). Given: {name}") from None
+        raise ArtifactError(f"bucket: the local file system rejects the file name ({reason}). Given: {name}") from None
     return path

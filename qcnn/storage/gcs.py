@@ -1,4 +1,4 @@
-"""Google Cloud Storage, or the server that STORAGE_EMULATOR_HOST names."""
+"""Store for Google Cloud Storage, or for the server in STORAGE_EMULATOR_HOST."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import requests
 
 with warnings.catch_warnings():
-    # The library warns of Python releases that it will not support some day.
+    # The library warns about Python releases whose support will end.
     warnings.simplefilter("ignore", FutureWarning)
     import google.cloud.storage as storage
     from google.api_core import exceptions
@@ -21,48 +21,48 @@ from qcnn.storage.store import BucketUri, MissingFileError, UnreachableError, pr
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)
-# To connect, and between two packets.
+# Connection and read timeout in seconds.
 _TIMEOUT = (10.0, 60.0)
 
 
 class GoogleStore:
     """A folder of a Cloud Storage bucket."""
 
-    def __init__(self, address: BucketUri) -> None:
-        self._address = address
-        with _one_line(self._address):
+    def __init__(self, uri: BucketUri) -> None:
+        self._uri = uri
+        with _translate_errors(self._uri):
             self._client = storage.Client(client_options=_client_options())
-        self._bucket = self._client.bucket(address.bucket)
+        self._bucket = self._client.bucket(uri.bucket)
 
     def names(self) -> list[str]:
         """Return the names of all files."""
-        with _one_line(self._address):
-            blobs = self._bucket.list_blobs(prefix=self._address.prefix, timeout=_TIMEOUT, retry=_RETRY)
-            return [blob.name.removeprefix(self._address.prefix) for blob in blobs]
+        with _translate_errors(self._uri):
+            blobs = self._bucket.list_blobs(prefix=self._uri.prefix, timeout=_TIMEOUT, retry=_RETRY)
+            return [blob.name.removeprefix(self._uri.prefix) for blob in blobs]
 
     def versions(self) -> dict[str, str]:
-        """Return the names of all files, each with a mark that changes with its content."""
-        with _one_line(self._address):
-            blobs = self._bucket.list_blobs(prefix=self._address.prefix, timeout=_TIMEOUT, retry=_RETRY)
-            return {blob.name.removeprefix(self._address.prefix): str(blob.generation) for blob in blobs}
+        """Return a version string for each file name. It changes with the content of the file."""
+        with _translate_errors(self._uri):
+            blobs = self._bucket.list_blobs(prefix=self._uri.prefix, timeout=_TIMEOUT, retry=_RETRY)
+            return {blob.name.removeprefix(self._uri.prefix): str(blob.generation) for blob in blobs}
 
     def read(self, name: str, path: Path) -> None:
         """Copy a file to a local path."""
-        with _one_line(self._address):
+        with _translate_errors(self._uri):
             self._blob(name).download_to_filename(str(path), timeout=_TIMEOUT, retry=_RETRY)
 
     def write(self, path: Path, name: str) -> None:
-        """Copy a local file; a reader sees the whole, or what was there before."""
-        with _one_line(self._address), path.open("rb") as file:
-            # A file of events may grow during the upload.
+        """Upload a local file atomically."""
+        with _translate_errors(self._uri), path.open("rb") as file:
+            # An event file may grow during the upload.
             size = os.fstat(file.fileno()).st_size
             self._blob(name).upload_from_file(
                 file, size=size, content_type="application/octet-stream", timeout=_TIMEOUT, retry=_RETRY
             )
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there."""
-        with _one_line(self._address), contextlib.suppress(exceptions.NotFound):
+        """Delete a file if it exists."""
+        with _translate_errors(self._uri), contextlib.suppress(exceptions.NotFound):
             self._blob(name).delete(timeout=_TIMEOUT, retry=_RETRY)
 
     def close(self) -> None:
@@ -70,26 +70,29 @@ class GoogleStore:
         self._client.close()
 
     def _blob(self, name: str) -> storage.Blob:
-        return self._bucket.blob(self._address.prefix + name)
+        return self._bucket.blob(self._uri.prefix + name)
 
 
-def bucket_region(address: BucketUri, project: str) -> str | None:
-    """Return the region that an address's bucket is in; None where that is several, or may not be asked for.
+def bucket_region(uri: BucketUri, project: str) -> str | None:
+    """Return the region of a bucket, or None if it is multi-regional or access to its metadata is denied.
 
     Raises:
-        ConfigError: there is no such bucket, or there are no credentials.
-        UnreachableError: Cloud Storage does not answer.
+        ConfigError: If the bucket does not exist, or there are no credentials.
+        UnreachableError: If Cloud Storage does not respond.
     """
-    with _one_line(address), contextlib.closing(storage.Client(project, client_options=_client_options())) as client:
+    with (
+        _translate_errors(uri),
+        contextlib.closing(storage.Client(project, client_options=_client_options())) as client,
+    ):
         try:
-            bucket = client.get_bucket(address.bucket, timeout=_TIMEOUT, retry=_RETRY)
+            bucket = client.get_bucket(uri.bucket, timeout=_TIMEOUT, retry=_RETRY)
         except exceptions.Forbidden:
             return None
     return str(bucket.location).lower() if bucket.location_type == "region" else None
 
 
 def _client_options() -> dict[str, str] | None:
-    """Return the server's address with http://, which Kubeflow's own programs want without it."""
+    """Return the endpoint of the emulator, with http://, which Kubeflow's programs do not accept."""
     host = os.environ.get(_EMULATOR, "")
     if not host:
         return None
@@ -97,20 +100,20 @@ def _client_options() -> dict[str, str] | None:
 
 
 @contextlib.contextmanager
-def _one_line(address: BucketUri) -> Iterator[None]:
+def _translate_errors(uri: BucketUri) -> Iterator[None]:
     try:
         yield
     except exceptions.NotFound:
-        raise MissingFileError(f"bucket: it, or the requested file in it, does not exist. Given: {address}") from None
+        raise MissingFileError(f"bucket: the bucket or the requested file does not exist. Given: {uri}") from None
     except (exceptions.Forbidden, exceptions.Unauthorized) as error:
-        raise ConfigError(f"bucket: access is refused ({reason_of(error)}). Given: {address}") from None
+        raise ConfigError(f"bucket: access denied ({reason_of(error)}). Given: {uri}") from None
     except auth_exceptions.DefaultCredentialsError:
         raise ConfigError(
-            "bucket: no Google credentials are found; log in (gcloud auth application-default login), or run as a "
-            f"service account that has some. Given: {address}"
+            "bucket: no Google credentials found; log in (gcloud auth application-default login), or run as a service "
+            f"account with credentials. Given: {uri}"
         ) from None
     except exceptions.ClientError as error:
-        raise ConfigError(f"bucket: refuses ({reason_of(error)}). Given: {address}") from None
+        raise ConfigError(f"bucket: request rejected ({reason_of(error)}). Given: {uri}") from None
     except (
         exceptions.GoogleAPIError,
         auth_exceptions.GoogleAuthError,
@@ -118,6 +121,4 @@ def _one_line(address: BucketUri) -> Iterator[None]:
         ConnectionError,
     ) as error:
         note = "" if isinstance(error, exceptions.GoogleAPICallError) else proxy_note(os.environ)
-        raise UnreachableError(
-            f"bucket: does not answer as it should ({reason_of(error)}{note}). Given: {address}"
-        ) from None
+        raise UnreachableError(f"bucket: request failed ({reason_of(error)}{note}). Given: {uri}") from None

@@ -1,4 +1,7 @@
-"""S3 and servers that speak like it, such as Kubeflow's own (minio://); boto3 finds the credentials."""
+"""Store for S3 and compatible servers, such as that of Kubeflow (minio://).
+
+boto3 finds the credentials.
+"""
 
 import contextlib
 import os
@@ -16,26 +19,26 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from qcnn.errors import ConfigError
 from qcnn.storage.store import BucketUri, MissingFileError, UnreachableError, proxy_note, reason_of
 
-# Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
+# Default artifact store of Kubeflow Pipelines in a cluster.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"
-# Variables that name a server other than Amazon's to boto3; the first that is set counts.
+# boto3's variables for servers other than Amazon's; the first that is set is used.
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _TRIES = 10
-_LAST_REFUSAL = 499
+_LAST_CLIENT_ERROR = 499
 _ONE_THREAD = TransferConfig(use_threads=False)
 
 
 class S3Store:
     """A folder of an S3 bucket."""
 
-    def __init__(self, address: BucketUri) -> None:
-        self._address = address
+    def __init__(self, uri: BucketUri) -> None:
+        self._uri = uri
         endpoint = next(filter(None, map(os.environ.get, _ENDPOINTS)), None)
-        if address.scheme == "minio":
+        if uri.scheme == "minio":
             endpoint = endpoint or _KUBEFLOW_ENDPOINT
         options: dict[str, Any] = {}
         if endpoint:
-            # Not all servers that speak like S3 know its newer checksums, or buckets as names of hosts.
+            # Some compatible servers support neither the newer checksums nor bucket names as host names.
             options = {
                 "request_checksum_calculation": "when_required",
                 "response_checksum_validation": "when_required",
@@ -44,69 +47,67 @@ class S3Store:
         config = Config(
             connect_timeout=10, read_timeout=60, retries={"mode": "standard", "max_attempts": _TRIES}, **options
         )
-        with self._one_line():
+        with self._translate_errors():
             self._client = boto3.session.Session().client("s3", endpoint_url=endpoint, config=config)
 
     def names(self) -> list[str]:
         """Return the names of all files."""
-        prefix = self._address.prefix
-        with self._one_line():
-            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._address.bucket, Prefix=prefix)
+        prefix = self._uri.prefix
+        with self._translate_errors():
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._uri.bucket, Prefix=prefix)
             return [item["Key"].removeprefix(prefix) for page in pages for item in page.get("Contents", ())]
 
     def versions(self) -> dict[str, str]:
-        """Return the names of all files, each with a mark that changes with its content."""
-        prefix = self._address.prefix
-        with self._one_line():
-            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._address.bucket, Prefix=prefix)
+        """Return a version string for each file name. It changes with the content of the file."""
+        prefix = self._uri.prefix
+        with self._translate_errors():
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._uri.bucket, Prefix=prefix)
             items = [item for page in pages for item in page.get("Contents", ())]
             return {item["Key"].removeprefix(prefix): f"{item['ETag']} {item['Size']}" for item in items}
 
     def read(self, name: str, path: Path) -> None:
         """Copy a file to a local path."""
-        with self._one_line():
-            self._client.download_file(self._address.bucket, self._key(name), str(path), Config=_ONE_THREAD)
+        with self._translate_errors():
+            self._client.download_file(self._uri.bucket, self._key(name), str(path), Config=_ONE_THREAD)
 
     def write(self, path: Path, name: str) -> None:
-        """Copy a local file; a reader sees the whole, or what was there before."""
-        # How long it is, is asked once: a file of events may grow during the upload.
-        with self._one_line(), path.open("rb") as file:
-            self._client.upload_fileobj(file, self._address.bucket, self._key(name), Config=_ONE_THREAD)
+        """Upload a local file atomically."""
+        # boto3 reads the size once, so an event file may grow during the upload.
+        with self._translate_errors(), path.open("rb") as file:
+            self._client.upload_fileobj(file, self._uri.bucket, self._key(name), Config=_ONE_THREAD)
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there."""
-        with self._one_line():
-            self._client.delete_object(Bucket=self._address.bucket, Key=self._key(name))
+        """Delete a file if it exists."""
+        with self._translate_errors():
+            self._client.delete_object(Bucket=self._uri.bucket, Key=self._key(name))
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
     def _key(self, name: str) -> str:
-        return self._address.prefix + name
+        return self._uri.prefix + name
 
     @contextlib.contextmanager
-    def _one_line(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (NoCredentialsError, PartialCredentialsError):
             raise ConfigError(
-                "bucket: no credentials are found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run as a "
-                f"service account that has some. Given: {self._address}"
+                "bucket: no credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run as a service "
+                f"account with credentials. Given: {self._uri}"
             ) from None
         except ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            if status > _LAST_REFUSAL:
+            if status > _LAST_CLIENT_ERROR:
                 raise self._unreachable(error) from None
-            words = error.response["Error"]
-            reason = words.get("Message") or words.get("Code")
+            details = error.response["Error"]
+            reason = details.get("Message") or details.get("Code")
             kind = MissingFileError if status == HTTPStatus.NOT_FOUND else ConfigError
-            raise kind(f"bucket: refuses ({reason}). Given: {self._address}") from None
+            raise kind(f"bucket: request rejected ({reason}). Given: {self._uri}") from None
         except (BotoCoreError, Boto3Error) as error:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         note = "" if isinstance(error, ClientError) else proxy_note(os.environ)
-        return UnreachableError(
-            f"bucket: does not answer as it should ({reason_of(error)}{note}). Given: {self._address}"
-        )
+        return UnreachableError(f"bucket: request failed ({reason_of(error)}{note}). Given: {self._uri}")

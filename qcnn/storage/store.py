@@ -1,4 +1,4 @@
-"""Addresses in buckets, what every store of files there offers, and how a refusal is said."""
+"""Bucket URIs, the interface of object stores, and the reasons of failed requests."""
 
 import contextlib
 import dataclasses
@@ -13,65 +13,69 @@ from qcnn.errors import MOST_QUOTED, ConfigError, QcnnError, has_credentials
 
 
 class UnreachableError(QcnnError):
-    """A bucket has not answered for as long as it is waited for; starting again would wait as long in vain."""
+    """Error of an object store that did not respond within the retry timeout.
+
+    It is permanent: a restarted process would wait as long and fail again.
+    """
 
 
 class MissingFileError(ConfigError):
-    """A bucket or a file in it does not exist, or no longer."""
+    """Error of a missing bucket, or of a missing file in it."""
 
 
 class Store(Protocol):
-    """The files of one folder of a bucket, by their names below it, with "/" between parts.
+    """Files in one folder of a bucket.
 
-    Faults that pass (503, a slow or broken connection) are tried again for about two minutes.
+    File names are relative to the folder, with "/" between parts. Transient errors (503, slow or broken connections)
+    are retried for about two minutes.
 
     Raises (by every method):
-        ConfigError: the bucket does not exist, or its owner refuses; one line that says which.
-        UnreachableError: it does not answer, and has been waited for.
+        ConfigError: If the bucket does not exist or access to it is denied.
+        UnreachableError: If the server does not respond within the retry timeout.
     """
 
     def names(self) -> list[str]:
         """Return the names of all files."""
 
     def versions(self) -> dict[str, str]:
-        """Return the names of all files, each with a mark that changes with its content."""
+        """Return a version string for each file name. It changes with the content of the file."""
 
     def read(self, name: str, path: Path) -> None:
         """Copy a file to a local path.
 
         Raises:
-            MissingFileError: If it does not exist, as when it was deleted after it was listed.
+            MissingFileError: If the file does not exist, for example because it was deleted after it was listed.
         """
 
     def write(self, path: Path, name: str) -> None:
-        """Copy a local file; a reader sees the whole, or what was there before."""
+        """Upload a local file atomically."""
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Delete a file if it exists."""
 
     def close(self) -> None:
         """Close the connections."""
 
 
-# As in "HTTPConnection(host='a', port=1): ..." and "<urllib3.HTTPConnection object at 0x7f>: ...".
+# For example "HTTPConnection(host='a', port=1): ..." or "<urllib3.HTTPConnection object at 0x7f>: ...".
 _OBJECT = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
-# As in "503 GET https://...: ...".
+# For example "503 GET https://...: ...".
 _REQUEST = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE|HEAD) https?://\S+: ")
-# What google-cloud-storage puts behind the body of an answer to an upload (blob._raise_from_invalid_response).
+# google-cloud-storage appends this to the response body of an upload (blob._raise_from_invalid_response).
 _STATUS = re.compile(r"(?:: )?\('Request failed with status code', (\d+), .*\)$")
 
-# Variables that name a proxy to the libraries of the stores, in lower or upper case.
+# Proxy variables of the HTTP libraries, in lower or upper case.
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 def proxy_note(environment: Mapping[str, str]) -> str:
-    """Return a note for a server that cannot be reached, which names the variables of proxies; empty if none is set."""
+    """Return a note about proxy variables for the message of a connection error, or "" if none is set."""
     found = sorted(name for name, value in environment.items() if value and name.lower() in _PROXIES)
     return f"; {' and '.join(found)} may lead to a proxy that cannot reach it, see no_proxy" if found else ""
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why a request failed, without what the libraries put around it, cut between words."""
+    """Return the short reason of a failed request, without the details that libraries add."""
     inner = _cause(error)
     while inner is not None:
         error, inner = inner, _cause(inner)
@@ -83,7 +87,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _message(body: str) -> str:
-    """Return the message in the body of an answer, which is JSON where it comes from Google; other text as it is."""
+    """Return the message in a response body: Google's JSON is parsed, other text is returned unchanged."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
@@ -94,17 +98,21 @@ def _message(body: str) -> str:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """Return the error that is inside one (google.api_core `cause`, urllib3 `reason`, requests its first argument)."""
+    """Return the wrapped error (google.api_core `cause`, urllib3 `reason`, requests' first argument)."""
     candidates = (getattr(error, "cause", None), getattr(error, "reason", None), *error.args[:1])
     return next((candidate for candidate in candidates if isinstance(candidate, BaseException)), None)
 
 
-# The class that keeps the buckets of a scheme, as module:class. A new store is a module beside these and a line here.
+# Store class of each URI scheme, as module:class. A new store needs a module in this package and a line here.
 SCHEMES = {
     "gs": "qcnn.storage.gcs:GoogleStore",
     "s3": "qcnn.storage.s3:S3Store",
     "minio": "qcnn.storage.s3:S3Store",
 }
+
+
+def _uri_forms() -> str:
+    return ", ".join(f"{scheme}://BUCKET/FOLDER" for scheme in SCHEMES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,52 +128,52 @@ class BucketUri:
 
     @property
     def prefix(self) -> str:
-        """What the keys of the folder's files begin with."""
+        """Prefix of the keys of the folder's files."""
         return f"{self.folder}/" if self.folder else ""
 
 
 def parse_bucket_uri(text: str) -> BucketUri | None:
-    """Return the address of a folder in a bucket, None for a local folder.
+    """Return the parsed URI of a folder in a bucket, or None for a local path.
 
     Raises:
-        ConfigError: it is of another kind, names no bucket, leads out of it, or has credentials in it.
+        ConfigError: If the scheme is unknown, the bucket is missing, a part is `.` or `..`, or the URI contains
+            credentials.
     """
     scheme, separator, rest = text.partition("://")
     if not separator:
         return None
     bucket, _, folder = rest.partition("/")
     if scheme not in SCHEMES or not bucket:
-        kinds = ", ".join(f"{known}://BUCKET/FOLDER" for known in SCHEMES)
-        raise ConfigError(f"address: must be a local folder or {kinds}. Given: {text}")
+        raise ConfigError(f"uri: must be a local folder or {_uri_forms()}. Given: {text}")
     if has_credentials(text):
         raise ConfigError(
-            "address: must hold no name or password, which everybody who sees a run could read; "
-            f"credentials come from the environment. Given: {text}"
+            "uri: must not contain a user name or password, which is readable by anyone who can view the run; set "
+            f"credentials in the environment. Given: {text}"
         )
     if {".", ".."} & {bucket, *folder.split("/")}:
-        raise ConfigError(f"address: no part of it may be . or .., which mean nothing in a bucket. Given: {text}")
+        raise ConfigError(f"uri: must not contain the part . or .. in a bucket. Given: {text}")
     return BucketUri(scheme, bucket, folder.strip("/"))
 
 
-def check_reachable(word: str, address: str) -> bool:
-    """Refuse an address that not all pods of a cluster could reach; return whether it is in a bucket.
+def check_reachable(field: str, uri: str) -> bool:
+    """Return whether a URI is in a bucket, after a check that all pods of a cluster can reach it.
 
     Raises:
-        ConfigError: it is neither in a bucket nor an absolute path, where the pods may have a volume.
+        ConfigError: If it is neither in a bucket nor an absolute path, where pods may mount a volume.
     """
-    is_bucket = parse_bucket_uri(address) is not None
-    if not is_bucket and not address.startswith("/"):
+    is_bucket = parse_bucket_uri(uri) is not None
+    if not is_bucket and not uri.startswith("/"):
         raise ConfigError(
-            f"{word}: must be {', '.join(f'{scheme}://BUCKET/FOLDER' for scheme in SCHEMES)}, or an absolute path at "
-            f"which the pods have a volume. Given: {address}"
+            f"{field}: must be {_uri_forms()}, or an absolute path at which the pods have a volume. Given: {uri}"
         )
     return is_bucket
 
 
 def is_below(name: str) -> bool:
-    """Whether a name is that of a file below a folder; consoles mark folders by empty files of their names.
+    """Return whether the name of an object is that of a file below its folder.
 
-    A bucket takes any name, such as one that leads out of the folder that it is copied into.
+    Buckets accept any name, including one that leads out of a folder. Consoles create empty objects with the names of
+    folders.
     """
     parts = PurePosixPath(name).parts
     leads_out = name.startswith("/") or ".." in parts or "\0" in name

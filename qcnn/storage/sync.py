@@ -1,4 +1,4 @@
-"""Stores by address, and folders that are kept the same there while a training runs."""
+"""Stores of bucket URIs, and synchronization of local folders with buckets during a training run."""
 
 import contextlib
 import dataclasses
@@ -16,109 +16,113 @@ from qcnn.errors import QcnnError
 from qcnn.storage.store import SCHEMES, BucketUri, MissingFileError, Store, UnreachableError, is_below, parse_bucket_uri
 
 
-def open_store(address: BucketUri) -> Store:
-    """Return the files at an address.
+def open_store(uri: BucketUri) -> Store:
+    """Return the store of a bucket URI.
 
     Raises:
-        ConfigError: there are no credentials for it.
+        ConfigError: If there are no credentials.
     """
-    # Only the library that is needed is imported: each takes a second.
-    module, _, name = SCHEMES[address.scheme].partition(":")
+    # Imports only the required library, because each takes a second.
+    module, _, name = SCHEMES[uri.scheme].partition(":")
     kind: Callable[[BucketUri], Store] = getattr(importlib.import_module(module), name)
-    return kind(address)
+    return kind(uri)
 
 
 logger = logging.getLogger("qcnn")
 
-# The bucket is looked at this often, in seconds.
-_LOOK_SECONDS = 5.0
-# The copy under way gets this long to end when nobody waits for it any more, in seconds.
-_GRACE = 5.0
+# Seconds between two listings of a bucket.
+_POLL_SECONDS = 5.0
+# Seconds that a copy in progress may take after `close`.
+_GRACE_SECONDS = 5.0
 _CHUNK = 1 << 20
 
-# Takes the name of a file in the bucket; returns that in the folder, None for one that is not wanted.
-Place = Callable[[str], str | None]
+# Function from the name of a file in the bucket to its name in the folder, or to None if the file is not copied.
+LocalName = Callable[[str], str | None]
 
 
 @contextlib.contextmanager
-def followed(address: str, prefix: str) -> Iterator[Callable[[], Path]]:
-    """Yield a function that returns a local folder with what is at an address now, under names that begin so.
+def followed(uri: str, prefix: str) -> Iterator[Callable[[], Path]]:
+    """Context manager that yields a function, which updates a local copy of a folder and returns its path.
 
-    That is the folder itself, or a copy of one in a bucket.
+    A local folder is returned itself.
+
+    Args:
+        uri: Path or bucket URI of the folder.
+        prefix: Start of the names of the files to copy from a bucket.
     """
-    if not (place := parse_bucket_uri(address)):
-        yield lambda: Path(address)
+    if not (bucket_uri := parse_bucket_uri(uri)):
+        yield lambda: Path(uri)
         return
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
         folder = Path(temporary)
-        store = open_store(place)
+        store = open_store(bucket_uri)
         with contextlib.closing(
             FolderDownloader(store, folder, lambda name: name if name.startswith(prefix) else None)
-        ) as copy:
+        ) as downloader:
 
-            def look() -> Path:
-                copy.update()
+            def current_folder() -> Path:
+                downloader.update()
                 return folder
 
-            yield look
+            yield current_folder
 
 
 class FolderDownloader:
-    """Copies what is new or has changed; what is removed stays.
+    """Downloader of new and changed files of a bucket. Files that were deleted in the bucket are kept.
 
-    A file that has grown is appended to, so that whoever reads it can go on from where they are.
+    If a file has grown, its new end is appended, so that readers of the open file can continue.
     """
 
-    def __init__(self, store: Store, folder: Path, place: Place = str) -> None:
+    def __init__(self, store: Store, folder: Path, local_name: LocalName = str) -> None:
         self._store = store
         self._folder = folder
-        self._place = place
+        self._local_name = local_name
         self._versions: dict[str, str] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name=f"following into {folder}", daemon=True)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"download to {folder}", daemon=True)
 
     def update(self) -> None:
-        """Copy what is new now.
+        """Download the current changes.
 
         Raises:
-            ConfigError: the bucket refuses.
-            UnreachableError: it does not answer, and has been waited for.
+            ConfigError: If the bucket rejects a request.
+            UnreachableError: If the bucket does not respond within the retry timeout.
         """
         for name, version in sorted(self._store.versions().items()):
-            place = self._place(name)
-            if place is None or self._versions.get(name) == version or not is_below(place):
+            local_name = self._local_name(name)
+            if local_name is None or self._versions.get(name) == version or not is_below(local_name):
                 continue
             try:
-                self._copy(name, self._folder / place)
+                self._copy(name, self._folder / local_name)
             except MissingFileError:
-                # Its writer has replaced it since the listing, as a chief replaces its checkpoints.
+                # The file was deleted after the listing. For example, the chief replaces checkpoints.
                 continue
             self._versions[name] = version
 
     def start(self) -> None:
-        """Keep copying until `close`; a bucket that does not answer is asked again."""
+        """Download changes in a thread until `close`. Requests to an unreachable bucket are retried."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop copying."""
-        self._ended.set()
+        """Stop downloading and close the store."""
+        self._stopped.set()
         if self._thread.is_alive():
-            self._thread.join(_GRACE)
+            self._thread.join(_GRACE_SECONDS)
         self._store.close()
 
     def _follow(self) -> None:
-        while not self._ended.wait(_LOOK_SECONDS):
+        while not self._stopped.wait(_POLL_SECONDS):
             try:
                 self.update()
             except UnreachableError as error:
-                logger.warning("%s; it is tried again", error)
+                logger.warning("%s; retrying", error)
             except QcnnError as error:
-                logger.warning("%s; nothing more is copied from there", error)
+                logger.warning("%s; the download from this bucket stops", error)
                 return
 
     def _copy(self, name: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Copied elsewhere first: nobody must see half a file in the folder.
+        # Downloads to another folder first, so that readers never see a partial file.
         with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
             new = Path(temporary, "new")
             self._store.read(name, new)
@@ -127,7 +131,7 @@ class FolderDownloader:
 
 
 def _append(new: Path, path: Path) -> bool:
-    """Append to a file the rest of another one; return whether the other one begins with it."""
+    """Append the end of a newer version of a file, or return False if its start differs from the old file."""
     with contextlib.suppress(FileNotFoundError), path.open("r+b") as old, new.open("rb") as source:
         while chunk := old.read(_CHUNK):
             if source.read(len(chunk)) != chunk:
@@ -138,101 +142,102 @@ def _append(new: Path, path: Path) -> bool:
     return False
 
 
-# The folder is looked at this often, in seconds; what is new in it is copied at once.
-_MIRROR_SECONDS = 0.5
-# A file that changes is copied again after this time at least (Cloud Storage takes one change of a name a second),
-# and after this many times what the copy took.
-_LEAST_SECONDS, _SHARE = 5.0, 10.0
-# Where the bucket takes no file, all are tried again after this time, and for so long where they are waited for.
-_AGAIN_SECONDS, _LAST_SECONDS = 5.0, 120.0
+# Seconds between two scans of a local folder. New files are uploaded immediately.
+_SCAN_SECONDS = 0.5
+# Minimum seconds between two uploads of a changed file, and minimum ratio of this interval to the duration of the
+# upload. Cloud Storage accepts one change of an object per second.
+_MIN_INTERVAL_SECONDS, _MIN_INTERVAL_RATIO = 5.0, 10.0
+# Seconds between retries if the bucket accepts no file, and the timeout of `flush`.
+_RETRY_SECONDS, _RETRY_TIMEOUT_SECONDS = 5.0, 120.0
 
-# Size and time of change.
+# Size in bytes and modification time in ns.
 _State = tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Copy:
     state: _State
-    # Not before this moment of time.monotonic().
-    again: float
+    # Earliest time of the next upload (time.monotonic()).
+    next_copy: float
 
 
 class FolderUploader:
-    """Copies what is written, and removes what is removed; what was there at first is in the bucket already.
+    """Uploader of the changes in a local folder, including deletions.
 
-    A file that the bucket has not taken for `patience` seconds is waited for in `check`.
+    The initial files must be in the bucket already.
+
+    If a file could not be uploaded for `patience` seconds, `check` waits for it.
     """
 
     def __init__(self, folder: Path, store: Store, patience: float) -> None:
         self._folder = folder
         self._store = store
         self._patience = patience
-        # When the bucket was given the oldest file that it lacks (time.monotonic()).
+        # Time of the first attempt to upload the oldest missing file (time.monotonic()).
         self._behind_since: float | None = None
-        self._copies = {name: _Copy(state, 0.0) for name, state in self._found().items()}
+        self._copies = {name: _Copy(state, 0.0) for name, state in self._file_states().items()}
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._fault: Exception | None = None
-        self._thread = threading.Thread(target=self._follow, name=f"mirror of {folder}", daemon=True)
+        self._stopped = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._follow, name=f"upload of {folder}", daemon=True)
         self._thread.start()
 
     def flush(self) -> None:
-        """Copy everything that is not yet copied.
+        """Upload all changes and wait until the upload is complete.
 
         Raises:
-            ConfigError: the bucket refuses.
-            UnreachableError: it does not answer, or is full, and has been waited for.
+            ConfigError: If the bucket rejects a request.
+            UnreachableError: If the bucket does not respond or is full until the retry timeout.
         """
-        end = time.monotonic() + _LAST_SECONDS
+        end = time.monotonic() + _RETRY_TIMEOUT_SECONDS
         while True:
             try:
                 self._copy(everything=True)
                 return
             except UnreachableError:
-                if time.monotonic() + _AGAIN_SECONDS > end:
+                if time.monotonic() + _RETRY_SECONDS > end:
                     raise
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
     def check(self) -> None:
-        """Raise the error that ended the copying, if one did; wait if the bucket is behind for too long.
+        """Raise the error of a failed upload, or wait for an upload that is delayed beyond `patience`.
 
         Raises:
-            ConfigError: the bucket refuses.
-            UnreachableError: it does not answer, or is full, and has been waited for.
+            ConfigError: If the bucket rejects a request.
+            UnreachableError: If the bucket does not respond or is full until the retry timeout.
         """
-        if self._fault:
-            raise self._fault
+        if self._error:
+            raise self._error
         since = self._behind_since
         if since is not None and time.monotonic() - since > self._patience:
-            logger.warning("the bucket has taken no file for %g s; training waits for it", self._patience)
+            logger.warning("the bucket has accepted no file for %g s; training pauses until it does", self._patience)
             self.flush()
 
     def close(self) -> None:
-        """Stop copying; what is not yet copied is left out."""
-        self._ended.set()
-        self._thread.join(_GRACE)
+        """Stop uploading. Changes that are not uploaded yet are dropped."""
+        self._stopped.set()
+        self._thread.join(_GRACE_SECONDS)
 
     def _follow(self) -> None:
-        takes = True
-        while not self._ended.wait(_MIRROR_SECONDS if takes else _AGAIN_SECONDS):
+        is_reachable = True
+        while not self._stopped.wait(_SCAN_SECONDS if is_reachable else _RETRY_SECONDS):
             try:
                 self._copy(everything=False)
-                takes = True
+                is_reachable = True
             except UnreachableError as error:
-                if takes:
-                    after = "it is tried again, and training waits for it after"
-                    logger.warning("%s; %s %g s", error, after, self._patience)
-                takes = False
-            except Exception as error:  # Of any kind: nobody else sees an error of this thread.
-                self._fault = error
+                if is_reachable:
+                    logger.warning("%s; retrying, training pauses after %g s", error, self._patience)
+                is_reachable = False
+            except Exception as error:  # `check` raises errors of this thread.
+                self._error = error
                 return
 
     def _copy(self, *, everything: bool) -> None:
         with self._lock:
-            found = self._found()
-            for name, state in found.items():
+            states = self._file_states()
+            for name, state in states.items():
                 copy = self._copies.get(name)
-                if copy and (copy.state == state or not (everything or time.monotonic() >= copy.again)):
+                if copy and (copy.state == state or not (everything or time.monotonic() >= copy.next_copy)):
                     continue
                 began = time.monotonic()
                 if self._behind_since is None:
@@ -240,17 +245,18 @@ class FolderUploader:
                 try:
                     self._store.write(self._folder / name, name)
                 except FileNotFoundError:
-                    # It was replaced by a newer one meanwhile.
+                    # The file was replaced after the listing.
                     continue
                 ended = time.monotonic()
-                self._copies[name] = _Copy(state, ended + max(_LEAST_SECONDS, _SHARE * (ended - began)))
-            for name in self._copies.keys() - found.keys():
+                interval = max(_MIN_INTERVAL_SECONDS, _MIN_INTERVAL_RATIO * (ended - began))
+                self._copies[name] = _Copy(state, ended + interval)
+            for name in self._copies.keys() - states.keys():
                 self._store.delete(name)
                 del self._copies[name]
             self._behind_since = None
 
-    def _found(self) -> dict[str, _State]:
-        """Return the state of every whole file by its name, the oldest first."""
+    def _file_states(self) -> dict[str, _State]:
+        """Return the state of each complete file by name, oldest first."""
         states = {}
         for name in complete_files(self._folder):
             try:

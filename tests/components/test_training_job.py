@@ -62,7 +62,7 @@ def test_cluster_job_with_dataset_does_not_export() -> None:
     ("output", "options", "message"),
     [
         ("runs", {}, "^output: must be gs://BUCKET/FOLDER, .* a volume. Given: runs$"),
-        ("ftp://host/a", {}, "^address: must be .* Given: ftp://host/a$"),
+        ("ftp://host/a", {}, "^uri: must be .* Given: ftp://host/a$"),
         ("gs://bucket", {"continue_from": "runs/a"}, "^continue_from: must be in a bucket .* Given: runs/a$"),
         ("/data", {"continue_from": "gs://bucket/a"}, "^continue_from: must be in a bucket .* Given: gs://bucket/a$"),
     ],

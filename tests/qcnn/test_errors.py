@@ -69,7 +69,7 @@ def in_itself() -> dict[str, Any]:
         (endless(), "[[[[[["),
         (in_itself(), "{'again': {'again': {"),
         (10**5000, "an integer of 16610 bits"),
-        (Unwritable(), "something of Unwritable, which cannot be written"),
+        (Unwritable(), "an object of Unwritable without text"),
     ],
     ids=lambda value: format_value(value)[:20],
 )

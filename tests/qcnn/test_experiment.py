@@ -136,12 +136,12 @@ def test_from_mapping_accepts_options_at_top_level() -> None:
 
 @pytest.mark.parametrize("read", [from_mapping, as_parameters, from_saved, lambda fields: merge(fields, {"seed": 1})])
 def test_field_with_conflicting_values_is_rejected(read: Callable[[dict[str, Any]], object]) -> None:
-    with pytest.raises(ConfigError, match=r"^shots: must have the same value under options .* Given: 6 and 'five'$"):
+    with pytest.raises(ConfigError, match=r"^shots: must have one value, .* Given: 6 and 'five'$"):
         read({"shots": "five", "options": {"shots": 6}})
 
 
 def test_top_level_field_in_options_is_rejected() -> None:
-    with pytest.raises(ConfigError, match=r"^epochs: must stand beside options, not under it. Given: epochs=3$"):
+    with pytest.raises(ConfigError, match=r"^epochs: must be at the top level, not in options. Given: epochs=3$"):
         from_mapping({"options": {"epochs": 3}})
 
 
@@ -205,7 +205,7 @@ def test_models_match_built_in_circuits() -> None:
             "simulator: must be one of auto, lightcone, statevector, tfq, density. Given: 'abacus'",
         ),
         ({"strategy": "horovod"}, "strategy: must be one of multi_worker, .* Given: 'horovod'"),
-        ({"qbits": 8}, "qbits: unknown key; the keys are qubits, .* Given: qbits=8"),
+        ({"qbits": 8}, "qbits: unknown field; valid fields: qubits, .* Given: qbits=8"),
         ({"options": {"checkpoints": 1}}, "checkpoints: unknown key; the keys are train_fraction, .*"),
         ({"options": {"train_fraction": 1}}, "train_fraction: .* greater than 0 and less than 1. Given: 1"),
         (
@@ -334,8 +334,8 @@ def test_merge_flags_override_file(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "config: no such file"),
-        (b"", "config: the file is empty"),
-        (b"# nothing\n", "config: the file is empty"),
+        (b"", "config: the file must not be empty"),
+        (b"# nothing\n", "config: the file must not be empty"),
         (b"qubits: [8\n", "config: the file is not valid YAML"),
         (b"qubits: 8\nqubits: 9\n", "config: the file is not valid YAML"),
         (b"- 8\n", "config: the file must be a mapping"),

@@ -58,7 +58,7 @@ def _emulated(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_simulator_unsupported_on_platform_is_rejected(tmp_path: Path, command: str) -> None:
     done = _emulated(tmp_path, command, *SMALL, "--simulator", "tfq")
-    needs = "tfq needs tensorflow-quantum, which is published for Linux on x86-64 alone"
+    needs = "tfq needs tensorflow-quantum, which is published for Linux on x86-64 only"
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: simulator: {needs}. Given: tfq on {elsewhere.PLATFORM}\n"
     assert {path.name for path in tmp_path.iterdir()} == {"elsewhere"}
@@ -79,5 +79,5 @@ def test_run_on_other_platform(tmp_path: Path, flags: tuple[str, ...]) -> None:
     done = _emulated(tmp_path, "run", *SMALL, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test MSE" in done.stdout
-    assert "remains open to other machines (Darwin binds no socket that listens already)" in done.stdout
+    assert "remains open to other machines (Darwin cannot bind a listening socket to an interface)" in done.stdout
     assert "(local connections only)" not in done.stdout

@@ -79,7 +79,7 @@ def test_end_on_signals_restores_replaced_handler(number: signal.Signals) -> Non
     program = SIGNALLED.format(number.name)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 128 + number
-    assert done.stderr == f"ended by {number.name}; the last checkpoint counts\n"
+    assert done.stderr == f"ended by {number.name}; the last checkpoint is kept\n"
 
 
 ENDING = """

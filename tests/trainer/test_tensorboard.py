@@ -87,7 +87,7 @@ def test_events_file_size_limit_raises_one_line(
             train(small_config, small_dataset, tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
-    limit = "this process may write files of at most 20480 bytes, see ulimit -f"
+    limit = "the file size limit of this process is 20480 bytes, see ulimit -f"
     assert str(error.value) == f"logs: cannot be written ({limit}). Given: {tmp_path / 'logs'}"
 
 

@@ -135,7 +135,7 @@ def test_worker_exits_on_signal(pair: Pair, number: signal.Signals) -> None:
         assert not _OF_LIBRARIES.findall(pair.output(index))
     os.kill(pair.processes[1].pid, number)
     assert pair.processes[1].wait(60) == 128 + number
-    assert f"ended by {number.name}; the last checkpoint counts" in pair.output(1)
+    assert f"ended by {number.name}; the last checkpoint is kept" in pair.output(1)
     assert pair.processes[0].wait(90) == RETRYABLE
 
 
@@ -182,7 +182,7 @@ def test_worker_waiting_for_peers_handles_signals_and_metrics(tmp_path: Path, un
                 assert process.poll() is None
             assert values(scrape(metrics))["qcnn_epochs"][1] == 2
             assert _ended(process, number) == 128 + number
-            assert lines.read() == f"ended by {number.name}; the last checkpoint counts\n"
+            assert lines.read() == f"ended by {number.name}; the last checkpoint is kept\n"
         output = limited_output.read()
         assert limited.wait() == RETRYABLE
         assert output.endswith("error: lost worker 1 (no answer at 127.0.0.1:1), after 0.5 s of waiting\n")

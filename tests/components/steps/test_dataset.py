@@ -39,7 +39,7 @@ def test_run_id_determines_seed_of_scheduled_run(tmp_path: Path) -> None:
     ("fields", "line"),
     [
         ({"qubits": 3}, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
-        ({"options": {"nope": 1}}, "error: nope: unknown key; the keys are train_fraction"),
+        ({"options": {"nope": 1}}, "error: nope: unknown field; valid fields: train_fraction"),
         ({"model": "tests.no_such:f"}, "error: model: cannot be imported"),
     ],
 )

@@ -65,7 +65,7 @@ with one_line_errors():
 """
     (tmp_path / "program.py").write_text(program)
     command = f"PYTHONPATH={Path(__file__).parents[3]} {sys.executable} program.py"
-    stderr = "error: nobody reads the output of this process any more\n"
+    stderr = "error: output pipe closed\n"
     assert run(f"{command} | head -1 > first", tmp_path) == (138, stderr)
     stderr = "error: output: cannot be written (No space left on device). Given: standard output\n"
     assert run(f"{command} > /dev/full", tmp_path) == (2, stderr)

@@ -120,7 +120,7 @@ def test_predict_with_closed_pipe_exits_with_141(
 
     monkeypatch.setattr(sys.stdout, "write", write)
     code, _, err = typed("predict", str(run))
-    assert (code, err) == (141, "error: nobody reads the output of this process any more\n")
+    assert (code, err) == (141, "error: output pipe closed\n")
 
 
 @pytest.mark.long

@@ -184,9 +184,9 @@ def test_failing_run_has_separate_folder_and_one_line_error(
         (["--config", "bomb.yaml"], "error: config: the file must hold at most 10000 values. Given: bomb.yaml"),
         (["--qbits", "8"], "error: No such option '--qbits'"),
         (["--config", "missing.yaml"], "error: config: no such file. Given: missing.yaml"),
-        (["--config", "empty.yaml"], "error: config: the file is empty"),
+        (["--config", "empty.yaml"], "error: config: the file must not be empty"),
         (["--config", "broken.yaml"], "error: config: the file is not valid YAML"),
-        (["--config", "unknown.yaml"], "error: qbits: unknown key"),
+        (["--config", "unknown.yaml"], "error: qbits: unknown field"),
         (["--runs", "file/runs"], "error: runs: the folder cannot be written (Not a directory). Given: file/runs"),
     ],
 )

@@ -123,4 +123,4 @@ def test_unreachable_server_error_contains_no_password(folder: Path, environment
     )
     done = _run(["-c", program], folder, environment)
     assert done.returncode != 0
-    assert "error: bucket: does not answer" in done.stderr
+    assert "error: bucket: request failed" in done.stderr

@@ -126,7 +126,7 @@ def test_terminated_tensorboard_leaves_no_process_and_file(
             "error: run: must be a folder with logs, the name of a folder in runs, a bucket URI or the ID of a remote "
             "run. Given: mine",
         ),
-        (["ftp://bucket/logs"], "error: address: must be a local folder or gs://BUCKET/FOLDER"),
+        (["ftp://bucket/logs"], "error: uri: must be a local folder or gs://BUCKET/FOLDER"),
         (["--experiment", "papers", "--host", "http://127.0.0.1:9"], "error: host: no response"),
         (["--job", "none"], "error: cluster: no valid configuration; set KUBECONFIG"),
         (["good", "--port", "-1"], "error: Invalid value for '--port': -1 is not in the range 0<=x<=65535."),

@@ -25,7 +25,7 @@ def test_every_line_of_a_process_is_one_object_that_says_when_how_bad_and_who(wa
     *log, end = found
     assert {line["severity"] for line in log} <= {"INFO", "WARNING"}
     assert (watched_training.code, end["severity"]) == (143, "ERROR")
-    assert last_error_line(watched_training.lines) == "ended by SIGTERM; the last checkpoint counts"
+    assert last_error_line(watched_training.lines) == "ended by SIGTERM; the last checkpoint is kept"
 
 
 PROGRAM = """

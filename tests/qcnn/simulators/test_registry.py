@@ -148,5 +148,5 @@ def test_no_simulator_is_chosen_whose_library_is_not_published_here(monkeypatch:
     assert [each.simulator for each in estimates if not each.fits] == ["tfq"]
     assert choice.cheapest(estimates, NETWORK, LIMITS).simulator != "tfq"
     for refuse in (registry.check, registry.create):
-        with pytest.raises(ConfigError, match=r"published for Linux on x86-64 alone. Given: tfq on Linux aarch64$"):
+        with pytest.raises(ConfigError, match=r"published for Linux on x86-64 only. Given: tfq on Linux aarch64$"):
             refuse("tfq", NETWORK, LIMITS)

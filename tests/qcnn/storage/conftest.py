@@ -1,4 +1,4 @@
-"""Buckets of servers that speak like S3 and Google Cloud Storage, straight and through a faulty proxy."""
+"""Buckets on local S3 and Cloud Storage servers, directly and through a faulty proxy."""
 
 import contextlib
 import os
@@ -13,16 +13,16 @@ from tests.buckets import new_bucket, new_s3_bucket
 from tests.qcnn.storage.faults import FaultyProxy
 
 
-def opened(address: str) -> contextlib.closing[Store]:
-    """Return the store at an address, to be closed."""
-    place = parse_bucket_uri(address)
-    assert place
-    return contextlib.closing(open_store(place))
+def opened(uri: str) -> contextlib.closing[Store]:
+    """Return a context manager that opens and closes the store of a URI."""
+    bucket_uri = parse_bucket_uri(uri)
+    assert bucket_uri
+    return contextlib.closing(open_store(bucket_uri))
 
 
 @pytest.fixture(params=["s3", "gs"])
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """Return the scheme of a kind of address, and the URL of a server for it."""
+    """Return a URI scheme and the URL of a server for it."""
     if request.param == "gs":
         if not (url := os.environ.get("STORAGE_EMULATOR_HOST")):
             pytest.skip("STORAGE_EMULATOR_HOST is not set: no Cloud Storage server")
@@ -34,7 +34,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
 
 @pytest.fixture
 def proxy(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
-    """The only way to the server that the code under test knows."""
+    """Proxy to the server, configured as the server of the code under test."""
     scheme, url = server
     with contextlib.closing(FaultyProxy(url)) as proxy:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST" if scheme == "gs" else "AWS_ENDPOINT_URL", proxy.url)
@@ -43,7 +43,7 @@ def proxy(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.fixture
 def bucket(server: tuple[str, str], proxy: FaultyProxy) -> Iterator[str]:
-    """The address of a new bucket, which is deleted with all that is in it."""
+    """URI of a new bucket, which is deleted with its content after the test."""
     scheme, url = server
     if scheme == "gs":
         with new_bucket(url) as name:
@@ -54,13 +54,13 @@ def bucket(server: tuple[str, str], proxy: FaultyProxy) -> Iterator[str]:
 
 @pytest.fixture
 def unused_port() -> int:
-    """A port of this machine on which nothing listens."""
+    """Local port without a server."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
 
 @pytest.fixture
 def opens() -> Iterator[Callable[[str], Store]]:
-    """Opens the store at an address; all are closed in the end."""
+    """Function that opens the store of a URI, which is closed after the test."""
     with contextlib.ExitStack() as stack:
-        yield lambda address: stack.enter_context(opened(address))
+        yield lambda uri: stack.enter_context(opened(uri))

@@ -1,4 +1,4 @@
-"""A way to an object store with the faults of real ones."""
+"""HTTP proxy to an object store that injects faults."""
 
 import contextlib
 import http.client
@@ -7,13 +7,13 @@ import threading
 import urllib.parse
 from collections.abc import Sequence
 
-# Of what is sent on a connection before it breaks.
+# A broken connection transfers 1 / _HALF of the content.
 _HALF = 2
 _HOP_BY_HOP = ("transfer-encoding", "connection", "content-length")
 
 
 class FaultyProxy:
-    """Passes requests on to a server, but the next ones of a method as `next_faults` says."""
+    """Proxy that forwards requests to a server, with the faults set by `next_faults`."""
 
     def __init__(self, server: str) -> None:
         self._faults: dict[str, list[str]] = {}
@@ -23,7 +23,7 @@ class FaultyProxy:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def next_faults(self, method: str, faults: Sequence[str]) -> None:
-        """Let the next requests of a method meet a status, slow, cut-request or cut-answer, one each, in this order."""
+        """Set the faults of the next requests of a method, in order: a status, slow, cut-request or cut-answer."""
         self._faults[method] = list(faults)
 
     def close(self) -> None:

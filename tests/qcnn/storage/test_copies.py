@@ -1,4 +1,4 @@
-"""Local copies of folders in buckets, as readers and writers see them."""
+"""Local copies of files and folders in buckets."""
 
 import contextlib
 import gc
@@ -34,18 +34,18 @@ def _names(address: str) -> list[str]:
         return sorted(store.names())
 
 
-def _on_write(monkeypatch: pytest.MonkeyPatch, hear: Callable[[str], None]) -> None:
-    """Have every name told that was written."""
+def _on_write(monkeypatch: pytest.MonkeyPatch, report: Callable[[str], None]) -> None:
+    """Report the name of each file after its upload."""
     for store in (s3.S3Store, gcs.GoogleStore):
 
-        def told(self: Any, path: Path, name: str, write: Callable[..., None] = store.write) -> None:
+        def write_and_report(self: Any, path: Path, name: str, write: Callable[..., None] = store.write) -> None:
             write(self, path, name)
-            hear(name)
+            report(name)
 
-        monkeypatch.setattr(store, "write", told)
+        monkeypatch.setattr(store, "write", write_and_report)
 
 
-def test_a_local_folder_is_its_own_copy(tmp_path: Path) -> None:
+def test_copies_of_local_folder_are_the_folder(tmp_path: Path) -> None:
     with local_copy(str(tmp_path)) as copy, new_copy(str(tmp_path), "last") as new:
         assert copy == new == tmp_path
     with working_copy(str(tmp_path), filled=True, written=True) as work:
@@ -54,7 +54,7 @@ def test_a_local_folder_is_its_own_copy(tmp_path: Path) -> None:
         work.check()
 
 
-def test_a_local_file_is_its_own_copy(tmp_path: Path) -> None:
+def test_local_file_of_local_path_is_the_file(tmp_path: Path) -> None:
     with new_file_copy(f"{tmp_path}/file") as new:
         new.write_text("text")
     with local_file(f"{tmp_path}/file") as copy:
@@ -63,7 +63,7 @@ def test_a_local_file_is_its_own_copy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "/a/b"])
-def test_a_file_in_a_bucket_is_whole_or_not_there(bucket: str, folder: str) -> None:
+def test_new_file_copy_in_bucket_is_atomic(bucket: str, folder: str) -> None:
     address = f"{bucket}{folder}/file.csv"
     with pytest.raises(UnicodeEncodeError), new_file_copy(address) as new:
         new.write_text("half of it \ud800")
@@ -73,11 +73,11 @@ def test_a_file_in_a_bucket_is_whole_or_not_there(bucket: str, folder: str) -> N
     with local_file(address) as copy:
         assert (copy.name, copy.read_text()) == ("file.csv", "text")
     assert not copy.exists()
-    with pytest.raises(ConfigError, match=rf"^address: must name a file in a bucket\. Given: {bucket}$"):
+    with pytest.raises(ConfigError, match=rf"^uri: must name a file in a bucket\. Given: {bucket}$"):
         local_file(bucket).__enter__()
 
 
-def test_a_result_is_in_the_bucket_with_its_last_file_or_not_at_all(
+def test_new_copy_uploads_last_file_last_and_nothing_on_error(
     bucket: str, proxy: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"{bucket}/runs/model"
@@ -102,14 +102,14 @@ def test_a_result_is_in_the_bucket_with_its_last_file_or_not_at_all(
     assert _names(f"{bucket}/other") == []
 
 
-def test_no_file_leads_out_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_copy_name_outside_of_folder_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "open_store", lambda _: _Outside())
     with pytest.raises(ArtifactError, match=r"leads out of its folder. Given: \.\./\.\./outside$"):
         local_copy("gs://bucket/folder").__enter__()
 
 
 class _Outside:
-    """No server at hand keeps such a name; Google's does."""
+    """Store with a name outside of its folder. Google's server accepts it, the servers of the tests do not."""
 
     def names(self) -> list[str]:
         return ["inside", "../../outside"]
@@ -121,7 +121,7 @@ class _Outside:
         pass
 
 
-def test_a_bucket_follows_what_is_worked_on(bucket: str, tmp_path: Path) -> None:
+def test_working_copy_uploads_changes_and_deletions(bucket: str, tmp_path: Path) -> None:
     address = f"{bucket}/job/training"
     _put(address, "checkpoints/epoch-1", "one", tmp_path)
     _put(address, "history.csv", "1", tmp_path)
@@ -131,16 +131,16 @@ def test_a_bucket_follows_what_is_worked_on(bucket: str, tmp_path: Path) -> None
         (work.folder / "checkpoints/.unfinished-epoch-3").write_text("thr")
         (work.folder / "history.csv").write_text("1\n2")
         (work.folder / "checkpoints/epoch-1").unlink()
-        _put(address, "somebody else's", "here", tmp_path)
+        _put(address, "of another process", "here", tmp_path)
         work.flush()
-        assert _names(address) == ["checkpoints/epoch-2", "history.csv", "somebody else's"]
+        assert _names(address) == ["checkpoints/epoch-2", "history.csv", "of another process"]
         assert _get(address, "history.csv", tmp_path) == "1\n2"
         (work.folder / "history.csv").write_text("1\n2\n3")
     assert _get(address, "history.csv", tmp_path) == "1\n2\n3"
     assert not work.folder.exists()
 
 
-def test_a_copy_that_is_only_read_changes_nothing(bucket: str, tmp_path: Path) -> None:
+def test_working_copy_not_written_uploads_nothing(bucket: str, tmp_path: Path) -> None:
     _put(bucket, "history.csv", "1", tmp_path)
     with working_copy(bucket, filled=True) as work:
         (work.folder / "history.csv").write_text("mine")
@@ -150,7 +150,7 @@ def test_a_copy_that_is_only_read_changes_nothing(bucket: str, tmp_path: Path) -
     assert _get(bucket, "history.csv", tmp_path) == "1"
 
 
-def test_new_files_reach_the_bucket_while_work_goes_on(
+def test_working_copy_uploads_new_files_within_the_block(
     bucket: str, proxy: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrived = threading.Event()
@@ -161,7 +161,7 @@ def test_new_files_reach_the_bucket_while_work_goes_on(
         assert _get(bucket, "events", tmp_path) == "first"
 
 
-def test_what_a_bucket_refuses_is_said_while_work_goes_on(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_working_copy_check_raises_error_of_rejected_upload(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     follow = sync.FolderUploader._follow
 
@@ -179,55 +179,55 @@ def test_what_a_bucket_refuses_is_said_while_work_goes_on(bucket: str, monkeypat
         (work.folder / "events").unlink()
 
 
-def test_work_goes_on_without_its_bucket_but_does_not_end_well(
+def test_working_copy_unreachable_bucket_fails_at_the_end(
     bucket: str, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3, "_TRIES", 1)
     monkeypatch.setattr(gcs, "_RETRY", gcs._RETRY.with_timeout(0.1))
-    monkeypatch.setattr(sync, "_LAST_SECONDS", 0.0)
+    monkeypatch.setattr(sync, "_RETRY_TIMEOUT_SECONDS", 0.0)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(pytest.raises(UnreachableError, match=r"^bucket: does not answer"))
+        stack.enter_context(pytest.raises(UnreachableError, match=r"^bucket: request failed"))
         work = stack.enter_context(working_copy(bucket, written=True))
         proxy.close()
         (work.folder / "events").write_text("first")
         work.check()
 
 
-# Google's client leaves the connection of an upload that was refused to the garbage collector.
+# Google's client leaves the connection of a rejected upload to the garbage collector.
 @pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
-def test_full_bucket_is_warned_of_and_then_waited_for(
+def test_working_copy_full_bucket_logs_warning_and_waits(
     bucket: str,
     proxy: FaultyProxy,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(sync, "_AGAIN_SECONDS", 0.1)
-    monkeypatch.setattr(sync, "_LAST_SECONDS", 0.5)
+    monkeypatch.setattr(sync, "_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(sync, "_RETRY_TIMEOUT_SECONDS", 0.5)
     with working_copy(bucket, written=True, patience=0.0) as work:
         _fill(proxy)
         (work.folder / "checkpoint").write_text("first")
-        while "it is tried again, and training waits for it after 0 s" not in caplog.text:
+        while "retrying, training pauses after 0 s" not in caplog.text:
             pass
-        with pytest.raises(UnreachableError, match=rf"^bucket: does not answer .*507.* Given: {bucket}$"):
+        with pytest.raises(UnreachableError, match=rf"^bucket: request failed .*507.* Given: {bucket}$"):
             work.check()
-        assert "the bucket has taken no file for 0 s; training waits for it" in caplog.text
-        monkeypatch.setattr(sync, "_LAST_SECONDS", 600.0)
+        assert "the bucket has accepted no file for 0 s; training pauses until it does" in caplog.text
+        monkeypatch.setattr(sync, "_RETRY_TIMEOUT_SECONDS", 600.0)
         _fill(proxy, 3)
         work.check()
         assert _get(bucket, "checkpoint", tmp_path) == "first"
     with working_copy(bucket, written=True, patience=3600.0) as work:
         _fill(proxy)
         (work.folder / "checkpoint").write_text("second")
-        while len(caplog.text.split("it is tried again")) < 3:
+        while len(caplog.text.split("retrying")) < 3:
             pass
-        # Until then the work goes on.
+        # `check` returns immediately before `patience` has passed.
         work.check()
         _fill(proxy, 0)
     gc.collect()
 
 
 def _fill(proxy: FaultyProxy, count: int = 100_000) -> None:
-    """Have a bucket take no file, in so many requests."""
+    """Let the next `count` uploads fail with the status of a full bucket."""
     for method in ("POST", "PUT"):
         proxy.next_faults(method, ["507"] * count)

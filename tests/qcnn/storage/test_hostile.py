@@ -1,4 +1,4 @@
-"""A bucket takes any name: what is copied from it stays in its folder."""
+"""Objects with hostile names in a bucket are not written outside of the local folder."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ HOSTILE = ["../out", "a/../../out", "/out", "//out", "a/..", "..", "a\0b", "a/..
 
 
 class Named:
-    """A store whose files have these names."""
+    """Store of files with the given names."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -42,7 +42,7 @@ def _written(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
+def test_download_name_outside_of_folder_is_rejected(tmp_path: Path, name: str) -> None:
     assert not is_below(name)
     (folder := tmp_path / "copy").mkdir()
     with pytest.raises(ArtifactError, match=r"^bucket: a file's name leads out of its folder\. Given: [^\n]*$"):
@@ -51,24 +51,25 @@ def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("names", [["a", "a/b"], ["a/b", "a"], ["a" * 300], ["a/./b", "a"]])
-def test_a_name_that_no_file_can_have_here_is_refused(tmp_path: Path, names: list[str]) -> None:
-    with pytest.raises(ArtifactError, match=r"^bucket: no file can have such a name here \([^\n]*\)\. Given: a"):
+def test_download_invalid_local_name_is_rejected(tmp_path: Path, names: list[str]) -> None:
+    message = r"^bucket: the local file system rejects the file name \([^\n]*\)\. Given: a"
+    with pytest.raises(ArtifactError, match=message):
         download(Named(*names), tmp_path)
 
 
-def test_names_like_those_stay_in_the_folder(tmp_path: Path) -> None:
+def test_download_similar_valid_names_are_kept(tmp_path: Path) -> None:
     (folder := tmp_path / "copy").mkdir()
     download(Named("..a", "a/..b", "a/./c", "marker/", ""), folder)
     assert _written(tmp_path) == ["copy/..a", "copy/a/..b", "copy/a/c"]
 
 
-def test_a_folder_that_is_followed_gets_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_folder_downloader_skips_names_outside_of_folder(tmp_path: Path) -> None:
     (folder := tmp_path / "copy").mkdir()
     FolderDownloader(Named(*HOSTILE, "good"), folder).update()
     assert _written(tmp_path) == ["copy/good"]
 
 
 @pytest.mark.parametrize("text", ["gs://b/..", "s3://b/a/../c", "minio://../a", "gs://b/./a"])
-def test_an_address_leads_nowhere_else(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^address: no part of it may be \. or \.\."):
+def test_parse_bucket_uri_with_dot_parts_is_rejected(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^uri: must not contain the part \. or \.\. in a bucket\."):
         parse_bucket_uri(text)

@@ -1,4 +1,4 @@
-"""Why object stores fail, in the words of the libraries for them."""
+"""Parsed bucket URIs and the reasons of failed requests."""
 
 import json
 
@@ -16,7 +16,7 @@ REFUSED = urllib3.exceptions.NewConnectionError(
     urllib3.connection.HTTPConnection("10.244.0.1", 4443),
     "Failed to establish a new connection: [Errno 111] Connection refused",
 )
-# As Cloud Storage answers an upload, and what its library says of that.
+# Response of Cloud Storage to an upload, and the text that its library appends.
 BODY = {
     "error": {
         "code": 403,
@@ -57,16 +57,16 @@ GONE = requests.ConnectionError(
         (OSError("word " * 100), f"{'word ' * 39}..."),
     ],
 )
-def test_a_reason_is_one_line_of_whole_words(error: Exception, reason: str) -> None:
+def test_reason_of_library_error_is_one_short_line(error: Exception, reason: str) -> None:
     assert reason_of(error) == reason
 
 
 @pytest.mark.parametrize("local", ["runs/a", "/runs/a", ".", "gs:/bucket", "C:\\runs"])
-def test_a_path_is_no_bucket(local: str) -> None:
+def test_parse_bucket_uri_of_path_is_none(local: str) -> None:
     assert parse_bucket_uri(local) is None
 
 
-@pytest.mark.parametrize("address", ["gs://", "gs:///folder", "http://bucket/folder", "S3://bucket", "://bucket"])
-def test_other_addresses_are_refused_in_one_line(address: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^address: must be a local folder or gs://BUCKET.* Given: {address}$"):
-        parse_bucket_uri(address)
+@pytest.mark.parametrize("uri", ["gs://", "gs:///folder", "http://bucket/folder", "S3://bucket", "://bucket"])
+def test_parse_bucket_uri_invalid_is_config_error(uri: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^uri: must be a local folder or gs://BUCKET.* Given: {uri}$"):
+        parse_bucket_uri(uri)

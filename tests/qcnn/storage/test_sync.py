@@ -1,4 +1,4 @@
-"""What a folder in a bucket does, whoever keeps it."""
+"""Stores and downloads of folders in buckets, with each scheme."""
 
 import gc
 import re
@@ -16,12 +16,12 @@ from qcnn.storage.store import SCHEMES, BucketUri, Store, UnreachableError
 from qcnn.storage.sync import FolderDownloader
 from tests.qcnn.storage.faults import FaultyProxy
 
-# Sent in one request, and in several.
+# Uploaded in one request and in several.
 SMALL, LARGE = (bytes(range(256)) * 1024 * count for count in (8, 48))
 
 
 class FolderStore:
-    """A store that somebody else brings: its buckets are local folders."""
+    """Custom store whose buckets are local folders."""
 
     def __init__(self, address: BucketUri) -> None:
         self._folder = Path("/", address.bucket, address.folder)
@@ -45,7 +45,7 @@ class FolderStore:
         pass
 
 
-def test_a_store_is_added_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemes_with_custom_store_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCHEMES, "folder", f"{__name__}:FolderStore")
     (tmp_path / "file").write_bytes(b"text")
     with local_copy(f"folder:/{tmp_path}") as copy:
@@ -56,9 +56,7 @@ def test_a_store_is_added_in_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("folder", ["", "/", "/a", "/a/b/"])
-def test_files_come_back_as_they_were_written(
-    opens: Callable[[str], Store], bucket: str, folder: str, tmp_path: Path
-) -> None:
+def test_store_reads_files_as_written(opens: Callable[[str], Store], bucket: str, folder: str, tmp_path: Path) -> None:
     store = opens(bucket + folder)
     assert store.names() == []
     contents = {"empty": b"", "a file.txt": b"text", "sub/sub/large.bin": LARGE}
@@ -71,15 +69,15 @@ def test_files_come_back_as_they_were_written(
         store.read(name, tmp_path / "read")
         assert (tmp_path / "read").read_bytes() == content
     store.delete("empty")
-    store.delete("never there")
+    store.delete("missing")
     assert "empty" not in store.names()
 
 
-def test_the_store_of_kubeflow_is_one_more_that_speaks_like_s3(
+def test_store_of_minio_scheme_uses_s3_protocol(
     opens: Callable[[str], Store], bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not bucket.startswith("s3:"):
-        pytest.skip("is for S3 alone")
+        pytest.skip("only for S3")
     (tmp_path / "file").write_bytes(b"text")
     opens(f"{bucket}/folder").write(tmp_path / "file", "file")
     same = bucket.replace("s3:", "minio:")
@@ -90,13 +88,15 @@ def test_the_store_of_kubeflow_is_one_more_that_speaks_like_s3(
         opens(same).names()
 
 
-def test_folders_whose_names_begin_alike_are_apart(opens: Callable[[str], Store], bucket: str, tmp_path: Path) -> None:
+def test_store_names_exclude_folder_with_longer_name(
+    opens: Callable[[str], Store], bucket: str, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_bytes(b"")
     opens(f"{bucket}/run-10").write(tmp_path / "file", "file")
     assert opens(f"{bucket}/run-1").names() == []
 
 
-# Google's client leaves the connection of an upload that was refused or broke to the garbage collector.
+# Google's client leaves the connection of a rejected or broken upload to the garbage collector.
 @pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("fault", "content"),
@@ -104,11 +104,11 @@ def test_folders_whose_names_begin_alike_are_apart(opens: Callable[[str], Store]
         ("503", LARGE),
         ("slow", SMALL),
         ("cut-request", LARGE),
-        # The server at hand forgets an upload of several requests with its last answer; Google's own does not.
+        # The test server drops an upload of several requests with its last response; Google's server does not.
         ("cut-answer", SMALL),
     ],
 )
-def test_passing_faults_are_outlived(
+def test_store_retries_transient_faults(
     opens: Callable[[str], Store], bucket: str, proxy: FaultyProxy, fault: str, content: bytes, tmp_path: Path
 ) -> None:
     store = opens(f"{bucket}/folder")
@@ -123,11 +123,11 @@ def test_passing_faults_are_outlived(
     store.delete("large.bin")
     assert store.names() == []
     assert proxy.suffered.count(fault) >= 3
-    # Here, where its warning is expected, and not in whichever test comes next.
+    # The warning is expected in this test, not in the next one.
     gc.collect()
 
 
-def test_a_bucket_that_is_not_there_is_one_line(opens: Callable[[str], Store], bucket: str, tmp_path: Path) -> None:
+def test_store_missing_bucket_raises_config_error(opens: Callable[[str], Store], bucket: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"text")
     store = opens(f"{bucket}-other/folder")
     for action in (store.names, lambda: store.write(tmp_path / "file", "file")):
@@ -135,7 +135,7 @@ def test_a_bucket_that_is_not_there_is_one_line(opens: Callable[[str], Store], b
             action()
 
 
-def test_a_server_that_is_gone_is_one_line(
+def test_store_stopped_server_raises_unreachable_error(
     opens: Callable[[str], Store], bucket: str, proxy: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3, "_TRIES", 1)
@@ -146,15 +146,15 @@ def test_a_server_that_is_gone_is_one_line(
     for action in (store.names, lambda: store.write(tmp_path / "file", "file")):
         with pytest.raises(UnreachableError) as raised:
             action()
-        assert re.fullmatch(rf"bucket: does not answer as it should \(.*\)\. Given: {bucket}", str(raised.value))
+        assert re.fullmatch(rf"bucket: request failed \(.*\)\. Given: {bucket}", str(raised.value))
 
 
-def test_unreachable_server_names_the_proxy_variables(
+def test_store_unreachable_server_names_proxy_variables(
     opens: Callable[[str], Store], bucket: str, proxy: FaultyProxy, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3, "_TRIES", 1)
     monkeypatch.setattr(gcs, "_RETRY", gcs._RETRY.with_timeout(0.1))
-    # Only here: the bucket is deleted at the test's end by the same server, without the proxy.
+    # Limited to this block: the bucket is deleted after the test, without the proxy.
     with monkeypatch.context() as proxied:
         for variable in ("no_proxy", "NO_PROXY"):
             proxied.delenv(variable, raising=False)
@@ -165,7 +165,7 @@ def test_unreachable_server_names_the_proxy_variables(
     assert re.fullmatch(rf"bucket: .* \(.*; {note}\)\. Given: {bucket}", str(raised.value))
 
 
-def test_missing_credentials_are_one_line(
+def test_store_missing_credentials_raises_config_error(
     opens: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "STORAGE_EMULATOR_HOST"):
@@ -174,7 +174,7 @@ def test_missing_credentials_are_one_line(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     for address in ("s3://bucket/folder", "gs://bucket/folder"):
-        with pytest.raises(ConfigError, match=rf"^bucket: no .*credentials are found; .* Given: {address}$"):
+        with pytest.raises(ConfigError, match=rf"^bucket: no .*credentials found; .* Given: {address}$"):
             opens(address).names()
 
 
@@ -183,31 +183,31 @@ def _put(store: Store, folder: Path, name: str, content: bytes) -> None:
     store.write(folder / "content", name)
 
 
-def test_what_grows_gets_the_rest_what_is_another_is_replaced(
+def test_folder_downloader_appends_to_grown_replaces_changed(
     opens: Callable[[str], Store], bucket: str, tmp_path: Path
 ) -> None:
     store = opens(f"{bucket}/logs")
-    follower = FolderDownloader(store, tmp_path / "here")
-    follower.update()
+    downloader = FolderDownloader(store, tmp_path / "here")
+    downloader.update()
     _put(store, tmp_path, "train/events", b"one")
     _put(store, tmp_path, "other", b"one")
-    follower.update()
+    downloader.update()
     path = tmp_path / "here" / "train" / "events"
     assert path.read_bytes() == b"one"
     with path.open("rb") as reader:
         assert reader.read() == b"one"
         _put(store, tmp_path, "train/events", b"one, two")
         _put(store, tmp_path, "other", b"two")
-        follower.update()
-        # Whoever has the file open goes on in it.
+        downloader.update()
+        # A reader of the open file gets the new end.
         assert reader.read() == b", two"
     assert (tmp_path / "here" / "other").read_bytes() == b"two"
     store.delete("other")
-    follower.update()
+    downloader.update()
     assert (tmp_path / "here" / "other").read_bytes() == b"two"
 
 
-def test_files_lie_where_they_are_placed_and_never_outside(
+def test_folder_downloader_local_names_stay_in_folder(
     opens: Callable[[str], Store], bucket: str, tmp_path: Path
 ) -> None:
     store = opens(bucket)
@@ -220,18 +220,18 @@ def test_files_lie_where_they_are_placed_and_never_outside(
     assert [path.name for path in (tmp_path / "there").rglob("*") if path.is_file()] == ["x"]
 
 
-def test_only_what_has_changed_is_read_again(opens: Callable[[str], Store], bucket: str, tmp_path: Path) -> None:
+def test_folder_downloader_skips_unchanged_files(opens: Callable[[str], Store], bucket: str, tmp_path: Path) -> None:
     store = opens(bucket)
     _put(store, tmp_path, "same", b"text")
-    follower = FolderDownloader(store, tmp_path / "here")
-    follower.update()
+    downloader = FolderDownloader(store, tmp_path / "here")
+    downloader.update()
     (tmp_path / "here" / "same").unlink()
-    follower.update()
+    downloader.update()
     assert not (tmp_path / "here" / "same").exists()
 
 
 class _Racing:
-    """A store one of whose files is deleted between every listing and the reading."""
+    """Store in which a file is deleted between each listing and the download."""
 
     def __init__(self, store: Store, deleted: str) -> None:
         self._store, self._deleted = store, deleted
@@ -245,7 +245,7 @@ class _Racing:
         return found
 
 
-def test_folder_downloader_file_deleted_after_listing_is_left_out(
+def test_folder_downloader_file_deleted_after_listing_is_skipped(
     opens: Callable[[str], Store], bucket: str, tmp_path: Path
 ) -> None:
     store = opens(bucket)

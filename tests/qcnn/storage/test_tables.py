@@ -1,4 +1,4 @@
-"""Tables in buckets are read and written as those in local files."""
+"""Tables in buckets."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from qcnn.tables.table import new_table, open_table
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_table_goes_to_a_bucket_and_comes_back(bucket: str, ending: str) -> None:
+def test_table_in_bucket_is_read_as_written(bucket: str, ending: str) -> None:
     address = f"{bucket}/folder/data{ending}"
     with new_table(address) as write:
         write({"a": np.arange(3)})
@@ -19,7 +19,7 @@ def test_a_table_goes_to_a_bucket_and_comes_back(bucket: str, ending: str) -> No
         assert table.address == address
 
 
-def test_a_table_that_is_not_in_its_bucket_is_one_line(bucket: str) -> None:
-    with pytest.raises(ConfigError, match=r"^bucket: ") as refused:
+def test_open_table_missing_in_bucket_is_single_line_error(bucket: str) -> None:
+    with pytest.raises(ConfigError, match=r"^bucket: ") as raised:
         open_table(f"{bucket}/none.csv").__enter__()
-    assert len(str(refused.value).splitlines()) == 1
+    assert len(str(raised.value).splitlines()) == 1

@@ -100,7 +100,7 @@ def error_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         ),
         (
             (*PREDICT, "a", "--data", "gs://u:p@b/a.csv", "--output", "/a.csv"),
-            "error: address: must hold no name or password",
+            "error: uri: must not contain a user name or password",
         ),
     ],
 )

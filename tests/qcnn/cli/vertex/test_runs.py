@@ -198,7 +198,7 @@ def test_missing_bucket_is_an_error_and_distant_one_a_warning(vertex: Vertex, on
     arguments = ("submit", *_TARGET, "--package", package, "--pipeline-root")
     code, out, err = on_vertex(*arguments, "gs://no-such-bucket/runs")
     assert (code, out) == (2, "")
-    assert err.startswith("error: bucket: it, or the requested file in it, does not exist. Given: gs://no-such-bucket")
+    assert err.startswith("error: bucket: the bucket or the requested file does not exist. Given: gs://no-such-bucket")
     assert not _runs(vertex)
     code, _, err = on_vertex(*arguments, f"gs://{vertex.bucket}/runs", "--location", "europe-west4")
     assert err.startswith("warning: pipeline root: the bucket is in us-central1, the run in europe-west4; ")
