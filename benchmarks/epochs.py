@@ -18,7 +18,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from benchmarks.peers.launch import report_of
+from benchmarks.frameworks.launch import report_of
 
 EPOCHS = 8
 # Name, words of the experiment, seconds that an epoch may take.

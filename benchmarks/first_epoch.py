@@ -18,8 +18,8 @@ from unittest import mock
 
 from tabulate import tabulate
 
-from benchmarks.peers.launch import report_of
-from benchmarks.wait.parts import tracing_counted
+from benchmarks.frameworks.launch import report_of
+from benchmarks.startup_time.parts import tracing_counted
 
 EPOCHS = 8
 _SAMPLES = 1000

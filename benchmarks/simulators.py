@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from tabulate import tabulate
 
-from benchmarks.peers.launch import launch
-from benchmarks.peers.network import EPOCH_STEPS
+from benchmarks.frameworks.launch import launch
+from benchmarks.frameworks.network import EPOCH_STEPS
 
 EPOCHS = 50
 # Seconds of a process, its compilation and all its steps included.

@@ -1,6 +1,6 @@
 """The rules behind words that may be left to be chosen: samples, batches and epochs with which a network trains.
 
-Measured by benchmarks/arrival.py. Least squares with p parameters on N samples errs on fresh ones by about p / N of
+Measured by benchmarks/convergence.py. Least squares with p parameters on N samples errs on fresh ones by about p / N of
 the floor more than the floor; so the number of parameters says how many samples a size needs.
 """
 

@@ -1,4 +1,4 @@
-"""Whether networks train with all defaults, at every size: python -m benchmarks.arrival [--rows hybrid-8,deep-12]."""
+"""Whether networks train with all defaults, at every size: python -m benchmarks.convergence [--rows hybrid-8,deep-12]."""
 
 import argparse
 import statistics

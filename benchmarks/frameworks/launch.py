@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).parents[2]
-_PEERS = _ROOT / ".venv-peers" / "bin" / "python"
-_ELSEWHERE = ("tensorcircuit", "tensorcircuit_to_floor", "lightning")
+_PEERS = _ROOT / ".venv-frameworks" / "bin" / "python"
+_ELSEWHERE = ("tensorcircuit", "tensorcircuit_to_bound", "lightning")
 
 
 def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[str, Any]:
-    """Run benchmarks.peers.MODULE and return what it reports.
+    """Run benchmarks.frameworks.MODULE and return what it reports.
 
     Raises:
         subprocess.TimeoutExpired: it takes longer than `timeout` seconds.
@@ -22,7 +22,7 @@ def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[s
     python = str(_PEERS) if module in _ELSEWHERE else sys.executable
     if not Path(python).exists():
         raise SystemExit("The peers' environment is not there: make peers")
-    return report_of([python, "-m", f"benchmarks.peers.{module}", *arguments], timeout)
+    return report_of([python, "-m", f"benchmarks.frameworks.{module}", *arguments], timeout)
 
 
 def report_of(command: Sequence[str], timeout: float | None = None) -> dict[str, Any]:

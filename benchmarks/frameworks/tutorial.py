@@ -10,8 +10,8 @@ import tensorflow as tf
 import tensorflow_quantum as tfq
 import tf_keras
 
-from benchmarks.peers import process
-from benchmarks.peers.network import HIDDEN_UNITS, LEARNING_RATE, Batch, Task
+from benchmarks.frameworks import process
+from benchmarks.frameworks.network import HIDDEN_UNITS, LEARNING_RATE, Batch, Task
 from qcnn.circuits import circuits
 
 

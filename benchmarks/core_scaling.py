@@ -1,4 +1,4 @@
-"""Seconds of a training step on some of this machine's cores, and what the rule says: python -m benchmarks.cores.
+"""Seconds of a training step on some of this machine's cores, and what the rule says: python -m benchmarks.core_scaling.
 
 The rule is `Machine.with_cores` of qcnn.planning.machine. Each number is a process of its own that may run on
 the first cores only: the median of a step of at least 5 epochs at batch 32, beside what a nominal machine with as many

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pennylane as qml
 from pennylane import numpy as qnp
 
-from benchmarks.peers import process
-from benchmarks.peers.network import LEARNING_RATE, Batch, Gate, Task
+from benchmarks.frameworks import process
+from benchmarks.frameworks.network import LEARNING_RATE, Batch, Gate, Task
 
 _GATES = {
     "H": qml.Hadamard,

@@ -1,4 +1,4 @@
-"""Prints the tables that the documents quote: python -m benchmarks.wait [--before FOLDER].
+"""Prints the tables that the documents quote: python -m benchmarks.startup_time [--before FOLDER].
 
 With the folder of an earlier tree of this project, each number stands beside that of the earlier one, in this
 environment, measured in turns.

@@ -1,4 +1,4 @@
-"""Seconds from the start of a process to a trained network: python -m benchmarks.time_to_floor [--rows hybrid-8].
+"""Seconds from the start of a process to a trained network: python -m benchmarks.time_to_bound [--rows hybrid-8].
 
 Imports and compiling are included. Trained is the first epoch whose error on 10,000 fresh samples is within 0.01 of the
 floor; of several starts, once it is decided which goes on. Ours trains with the defaults of the size; tensorcircuit-ng
@@ -23,9 +23,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from tabulate import tabulate
 
-from benchmarks.arrival import experiment
-from benchmarks.peers.launch import launch
-from benchmarks.peers.trace import Exercise, Moment, load_trace, save_exercise
+from benchmarks.convergence import experiment
+from benchmarks.frameworks.launch import launch
+from benchmarks.frameworks.trace import Exercise, Moment, load_trace, save_exercise
 from qcnn import data
 from qcnn.circuits.error_bound import error_bound
 from qcnn.experiment import ExperimentConfig
@@ -146,13 +146,13 @@ def measure(row: Row, runs: int) -> dict[str, Reached | str]:
     with tempfile.TemporaryDirectory() as folder:
         words, plain = Path(folder, "ours.json"), Path(folder, "tensorcircuit.npz")
         words.write_text(config.to_json())
-        found = {"ours": median([judged(run("ours_to_floor", words)) for _ in range(runs)])}
+        found = {"ours": median([judged(run("qcnn_to_bound", words)) for _ in range(runs)])}
         if row.tensorcircuit is not None:
             save_exercise(exercise_of(config, model), plain)
-            found["tensorcircuit-ng"] = judged(run("tensorcircuit_to_floor", plain, *row.tensorcircuit))
+            found["tensorcircuit-ng"] = judged(run("tensorcircuit_to_bound", plain, *row.tensorcircuit))
         if row.tfq:
             words.write_text(from_mapping({**config.model_dump(), "simulator": "tfq"}).to_json())
-            found["TensorFlow Quantum"] = judged(run("ours_to_floor", words))
+            found["TensorFlow Quantum"] = judged(run("qcnn_to_bound", words))
     return found
 
 

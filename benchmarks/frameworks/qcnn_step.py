@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from benchmarks.peers import process
-from benchmarks.peers.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
+from benchmarks.frameworks import process
+from benchmarks.frameworks.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
 from qcnn.data import excited
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping

@@ -1,4 +1,4 @@
-"""Seconds of a training step against qubits and batch: python -m benchmarks.growth. Draws the plot of the documents.
+"""Seconds of a training step against qubits and batch: python -m benchmarks.scaling. Draws the plot of the documents.
 
 Each point is a process of its own: the median of a step of at least 5 epochs, at batch 32 unless another one is given.
 """
@@ -20,7 +20,7 @@ LINES: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "deep, statevector": ("deep", "statevector", (8, 10, 12, 14, 16, 18)),
 }
 BATCHES = (32, 128, 512, 2048, 8192, 32768)
-_OUTPUT = Path(__file__).parents[1] / "docs" / "images" / "growth.svg"
+_OUTPUT = Path(__file__).parents[1] / "docs" / "images" / "scaling.svg"
 
 
 def milliseconds(model: str, qubits: int, simulator: str, batch: int = BATCH) -> float:

@@ -1,4 +1,4 @@
-"""A step on samples whose features turn the qubits, by simulator: python -m benchmarks.preparations. Prints Markdown.
+"""A step on samples whose features turn the qubits, by simulator: python -m benchmarks.encodings. Prints Markdown.
 
 A step is the readouts of a batch and the gradient of their squares' mean, as a compiled program where that is possible.
 """

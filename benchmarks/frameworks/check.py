@@ -1,4 +1,4 @@
-"""Whether every peer computes the right network, by cirq: python -m benchmarks.peers.check [tutorial ours ...].
+"""Whether every peer computes the right network, by cirq: python -m benchmarks.frameworks.check [tutorial ours ...].
 
 Exits with 1 where readouts or the gradient of the loss differ by more than 1e-4 of the largest.
 """
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from tabulate import tabulate
 
-from benchmarks.peers.launch import launch
-from benchmarks.peers.network import Batch, Task
-from benchmarks.peers.process import CHECKED_SAMPLES
+from benchmarks.frameworks.launch import launch
+from benchmarks.frameworks.network import Batch, Task
+from benchmarks.frameworks.process import CHECKED_SAMPLES
 from tests.reference import expectations
 
 PROCESSES = {

@@ -1,6 +1,6 @@
 """tensorcircuit-ng on jax, trained as the product trains: same samples, batches, weights, rates and starts.
 
-A convolution is one gate (`--blocks` of benchmarks.peers.tensorcircuit). Validation, which costs compiling, is left out
+A convolution is one gate (`--blocks` of benchmarks.frameworks.tensorcircuit). Validation, which costs compiling, is left out
 where nothing depends on it: where there is one start.
 """
 
@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import tensorcircuit as tc
 
-from benchmarks.peers.network import circuit
-from benchmarks.peers.tensorcircuit import adam, fresh_state, readouts_of
-from benchmarks.peers.trace import Array, Exercise, Trace, load_exercise, parser
+from benchmarks.frameworks.network import circuit
+from benchmarks.frameworks.tensorcircuit import adam, fresh_state, readouts_of
+from benchmarks.frameworks.trace import Array, Exercise, Trace, load_exercise, parser
 
 
 class Line(NamedTuple):

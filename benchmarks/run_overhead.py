@@ -1,4 +1,4 @@
-"""What `make run` takes: python -m benchmarks.main_job."""
+"""What `make run` takes: python -m benchmarks.run_overhead."""
 
 import contextlib
 import subprocess

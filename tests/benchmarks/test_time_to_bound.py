@@ -4,9 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.arrival import experiment
-from benchmarks.peers.trace import Moment, Trace, load_exercise, load_trace, save_exercise
-from benchmarks.time_to_floor import Reached, exercise_of, median, reached, table
+from benchmarks.convergence import experiment
+from benchmarks.frameworks.trace import Moment, Trace, load_exercise, load_trace, save_exercise
+from benchmarks.time_to_bound import Reached, exercise_of, median, reached, table
 from qcnn import data
 from qcnn.experiment import ExperimentConfig
 from qcnn.model.network import build_model

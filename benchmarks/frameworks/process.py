@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.peers.network import Batch, Task
+from benchmarks.frameworks.network import Batch, Task
 
 CHECKED_SAMPLES = 4
 _SECONDS = 1.0

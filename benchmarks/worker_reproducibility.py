@@ -1,4 +1,4 @@
-"""How far trainings of one, two and three workers drift apart: python -m benchmarks.worker_equality."""
+"""How far trainings of one, two and three workers drift apart: python -m benchmarks.worker_reproducibility."""
 
 import contextlib
 import io

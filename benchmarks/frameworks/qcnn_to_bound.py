@@ -4,7 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from benchmarks.peers.trace import Trace, parser
+from benchmarks.frameworks.trace import Trace, parser
 from qcnn.startup import loading, start_compiler
 
 

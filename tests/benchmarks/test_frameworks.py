@@ -2,8 +2,8 @@ import cirq
 import numpy as np
 import pytest
 
-from benchmarks.peers import network
-from benchmarks.peers.network import Gate, Task
+from benchmarks.frameworks import network
+from benchmarks.frameworks.network import Gate, Task
 from qcnn.circuits import circuits
 
 _GATES: dict[str, cirq.Gate] = {

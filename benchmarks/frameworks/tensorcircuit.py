@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy.typing as npt
 import tensorcircuit as tc
 
-from benchmarks.peers import process
-from benchmarks.peers.network import LEARNING_RATE, Batch, Circuit, Gate, Task
+from benchmarks.frameworks import process
+from benchmarks.frameworks.network import LEARNING_RATE, Batch, Circuit, Gate, Task
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-7
 
