@@ -1,4 +1,7 @@
-"""Whether networks train with all defaults, at every size: python -m benchmarks.convergence [--rows hybrid-8,deep-12]."""
+"""Convergence of networks with default settings, by size: python -m benchmarks.convergence.
+
+`--rows hybrid-8,deep-12` selects networks.
+"""
 
 import argparse
 import statistics
@@ -19,23 +22,32 @@ ROWS = {
     **{f"hybrid-{qubits}": ("hybrid", qubits) for qubits in (8, 16, 23, 64, 256, 1024)},
     **{f"deep-{qubits}": ("deep", qubits) for qubits in (8, 12, 16)},
 }
-# How far above its floor a network may end, on 10,000 fresh samples.
-_NEAR = {"hybrid": 0.01, "deep": 0.02}
-_NAMES = ("", "samples", "batch", "epochs", "updates", "starts", "above the floor, seeds 0 to 4", "near", "processor s")
+# Maximum excess over the MSE lower bound of a converged network, on 10,000 fresh samples.
+_TOLERANCE = {"hybrid": 0.01, "deep": 0.02}
+_HEADERS = (
+    *("", "samples", "batch", "epochs", "updates", "initializations"),
+    *("excess over the lower bound, seeds 0 to 4", "converged", "CPU s"),
+)
 
 
 def experiment(model: str, qubits: int, seed: int) -> ExperimentConfig:
-    """Return the experiment of a row: its defaults, in one process, with checkpoints seldom."""
-    words = {"model": model, "qubits": qubits, "seed": seed, "strategy": "none", "workers": 1}
-    return from_mapping({**words, "options": {"checkpoint_seconds": 60, "profile_batches": ""}})
+    """Return an experiment with default settings, in one process and with few checkpoints.
+
+    Args:
+        model: "hybrid" or "deep".
+        qubits: Number of qubits.
+        seed: Seed of the data and the initial weights.
+    """
+    fields = {"model": model, "qubits": qubits, "seed": seed, "strategy": "none", "workers": 1}
+    return from_mapping({**fields, "options": {"checkpoint_seconds": 60, "profile_batches": ""}})
 
 
-def distance(config: ExperimentConfig) -> tuple[float, float]:
-    """Train; return how far above its floor the network ends on fresh samples, and the processor seconds it took."""
+def train_once(config: ExperimentConfig) -> tuple[float, float]:
+    """Train, and return the excess of the fresh MSE over the lower bound and the CPU seconds."""
     from qcnn.model import checkpoints
     from qcnn.trainer.loop import train
 
-    dataset, floor = data.generate(config), error_bound(config.model, config.hidden_activation)
+    dataset, bound = data.generate(config), error_bound(config.model, config.hidden_activation)
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
         train(config, dataset, Path(folder))
@@ -43,33 +55,33 @@ def distance(config: ExperimentConfig) -> tuple[float, float]:
         checkpoint = checkpoints.load_latest(Path(folder, checkpoints.FOLDER))
     assert checkpoint
     assert checkpoint.fresh_mse is not None
-    assert floor
-    return checkpoint.fresh_mse - floor.mse, seconds
+    assert bound
+    return checkpoint.fresh_mse - bound.mse, seconds
 
 
 def row(model: str, qubits: int) -> list[object]:
-    """Return a row of the table."""
+    """Return a row of the table: the results of all seeds of a network."""
     config = experiment(model, qubits, seed=0)
-    results = [distance(experiment(model, qubits, seed)) for seed in SEEDS]
-    distances = [found for found, _ in results]
-    arrived = sum(found <= _NEAR[model] for found in distances)
+    results = [train_once(experiment(model, qubits, seed)) for seed in SEEDS]
+    excesses = [excess for excess, _ in results]
+    converged = sum(excess <= _TOLERANCE[model] for excess in excesses)
     samples = config.split_counts.train
     updates = config.epochs * -(-samples // config.batch_size)
-    words: list[object] = [samples, config.batch_size, config.epochs, updates, config.options.num_initializations]
+    settings: list[object] = [samples, config.batch_size, config.epochs, updates, config.options.num_initializations]
     seconds = statistics.median(seconds for _, seconds in results)
-    ends = " ".join(f"{found:+.4f}" for found in distances)
-    return [f"{model}, n = {qubits}", *words, ends, f"{arrived} of {len(SEEDS)}", f"{seconds:.3g}"]
+    ends = " ".join(f"{excess:+.4f}" for excess in excesses)
+    return [f"{model}, n = {qubits}", *settings, ends, f"{converged} of {len(SEEDS)}", f"{seconds:.3g}"]
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", default=",".join(ROWS), help="which ones, by name, with commas between")
+    parser.add_argument("--rows", default=",".join(ROWS), help="Names of the networks, separated by commas.")
     rows = [ROWS[name] for name in parser.parse_args().rows.split(",")]
     load_tensorflow()
-    near = ", ".join(f"{value} of {model}'s floor" for model, value in _NEAR.items())
-    print(tabulate([row(model, qubits) for model, qubits in rows], _NAMES, "github", disable_numparse=True))
-    print(f"\nnear: within {near}, on 10,000 fresh samples; processor s: of a training, compiling included")
+    limits = ", ".join(f"{value} for {model}" for model, value in _TOLERANCE.items())
+    print(tabulate([row(model, qubits) for model, qubits in rows], _HEADERS, "github", disable_numparse=True))
+    print(f"\nConverged: excess of at most {limits}, on 10,000 fresh samples. CPU s: a training run with compilation.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A step on samples whose features turn the qubits, by simulator: python -m benchmarks.encodings. Prints Markdown.
+"""Step time with one feature per qubit, by simulator: python -m benchmarks.encodings. Prints Markdown.
 
-A step is the readouts of a batch and the gradient of their squares' mean, as a compiled program where that is possible.
+A step computes the readouts of a batch and the gradient of their mean square, compiled if the simulator supports it.
 """
 
 import os
@@ -19,12 +19,15 @@ from qcnn.simulators import ProductStateBatch, SimulatorLimits
 BATCH = 32
 ROWS = [(model, qubits) for model in ("hybrid", "deep") for qubits in (8, 12, 16)]
 SIMULATORS = ("statevector", "lightcone", "tfq")
-# The least of so many steps, the first of which, that compiles, does not count.
+# Steps of which the fastest counts, after a first step that compiles.
 STEPS = 10
 
 
-def program(simulator: simulators.Simulator) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Return what a step computes of parameters (parameters,) and features (batch, qubits)."""
+def build_step(simulator: simulators.Simulator) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """Return a function that computes the gradient.
+
+    Its arguments are circuit parameters, float64 (parameters,), and features in rad, float32 (batch, qubits).
+    """
 
     @tf.function(jit_compile=simulator.compiles, autograph=False)
     def gradient(parameters: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
@@ -36,32 +39,38 @@ def program(simulator: simulators.Simulator) -> Callable[[tf.Tensor, tf.Tensor],
     return gradient  # type: ignore[no-any-return]
 
 
-def seconds(name: str, model: str, qubits: int) -> float:
-    """Return the least seconds of a step."""
+def step_seconds(simulator_name: str, model: str, qubits: int) -> float:
+    """Return the seconds of the fastest step.
+
+    Args:
+        simulator_name: Name of the simulator.
+        model: "hybrid" or "deep".
+        qubits: Number of qubits.
+    """
     ansatz, random = circuits.build(model, qubits), np.random.default_rng(0)
     limits = SimulatorLimits(memory=2**31, batch=BATCH)
-    simulator = simulators.create(name, ansatz, circuits.ring(qubits), limits, Preparation("ry", qubits))
+    simulator = simulators.create(simulator_name, ansatz, circuits.ring(qubits), limits, Preparation("ry", qubits))
     parameters = tf.constant(random.uniform(0, 2, len(ansatz.symbols)))
     features = tf.constant(random.uniform(0, np.pi, (BATCH, qubits)), tf.float32)
-    step, taken = program(simulator), []
+    step, times = build_step(simulator), []
     for _ in range(1 + STEPS):
         start = time.perf_counter()
         step(parameters, features).numpy()
-        taken.append(time.perf_counter() - start)
-    return min(taken[1:])
+        times.append(time.perf_counter() - start)
+    return min(times[1:])
 
 
 def main() -> None:
-    """Print milliseconds, and how many times as long TensorFlow Quantum takes as the fastest of ours."""
+    """Print milliseconds per step, and the speedup of the fastest simulator over TensorFlow Quantum."""
     rows = []
     for model, qubits in ROWS:
-        taken = [1e3 * seconds(name, model, qubits) for name in SIMULATORS]
-        *ours, reference = taken
-        row = [f"{model} n = {qubits}", *(f"{each:,.3g}" for each in taken), f"{reference / min(ours):,.3g} x"]
+        milliseconds = [1e3 * step_seconds(name, model, qubits) for name in SIMULATORS]
+        *others, reference = milliseconds
+        row = [f"{model} n = {qubits}", *(f"{each:,.3g}" for each in milliseconds), f"{reference / min(others):,.3g} x"]
         rows.append(row)
         print(" | ".join(row), flush=True)
-    print(f"\nMilliseconds a step at batch {BATCH}, as many features as qubits, on {os.cpu_count()} cores:\n")
-    print(tabulate(rows, ["", *SIMULATORS, "tfq in place of the faster"], tablefmt="github", disable_numparse=True))
+    print(f"\nMilliseconds per step at batch {BATCH}, one feature per qubit, on {os.cpu_count()} cores:\n")
+    print(tabulate(rows, ["", *SIMULATORS, "speedup over tfq"], tablefmt="github", disable_numparse=True))
 
 
 if __name__ == "__main__":

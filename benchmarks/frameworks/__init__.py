@@ -1,9 +1,10 @@
-"""What benchmarks.simulators compares with, one module a peer: python -m benchmarks.frameworks.NAME hybrid 8.
+"""Frameworks that benchmarks.simulators compares, one per module: python -m benchmarks.frameworks.NAME hybrid 8.
 
-Each is a process of its own, builds the same network, trains it on the same batches from the same weights, and
-prints one JSON line. tensorcircuit and lightning run in .venv-peers, which `make peers` makes; tutorial and ours in
-.venv. `python -m benchmarks.frameworks.check` compares what they compute with cirq. Those whose names end in `to_floor`
-train whole networks for benchmarks.time_to_bound and leave their epochs in a file (benchmarks.frameworks.trace).
+Each module runs in a separate process, builds the same network, and trains it on the same batches from the same
+weights. It prints one line of JSON. The modules tensorcircuit and lightning run in .venv-frameworks, which
+`make frameworks` creates; tutorial and qcnn_step run in .venv. `python -m benchmarks.frameworks.check` compares their
+readouts and gradients with Cirq. The modules whose names end in `to_bound` train for benchmarks.time_to_bound and write
+their epochs to a file (benchmarks.frameworks.trace).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Start a process that measures, a peer's in its environment, and take what it reports."""
+"""Run the process of a framework in its environment, and parse its result."""
 
 import json
 import subprocess
@@ -8,25 +8,30 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).parents[2]
-_PEERS = _ROOT / ".venv-frameworks" / "bin" / "python"
-_ELSEWHERE = ("tensorcircuit", "tensorcircuit_to_bound", "lightning")
+_FRAMEWORKS_PYTHON = _ROOT / ".venv-frameworks" / "bin" / "python"
+_IN_FRAMEWORKS_ENVIRONMENT = ("tensorcircuit", "tensorcircuit_to_bound", "lightning")
 
 
 def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[str, Any]:
-    """Run benchmarks.frameworks.MODULE and return what it reports.
+    """Run `benchmarks.frameworks.MODULE` and return its result.
+
+    Args:
+        module: Name of the module.
+        *arguments: Arguments of its command line.
+        timeout: Time limit in seconds.
 
     Raises:
-        subprocess.TimeoutExpired: it takes longer than `timeout` seconds.
-        subprocess.CalledProcessError: it fails; what it says goes to stderr.
+        subprocess.TimeoutExpired: If the process exceeds the time limit.
+        subprocess.CalledProcessError: If the process fails. Its stderr is printed.
     """
-    python = str(_PEERS) if module in _ELSEWHERE else sys.executable
+    python = str(_FRAMEWORKS_PYTHON) if module in _IN_FRAMEWORKS_ENVIRONMENT else sys.executable
     if not Path(python).exists():
-        raise SystemExit("The peers' environment is not there: make peers")
-    return report_of([python, "-m", f"benchmarks.frameworks.{module}", *arguments], timeout)
+        raise SystemExit(".venv-frameworks is missing. Run `make frameworks`.")
+    return run_command([python, "-m", f"benchmarks.frameworks.{module}", *arguments], timeout)
 
 
-def report_of(command: Sequence[str], timeout: float | None = None) -> dict[str, Any]:
-    """Run a command and return the JSON of the last line that it prints; raises what `launch` does."""
+def run_command(command: Sequence[str], timeout: float | None = None) -> dict[str, Any]:
+    """Run a command and parse the last line of its output as JSON. Raises the exceptions of `launch`."""
     finished = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=timeout, check=False)
     if finished.returncode:
         sys.stderr.write(finished.stderr)

@@ -1,7 +1,8 @@
-"""tensorcircuit-ng on jax, trained as the product trains: same samples, batches, weights, rates and starts.
+"""Train with tensorcircuit-ng on JAX, and write the trace of the epochs.
 
-A convolution is one gate (`--blocks` of benchmarks.frameworks.tensorcircuit). Validation, which costs compiling, is left out
-where nothing depends on it: where there is one start.
+Samples, batches, learning rates and initializations are those of qcnn. Each convolution is one gate (`--blocks` of
+benchmarks.frameworks.tensorcircuit). With a single initialization, validation is omitted, because it requires
+additional compilation and does not affect the result.
 """
 
 import json
@@ -16,55 +17,56 @@ import numpy as np
 import tensorcircuit as tc
 
 from benchmarks.frameworks.network import circuit
-from benchmarks.frameworks.tensorcircuit import adam, fresh_state, readouts_of
-from benchmarks.frameworks.trace import Array, Exercise, Trace, load_exercise, parser
+from benchmarks.frameworks.tensorcircuit import adam, initial_state, readouts_of
+from benchmarks.frameworks.trace import Array, BenchmarkTask, TrainingTrace, load_task, parser
 
 
-class Line(NamedTuple):
-    """Weights under training, and Adam's state."""
+class ModelState(NamedTuple):
+    """Weights and the state of Adam."""
 
     weights: list[jax.Array]
-    state: Any
+    optimizer: Any
 
 
-class Learner:
-    """The network, its compiled step and its validation."""
+class TrainableModel:
+    """Network with a compiled training step and validation."""
 
-    def __init__(self, exercise: Exercise, *, lightcone: bool) -> None:
-        self._exercise = exercise
-        network = circuit(exercise.model, exercise.qubits)
-        self._readouts = partial(readouts_of, network, exercise.qubits, True, lightcone)
+    def __init__(self, task: BenchmarkTask, *, lightcone: bool) -> None:
+        self._task = task
+        network = circuit(task.model, task.qubits)
+        self._readouts = partial(readouts_of, network, task.qubits, True, lightcone)
         self._step = jax.jit(self._one_step)
-        self._sum = jax.jit(self._squares)
+        self._compiled_squares = jax.jit(self._squares)
 
-    def fresh(self, start: int) -> Line:
-        """Return what a start begins with."""
-        weights = [jnp.asarray(values[start], jnp.float32) for values in self._exercise.weights]
-        return Line(weights, fresh_state(weights))
+    def initial(self, index: int) -> ModelState:
+        """Return the initial state of an initialization."""
+        weights = [jnp.asarray(values[index], jnp.float32) for values in self._task.weights]
+        return ModelState(weights, initial_state(weights))
 
-    def epoch(self, line: Line, number: int) -> Line:
-        """Train for the epoch of this number, counted from 0."""
-        order = self._exercise.order[number]
-        for index, batch in enumerate(batches(tuple(column[order] for column in self._exercise.train), self._size)):
+    def epoch(self, state: ModelState, number: int) -> ModelState:
+        """Train for the epoch with this number, counted from 0."""
+        order = self._task.order[number]
+        for index, batch in enumerate(batches(tuple(column[order] for column in self._task.train), self._size)):
             update = number * math.ceil(len(order) / self._size) + index
-            line = self._step(line, batch, self._exercise.rates[update])
-        return line
+            state = self._step(state, batch, self._task.rates[update])
+        return state
 
-    def validation(self, line: Line) -> float:
-        """Return the mean squared error over the validation samples."""
-        samples = self._exercise.validation
-        return sum(float(self._sum(line.weights, batch)) for batch in batches(samples, self._size)) / len(samples[0])
+    def validation_mse(self, state: ModelState) -> float:
+        """Return the mean squared error of the validation samples."""
+        samples = self._task.validation
+        squares = [self._compiled_squares(state.weights, batch) for batch in batches(samples, self._size)]
+        return sum(map(float, squares)) / len(samples[0])
 
     @property
     def _size(self) -> int:
-        return self._exercise.batch_size
+        return self._task.batch_size
 
     def _squares(self, weights: list[jax.Array], batch: tuple[jax.Array, ...]) -> jax.Array:
         """Return the sum of squared errors."""
         parameters, *dense = weights
         qubit, angle, label, counts = batch
-        if self._exercise.centred:
-            # Turned by no angle: the state without an excitation.
+        if self._task.centered:
+            # An excitation by angle 0 is the state without an excitation.
             values = self._readouts(parameters, jnp.append(qubit, 0), jnp.append(angle, 0.0))
             values = values[:-1] - values[-1]
         else:
@@ -73,54 +75,63 @@ class Learner:
             values = values @ kernel + bias
         return jnp.sum(counts * (values[:, 0] - label) ** 2)
 
-    def _one_step(self, line: Line, batch: tuple[jax.Array, ...], rate: jax.Array) -> Line:
+    def _one_step(self, state: ModelState, batch: tuple[jax.Array, ...], rate: jax.Array) -> ModelState:
         def loss(weights: list[jax.Array]) -> jax.Array:
             return self._squares(weights, batch) / jnp.sum(batch[-1])
 
-        return Line(*adam(line.weights, line.state, jax.grad(loss)(line.weights), rate))
+        return ModelState(*adam(state.weights, state.optimizer, jax.grad(loss)(state.weights), rate))
 
 
 def batches(samples: tuple[Array, ...], size: int) -> Iterator[tuple[Array, ...]]:
-    """Yield batches with a column more, 1 for a sample and 0 for what fills the last up: one shape compiles once."""
+    """Yield batches of equal size, which compile once.
+
+    The last batch is padded. The last column is 1 for samples and 0 for padding.
+    """
     columns = *samples, np.ones(len(samples[0]), np.float32)
     for first in range(0, len(samples[0]), size):
         batch = [column[first : first + size] for column in columns]
         yield tuple(np.pad(column, (0, size - len(column))) for column in batch)
 
 
-def train(learner: Learner, exercise: Exercise, trace: Trace) -> None:
-    """Train to the end, or until the time is up."""
-    line, done = learner.fresh(0), 0
-    tried: list[tuple[float, Line]] = []
-    for start in range(exercise.starts) if exercise.starts > 1 else ():
-        line, done = learner.fresh(start), exercise.trial
+def train(model: TrainableModel, task: BenchmarkTask, trace: TrainingTrace) -> None:
+    """Train until the last epoch or the time limit.
+
+    Args:
+        model: Network of the task.
+        task: Task.
+        trace: Trace to which epochs are added.
+    """
+    state, done = model.initial(0), 0
+    candidates: list[tuple[float, ModelState]] = []
+    for index in range(task.initializations) if task.initializations > 1 else ():
+        state, done = model.initial(index), task.trial_epochs
         losses = []
         for number in range(done):
-            line = learner.epoch(line, number)
-            losses.append(learner.validation(line))
-            trace.note(line.weights, undecided=True)
+            state = model.epoch(state, number)
+            losses.append(model.validation_mse(state))
+            trace.record(state.weights, undecided=True)
             if trace.is_over:
                 return
-        tried.append((min(losses), line))
-    if tried:
-        _, line = min(tried, key=lambda pair: pair[0])
-    for number in range(done, len(exercise.order)):
-        line = learner.epoch(line, number)
-        trace.note(line.weights, undecided=False)
+        candidates.append((min(losses), state))
+    if candidates:
+        _, state = min(candidates, key=lambda pair: pair[0])
+    for number in range(done, len(task.order)):
+        state = model.epoch(state, number)
+        trace.record(state.weights, undecided=False)
         if trace.is_over:
             return
 
 
 def main() -> None:
-    """Train."""
+    """Train and write the trace."""
     tc.set_backend("jax")
     tc.set_dtype("complex64")
-    arguments = parser()
-    arguments.add_argument("--lightcone", action="store_true", help="enable_lightcone of expectation_ps")
-    given = arguments.parse_args()
-    trace, exercise = Trace(given.started, given.limit), load_exercise(given.exercise)
-    train(Learner(exercise, lightcone=given.lightcone), exercise, trace)
-    trace.save(given.trace)
+    options = parser()
+    options.add_argument("--lightcone", action="store_true", help="Set enable_lightcone of expectation_ps.")
+    arguments = options.parse_args()
+    trace, task = TrainingTrace(arguments.started, arguments.limit), load_task(arguments.task)
+    train(TrainableModel(task, lightcone=arguments.lightcone), task, trace)
+    trace.save(arguments.trace)
     print(json.dumps({"simulator": f"tensorcircuit-ng {tc.__version__}, jax {jax.__version__}"}))
 
 

@@ -1,1 +1,1 @@
-"""Where the time of a run goes, of its first epoch, and of a study's trials: python -m benchmarks.startup_time."""
+"""Time of commands, of the steps of a run, and of the trials of a study: python -m benchmarks.startup_time."""
