@@ -21,7 +21,7 @@ tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo-vertex push training inference tensorboard delete-training delete-inference \
   delete-tensorboard k8s-demo test test-long test-faults test-cluster test-kfp lint types docs compile image figures \
-  peers simulators audit sbom release-check clean
+  frameworks simulators audit sbom release-check clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
@@ -98,20 +98,20 @@ k8s-demo: .venv/.complete push ## run all Kubernetes targets on the cluster of K
 	@$(BIN)/python scripts/k8s_demo.py --image $(image) $(if $(OUTPUT),--output $(OUTPUT)) $(if $(POD),--pod $(POD))
 
 figures: .venv/.complete ## run the benchmarks that the documentation quotes (about an hour)
-	@for name in main_job worker_equality workers arrival first_epoch wait report logging_cost restarts; do \
+	@for name in run_overhead worker_reproducibility workers convergence first_epoch startup_time report logging_cost restarts; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; \
 	done
 
-peers: .venv-peers/.complete ## install the other libraries of the simulator benchmark into .venv-peers
+frameworks: .venv-frameworks/.complete ## install the other frameworks of the simulator benchmark into .venv-frameworks
 
-# A separate environment, because the other libraries require different releases of NumPy and jax.
-.venv-peers/.complete: .venv/.complete
-	@UV_PROJECT_ENVIRONMENT=.venv-peers UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group peers \
+# A separate environment, because the other frameworks require different releases of NumPy and jax.
+.venv-frameworks/.complete: .venv/.complete
+	@UV_PROJECT_ENVIRONMENT=.venv-frameworks UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group frameworks \
 	  --compile-bytecode --python $(BIN)/python && touch $@
 
-simulators: .venv-peers/.complete ## benchmark the simulators and other libraries, and the time to the MSE lower bound (an hour); ARGS="--rows hybrid-8" selects a row of the simulators
+simulators: .venv-frameworks/.complete ## benchmark the simulators and other frameworks, and the time to the MSE lower bound (an hour); ARGS="--rows hybrid-8" selects a row of the simulators
 	@$(BIN)/python -m benchmarks.simulators $(ARGS)
-	@$(if $(ARGS),,$(BIN)/python -m benchmarks.time_to_floor --plot docs/images/floor.svg)
+	@$(if $(ARGS),,$(BIN)/python -m benchmarks.time_to_bound --plot docs/images/time-to-bound.svg)
 
 .venv-audit/.complete: .venv/.complete
 	@UV_PROJECT_ENVIRONMENT=.venv-audit UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group audit \
@@ -136,4 +136,4 @@ release-check: docs .venv-release/.complete ## build the sdist and the wheel, an
 	@$(BIN)/python scripts/release_check.py $(ARGS)
 
 clean: ## delete the environments and build/; runs/ is kept
-	rm -rf .venv .venv-peers .venv-audit .venv-release .uv build
+	rm -rf .venv .venv-frameworks .venv-audit .venv-release .uv build

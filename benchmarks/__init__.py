@@ -1,1 +1,1 @@
-"""Measurements behind the figures in the documents; run one as python -m benchmarks.NAME."""
+"""Programs that measure the numbers in the documentation: python -m benchmarks.NAME."""

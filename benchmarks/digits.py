@@ -1,6 +1,6 @@
-"""Two handwritten digits: how many of the test split are told apart, beside a linear classifier.
+"""Test accuracy for pairs of handwritten digits, compared with logistic regression: python -m benchmarks.digits.
 
-python -m benchmarks.digits [--pairs 0-1,3-8] trains examples/digits.yaml with both models on splits of several seeds.
+Trains examples/digits.yaml with both models on the splits of several seeds. `--pairs 0-1,3-8` selects the digits.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from tabulate import tabulate
 
-from benchmarks.held_out import evaluated
+from benchmarks.held_out import train_and_evaluate
 from examples.digits import COMPONENTS, columns, write
 from qcnn.experiment_io import read_file
 from qcnn.startup import load_tensorflow
@@ -23,8 +23,14 @@ SEEDS = range(3)
 MODELS = ("hybrid", "deep")
 
 
-def linear(first: int, second: int, seed: int) -> float:
-    """Return the accuracy of a logistic regression that is fitted to the training split's components."""
+def linear_accuracy(first: int, second: int, seed: int) -> float:
+    """Return the test accuracy of a logistic regression on the principal components.
+
+    Args:
+        first: First digit.
+        second: Second digit.
+        seed: Seed of the split.
+    """
     table = columns(first, second, seed)
     features = np.stack([values for name, values in table.items() if name.startswith("component_")], axis=1)
     assert features.shape[1] == COMPONENTS
@@ -33,12 +39,19 @@ def linear(first: int, second: int, seed: int) -> float:
     return float(fitted.score(features[test], table["label"][test]))
 
 
-def network(model: str, first: int, second: int, seed: int) -> float:
-    """Return the accuracy of a network on the same test split."""
+def network_accuracy(model: str, first: int, second: int, seed: int) -> float:
+    """Return the test accuracy of a network on the same split.
+
+    Args:
+        model: "hybrid" or "deep".
+        first: First digit.
+        second: Second digit.
+        seed: Seed of the split and of the initial weights.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "digits.csv")
         write(path, columns(first, second, seed))
-        return evaluated(read_file(_EXAMPLE), data=str(path), model=model, seed=seed).metrics["accuracy"]
+        return train_and_evaluate(read_file(_EXAMPLE), data=str(path), model=model, seed=seed).metrics["accuracy"]
 
 
 def _cell(accuracies: Sequence[float]) -> str:
@@ -48,13 +61,15 @@ def _cell(accuracies: Sequence[float]) -> str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", default="0-1,3-8,4-9", help="which digits, with commas between")
+    parser.add_argument("--pairs", default="0-1,3-8,4-9", help="Pairs of digits, separated by commas.")
     pairs = [tuple(map(int, pair.split("-"))) for pair in parser.parse_args().pairs.split(",")]
     load_tensorflow()
     rows = []
     for first, second in pairs:
-        networks = [_cell([network(model, first, second, seed) for seed in SEEDS]) for model in MODELS]
-        rows.append([f"{first} or {second}", *networks, _cell([linear(first, second, seed) for seed in SEEDS])])
+        networks = [_cell([network_accuracy(model, first, second, seed) for seed in SEEDS]) for model in MODELS]
+        rows.append(
+            [f"{first} or {second}", *networks, _cell([linear_accuracy(first, second, seed) for seed in SEEDS])]
+        )
     print(tabulate(rows, ["digits", *MODELS, "logistic regression"], "github", disable_numparse=True))
 
 

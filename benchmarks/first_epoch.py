@@ -1,8 +1,8 @@
-"""What the first epoch waits for: python -m benchmarks.first_epoch. Prints the table that the documents quote.
+"""Parts of the first epoch: python -m benchmarks.first_epoch. Prints Markdown.
 
-Each row is a fresh process that trains through the real train(). The first epoch goes from the start of tracing to the
-end of validation, without imports. Seconds of the processor are those of the whole process; where a second core is
-idle, the clock shows fewer, since both compile.
+Each row is a new process that runs `qcnn.trainer.loop.train`. The first epoch is the time from the start of tracing to
+the end of validation, without imports. CPU seconds are those of the whole process. Wall-clock seconds are fewer if a
+second core is idle, because compilation uses both.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from unittest import mock
 
 from tabulate import tabulate
 
-from benchmarks.peers.launch import report_of
-from benchmarks.wait.parts import tracing_counted
+from benchmarks.frameworks.launch import run_command
+from benchmarks.startup_time.parts import record_tracing
 
 EPOCHS = 8
 _SAMPLES = 1000
-# Of `deep` on 16 qubits a step takes a quarter of a second.
+# For `deep` on 16 qubits: a step takes a quarter of a second.
 _FEW_SAMPLES = 80
 
 
@@ -36,8 +36,8 @@ class Row:
     simulator: str
 
     @property
-    def words(self) -> dict[str, Any]:
-        """The words of the experiment."""
+    def fields(self) -> dict[str, Any]:
+        """Fields of the experiment."""
         samples = _FEW_SAMPLES if (self.model, self.qubits) == ("deep", 16) else _SAMPLES
         return {**dataclasses.asdict(self), "rounds": -(-samples // self.qubits)}
 
@@ -50,12 +50,12 @@ ROWS = (
 
 
 def measure(row: Row) -> dict[str, float]:
-    """Train in a process of its own; return what `train_once` prints."""
-    return report_of([sys.executable, "-m", "benchmarks.first_epoch", "--train", json.dumps(row.words)])
+    """Train in a separate process, and return the values that `train_once` prints."""
+    return run_command([sys.executable, "-m", "benchmarks.first_epoch", "--train", json.dumps(row.fields)])
 
 
-def train_once(words: dict[str, Any]) -> None:
-    """Train here; print the seconds of the processor of each part, those of later epochs, and the operations."""
+def train_once(fields: dict[str, Any]) -> None:
+    """Train, and print CPU seconds of each part, seconds of later epochs and the number of operations as JSON."""
     from qcnn.startup import load_tensorflow, start_compiler
 
     load_tensorflow()
@@ -70,19 +70,19 @@ def train_once(words: dict[str, Any]) -> None:
 
     def timed(training: Any, *arguments: Any) -> Any:
         start = time.process_time(), time.perf_counter()
-        done = epoch(training, *arguments)
+        result = epoch(training, *arguments)
         epochs.append((time.process_time() - start[0], time.perf_counter() - start[1]))
-        return done
+        return result
 
     options = {"checkpoint_seconds": 5.0, "profile_batches": ""}
-    config = from_mapping({"workers": 1, "strategy": "none", "epochs": EPOCHS, **words, "options": options})
+    config = from_mapping({"workers": 1, "strategy": "none", "epochs": EPOCHS, **fields, "options": options})
     with (
         tempfile.TemporaryDirectory() as folder,
-        tracing_counted() as programs,
+        record_tracing() as programs,
         mock.patch.object(TrainingState, "epoch", timed),
     ):
         train(config, data.generate(config), Path(folder))
-    later = statistics.median(processor for processor, _ in epochs[1:])
+    later = statistics.median(cpu for cpu, _ in epochs[1:])
     traced = sum(seconds for seconds, _ in programs)
     print(
         json.dumps(
@@ -91,7 +91,7 @@ def train_once(words: dict[str, Any]) -> None:
                 "tracing": traced,
                 "compiling": epochs[0][0] - traced - later,
                 "first": epochs[0][0],
-                "clock": epochs[0][1],
+                "wall_clock": epochs[0][1],
                 "later": statistics.median(seconds for _, seconds in epochs[1:]),
             }
         )
@@ -104,7 +104,7 @@ def _operations(graph: Any) -> int:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Measure the first epoch; prints Markdown.")
+    parser = argparse.ArgumentParser(description="Measure the first epoch. Prints Markdown.")
     parser.add_argument("--train", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.train:
@@ -112,11 +112,11 @@ def main() -> None:
         return
     rows = []
     for row in ROWS:
-        found = measure(row)
-        seconds = (f"{found[name]:.2f}" for name in ("tracing", "compiling", "first", "clock"))
+        measured = measure(row)
+        seconds = (f"{measured[name]:.2f}" for name in ("tracing", "compiling", "first", "wall_clock"))
         name = f"{row.model} n = {row.qubits:,}, {row.simulator}"
-        rows.append((name, f"{found['operations']:,.0f}", *seconds, f"{found['later']:.3g}"))
-    columns = ("", "operations", "tracing", "compiling", "first epoch", "on the clock", "later epoch")
+        rows.append((name, f"{measured['operations']:,.0f}", *seconds, f"{measured['later']:.3g}"))
+    columns = ("", "operations", "tracing", "compiling", "first epoch", "wall-clock", "later epoch")
     print(tabulate(rows, columns, tablefmt="github", disable_numparse=True))
 
 

@@ -1,4 +1,4 @@
-"""One experiment from its data to the error on its test split, in this process and a folder that is left to nobody."""
+"""Train and evaluate an experiment in the current process, in a temporary folder."""
 
 import tempfile
 from pathlib import Path
@@ -10,16 +10,21 @@ from qcnn.experiment_io import from_mapping, merge
 if TYPE_CHECKING:
     from qcnn.results.evaluate import Evaluation
 
-# One process, which saves seldom.
-_WORDS = {"workers": 1, "strategy": "none", "checkpoint_seconds": 60.0, "profile_batches": ""}
+# One process, with few checkpoints.
+_FIELDS = {"workers": 1, "strategy": "none", "checkpoint_seconds": 60.0, "profile_batches": ""}
 
 
-def evaluated(words: dict[str, Any], **flags: Any) -> "Evaluation":
-    """Train an experiment, some of its words laid over the others, and evaluate what is exported."""
+def train_and_evaluate(fields: dict[str, Any], **overrides: Any) -> "Evaluation":
+    """Train an experiment, and evaluate the exported model on its test split.
+
+    Args:
+        fields: Fields of the experiment.
+        **overrides: Values that replace those of `fields`.
+    """
     from qcnn.results import evaluate, export
     from qcnn.trainer.loop import train
 
-    config = from_mapping(merge(words, {**_WORDS, **flags}))
+    config = from_mapping(merge(fields, {**_FIELDS, **overrides}))
     dataset = data.generate(config)
     config = data.with_file_metadata(config, dataset)
     with tempfile.TemporaryDirectory() as folder:

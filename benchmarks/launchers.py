@@ -1,6 +1,6 @@
-"""What launchers cost, on the cluster of KUBECONFIG: python -m benchmarks.launchers.
+"""Overhead of launchers on the cluster of KUBECONFIG: python -m benchmarks.launchers.
 
-The namespace must have the accounts of deploy/rbac.yaml, and the cluster the image qcnn:latest.
+Requires the service accounts of deploy/rbac.yaml in the namespace and the image qcnn:latest on the nodes.
 """
 
 import collections
@@ -30,57 +30,71 @@ from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, tfjob
 
 ROUNDS = 5
-# Seconds over which requests are counted, after those in which the jobs start.
+# Seconds in which requests are counted, and seconds before, in which the jobs start.
 COUNTED, STARTING = 120, 60
-# One node holds 110 running pods, but any number can wait for a node.
-TRAINING, WAITING = 20, 200
+# A node runs at most 110 pods. The number of pending pods is not limited.
+TRAINING, PENDING = 20, 200
 _MIB_OF_KIB = 1024
 _WORKERS = 2
-# Seconds within which others must see what the launcher has seen.
-_LATE = 10
+# Seconds within which this process must observe the success of the pods after the launcher.
+_DELAY = 10
 _PROGRAM = """
-from benchmarks.launchers import follow
+from benchmarks.launchers import launch_job
 from qcnn.startup import one_line_errors
 with one_line_errors():
-    follow("{run}", 0, "import time; print(time.time())", cpu="10m")
+    launch_job("{run}", 0, "import time; print(time.time())", cpu="10m")
 """
 
 
 @dataclasses.dataclass(frozen=True)
-class Cost:
-    """Of one launcher: seconds to the TFJob, until its pods are known to have ended, from then to its end; MiB."""
+class Overhead:
+    """Overhead of a launcher.
 
-    before: float
-    noticed: float
-    after: float
+    Attributes:
+        create_seconds: Seconds from the start of the launcher to the creation of the TFJob.
+        success_seconds: Seconds from the last log line of the workers to phase Succeeded of their pods.
+        exit_seconds: Seconds from this phase to the exit of the launcher.
+        memory: Peak memory in MiB.
+    """
+
+    create_seconds: float
+    success_seconds: float
+    exit_seconds: float
     memory: float
 
 
 def main() -> None:
-    """Print what one launcher takes, and what many ask of the API server."""
+    """Print the overhead of a launcher, and the API request rates of many launchers."""
     logging.getLogger("qcnn").setLevel(logging.ERROR)
-    costs = [_cost() for _ in range(ROUNDS)]
+    overheads = [_measure_overhead() for _ in range(ROUNDS)]
     rows = [
         (name, f"{statistics.median(values):.1f}", f"{max(values):.1f}")
         for name, values in (
-            ("launcher started to TFJob created, s", [cost.before for cost in costs]),
-            ("last worker's last line to its pod Succeeded, s", [cost.noticed for cost in costs]),
-            ("last pod Succeeded to launcher ended, s", [cost.after for cost in costs]),
-            ("peak memory of the launcher, MiB", [cost.memory for cost in costs]),
+            ("launcher start to TFJob created, s", [overhead.create_seconds for overhead in overheads]),
+            ("last log line to pod Succeeded, s", [overhead.success_seconds for overhead in overheads]),
+            ("pod Succeeded to launcher exit, s", [overhead.exit_seconds for overhead in overheads]),
+            ("peak memory of the launcher, MiB", [overhead.memory for overhead in overheads]),
         )
     ]
-    print(tabulate(rows, headers=("", f"median of {ROUNDS}", "most"), disable_numparse=True))
+    print(tabulate(rows, headers=("", f"median of {ROUNDS}", "maximum"), disable_numparse=True))
     print()
     requests = [
-        (f"{TRAINING} whose job trains", *_requests(TRAINING, cpu="10m")),
-        (f"{WAITING} whose job waits for a node", *_requests(WAITING, cpu="1000")),
+        (f"{TRAINING} with a running job", *_measure_requests(TRAINING, cpu="10m")),
+        (f"{PENDING} with a pending job", *_measure_requests(PENDING, cpu="1000")),
     ]
-    headers = ("requests a second of each", "get, list", "watch, log", "renew", "all")
+    headers = ("requests per second and launcher", "get, list", "watch, log", "renew", "all")
     print(tabulate(requests, headers=headers, floatfmt=".3f"))
 
 
-def follow(run: str, number: int, program: str, cpu: str) -> None:
-    """Launch a job whose workers run a Python program."""
+def launch_job(run: str, number: int, program: str, cpu: str) -> None:
+    """Launch a job whose workers run a Python program, and wait for it.
+
+    Args:
+        run: Name of the run.
+        number: Number of the job in the run.
+        program: Source code of the program.
+        cpu: CPU request of a worker.
+    """
     pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu=cpu, memory="64Mi")
     job = Job(
         argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, heartbeat_timeout_seconds=60, pod=pod
@@ -88,11 +102,11 @@ def follow(run: str, number: int, program: str, cpu: str) -> None:
     launch(tfjob(job, JobIdentity(run, "train", number), JobTimeouts(ttl_seconds_after_finished=0)), own_namespace())
 
 
-def _cost() -> Cost:
-    run = f"cost-{time.time_ns()}"
+def _measure_overhead() -> Overhead:
+    run = f"overhead-{time.time_ns()}"
     succeeded: list[float] = []
-    noting = threading.Thread(target=_note_success, args=(run, succeeded), daemon=True)
-    noting.start()
+    watcher = threading.Thread(target=_record_success, args=(run, succeeded), daemon=True)
+    watcher.start()
     started = time.time()
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM.format(run=run)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -104,70 +118,72 @@ def _cost() -> Cost:
             if line.rstrip().endswith("is created"):
                 created = time.time()
         _, status, usage = os.wait4(launcher.pid, 0)
-        ended = time.time()
+        exited = time.time()
         launcher.returncode = os.waitstatus_to_exitcode(status)
     if launcher.returncode:
         raise RuntimeError(output)
     last = max(map(float, re.findall(r"\[worker \d\] (\d+\.\d+)$", output, re.MULTILINE)))
-    noting.join(_LATE)
-    (noticed,) = succeeded
-    return Cost(created - started, noticed - last, ended - noticed, usage.ru_maxrss / _MIB_OF_KIB)
+    watcher.join(_DELAY)
+    (succeeded_at,) = succeeded
+    return Overhead(created - started, succeeded_at - last, exited - succeeded_at, usage.ru_maxrss / _MIB_OF_KIB)
 
 
-def _note_success(run: str, times: list[float]) -> None:
-    """Take the time at which the pods of a run's workers have succeeded."""
+def _record_success(run: str, times: list[float]) -> None:
+    """Append the time at which all worker pods of a run are in phase Succeeded."""
     with (
         contextlib.closing(NamespaceClient(own_namespace())) as api,
         contextlib.closing(api.watch(PODS, labelSelector=f"{RUN_LABEL}={run_label(run)}")) as watch,
     ):
         phases = ([pod["status"].get("phase") for pod in pods.values()] for pods in watch)
-        next(found for found in phases if found == ["Succeeded"] * _WORKERS)
+        next(current for current in phases if current == ["Succeeded"] * _WORKERS)
         times.append(time.time())
 
 
-def _requests(launchers: int, cpu: str) -> tuple[float, float, float, float]:
-    """Let launchers follow jobs that do nothing; return how often each asks, by kind of request and in all."""
-    run, sleep = f"watched-{time.time_ns()}", f"import time; time.sleep({STARTING + COUNTED})"
-    threads = [threading.Thread(target=_quietly, args=(run, number, sleep, cpu)) for number in range(launchers)]
-    with _counted() as asked:
+def _measure_requests(launchers: int, cpu: str) -> tuple[float, float, float, float]:
+    """Return the requests per second of each launcher of an idle job, by type and in total."""
+    run, sleep = f"requests-{time.time_ns()}", f"import time; time.sleep({STARTING + COUNTED})"
+    threads = [
+        threading.Thread(target=_launch_until_deleted, args=(run, number, sleep, cpu)) for number in range(launchers)
+    ]
+    with _count_requests() as requests:
         for thread in threads:
             thread.start()
         time.sleep(STARTING)
-        asked.clear()
+        requests.clear()
         time.sleep(COUNTED)
-        counts = dict(asked)
+        counts = dict(requests)
     with contextlib.closing(NamespaceClient(own_namespace())) as api:
         for job in api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run_label(run)}"):
             api.delete(TFJOBS, job["metadata"]["name"])
     for thread in threads:
         thread.join()
-    kinds = (("GET",), ("watch", "log"), ("PUT", "PATCH", "POST"))
-    read, streamed, renewed = (sum(counts.get(name, 0) for name in kind) / COUNTED / launchers for kind in kinds)
+    types = (("GET",), ("watch", "log"), ("PUT", "PATCH", "POST"))
+    read, streamed, renewed = (sum(counts.get(name, 0) for name in names) / COUNTED / launchers for names in types)
     return read, streamed, renewed, sum(counts.values()) / COUNTED / launchers
 
 
-def _quietly(*arguments: Any) -> None:
-    # Their jobs are deleted in the end.
+def _launch_until_deleted(*arguments: Any) -> None:
+    # The deletion of the job is an error for its launcher.
     with contextlib.suppress(QcnnError):
-        follow(*arguments)
+        launch_job(*arguments)
 
 
 @contextlib.contextmanager
-def _counted() -> Iterator[collections.Counter[str]]:
-    """Count the requests of all clients in this process."""
-    asked: collections.Counter[str] = collections.Counter()
-    as_it_is = kubernetes.client.ApiClient.call_api
+def _count_requests() -> Iterator[collections.Counter[str]]:
+    """Context manager that counts the requests of all clients in this process."""
+    requests: collections.Counter[str] = collections.Counter()
+    call_api = kubernetes.client.ApiClient.call_api
 
     def counted(self: Any, path: str, method: str, *arguments: Any, **options: Any) -> Any:
         watched = ("watch", "true") in options.get("query_params", ())
-        asked["watch" if watched else "log" if path.endswith("/log") else method] += 1
-        return as_it_is(self, path, method, *arguments, **options)
+        requests["watch" if watched else "log" if path.endswith("/log") else method] += 1
+        return call_api(self, path, method, *arguments, **options)
 
     kubernetes.client.ApiClient.call_api = counted
     try:
-        yield asked
+        yield requests
     finally:
-        kubernetes.client.ApiClient.call_api = as_it_is
+        kubernetes.client.ApiClient.call_api = call_api
 
 
 if __name__ == "__main__":

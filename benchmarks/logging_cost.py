@@ -1,4 +1,4 @@
-"""What saving and logging add to an epoch: python -m benchmarks.logging_cost."""
+"""Time of checkpoints and TensorBoard events per epoch: python -m benchmarks.logging_cost."""
 
 import tempfile
 import time
@@ -17,7 +17,7 @@ from qcnn.trainer.loop import train
 from qcnn.trainer.state import TrainingState, load_saved
 from qcnn.trainer.tensorboard import event_log
 
-# On one process an epoch of these takes about a second on two cores.
+# An epoch takes about a second in one process on two cores.
 EXPERIMENT = {
     "qubits": 16,
     "rounds": 20,
@@ -30,18 +30,18 @@ EXPERIMENT = {
 REPEATS = 50
 
 
-def measure(words: dict[str, object]) -> list[object]:
-    """Return qubits, seconds an epoch, and milliseconds and share of it for checkpoint and log together."""
-    config = from_mapping({**EXPERIMENT, **words})
+def measure(fields: dict[str, object]) -> list[object]:
+    """Return a row of the table. `fields` override those of the experiment."""
+    config = from_mapping({**EXPERIMENT, **fields})
     dataset = data.generate(config)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         history = train(config, dataset, folder / "trained")
-        kept = folder / "trained" / checkpoints.FOLDER
-        saved = load_saved(config, dataset, kept)
-        training = TrainingState(config, dataset, kept, tf.distribute.get_strategy(), saved)
+        checkpoint_folder = folder / "trained" / checkpoints.FOLDER
+        saved = load_saved(config, dataset, checkpoint_folder)
+        training = TrainingState(config, dataset, checkpoint_folder, tf.distribute.get_strategy(), saved)
         steps = -(-len(dataset.train) // config.batch_size)
-        measures = np.ones((steps, 3))
+        values = np.ones((steps, 3))
 
         def save() -> None:
             training.save()
@@ -52,14 +52,14 @@ def measure(words: dict[str, object]) -> list[object]:
             folder / "logs", config, training.model, training.optimizer, dataset.validation, is_chief=True
         ) as log:
             assert log
-            logging = _median(lambda epoch: log.epoch(history[-1], measures, epoch * steps))
+            logging = _median(lambda epoch: log.epoch(history[-1], values, epoch * steps))
     seconds = epoch_seconds(history)
     share = (saving + logging) / seconds
     return [config.qubits, config.options.log_every, seconds, 1e3 * saving, 1e3 * logging, f"{share:.1%}"]
 
 
 def _median(action: Callable[[int], None]) -> float:
-    """Return the median seconds of an action, without the first, which compiles."""
+    """Return the median seconds of an action. The first call, which compiles, is ignored."""
     times = []
     for repeat in range(REPEATS):
         start = time.perf_counter()
@@ -69,7 +69,7 @@ def _median(action: Callable[[int], None]) -> float:
 
 
 def main() -> None:
-    """Print the cost of a checkpoint and of the events of an epoch, beside the epoch itself."""
+    """Print the seconds of an epoch, and of its checkpoint and events."""
     rows = [measure({}), measure({"options": {"log_every": "batch"}})]
     titles = ["qubits", "log_every", "epoch, s", "checkpoint, ms", "log, ms", "share"]
     print(tabulate(rows, titles, floatfmt=("", "", ".2f", ".1f", ".1f")))

@@ -1,9 +1,14 @@
-"""What noise costs and how exact it is: python -m benchmarks.noise.
+"""Time and accuracy of simulation with noise: python -m benchmarks.noise.
 
-Three tables. The seconds of a trajectory by qubits. Trajectories at 8 qubits, where density matrices say what is true:
-the standard error that is stated of a prediction, and how far predictions are off, root mean squares over 64 samples.
-And density matrices: the largest difference of a readout from cirq's own simulator for one excitation, and the median
-of a compiled step (readouts and gradient) at batch 32. Most of the time is cirq's.
+Prints three tables:
+
+- Seconds of a trajectory by number of qubits.
+- Estimated and true standard errors of predictions from trajectories at 8 qubits, root mean squares over 64 samples.
+  The true errors are differences from predictions of density matrices.
+- Density matrices: the largest difference of a readout from Cirq's simulator for one excitation, and the median time of
+  a compiled step (readouts and gradient) at batch 32.
+
+Most of the time is spent in Cirq.
 """
 
 import statistics
@@ -29,8 +34,8 @@ _NOISE = "depolarizing.one=0.001,depolarizing.two=0.01,amplitude_damping=0.002,p
 _BATCH, _STEPS, _QUBITS = 32, 20, (4, 6, 8, 10)
 
 
-def density() -> list[tuple[object, ...]]:
-    """Compare with cirq, and time a step."""
+def measure_density() -> list[tuple[object, ...]]:
+    """Compare simulator density with Cirq, and measure the time of a step."""
     rows: list[tuple[object, ...]] = []
     for model in ("hybrid", "deep"):
         for qubits in _QUBITS:
@@ -39,19 +44,19 @@ def density() -> list[tuple[object, ...]]:
             bounds = SimulatorLimits(memory=2**31, batch=_BATCH)
             simulator = simulators.create("density", ansatz, ring, bounds, noise=parse(_NOISE))
             batch = ExcitationBatch(tf.constant([1]), tf.constant([0.5]))
-            (ours,) = simulator.expectations(tf.constant(values), batch).numpy()
+            (readouts,) = simulator.expectations(tf.constant(values), batch).numpy()
             exact = cirq.DensityMatrixSimulator(dtype=np.complex128).simulate_expectation_values(
                 noisy_circuit(ansatz, excitation(ring, 1, 0.5), parse(_NOISE)),
                 [cirq.Z(readout) for readout in ansatz.readouts],
                 param_resolver=dict(zip(ansatz.symbols, values.tolist(), strict=True)),
                 qubit_order=ring,
             )
-            error = np.abs(ours - np.real(exact)).max()
-            rows.append((model, qubits, f"{error:.0e}", f"{1000 * _step(simulator, values):.3g}"))
+            error = np.abs(readouts - np.real(exact)).max()
+            rows.append((model, qubits, f"{error:.0e}", f"{1000 * _step_seconds(simulator, values):.3g}"))
     return rows
 
 
-def _step(simulator: Simulator, values: np.ndarray) -> float:  # type: ignore[type-arg]
+def _step_seconds(simulator: Simulator, values: np.ndarray) -> float:  # type: ignore[type-arg]
     random = np.random.default_rng(0)
     qubits = simulator.network.qubits
     batch = ExcitationBatch(
@@ -73,33 +78,37 @@ def _step(simulator: Simulator, values: np.ndarray) -> float:  # type: ignore[ty
     return statistics.median(seconds[1:])
 
 
-def trajectories() -> list[tuple[object, ...]]:
-    """Compare predictions from trajectories with those of density matrices."""
-    words = {"qubits": 8, "rounds": 100, "batch_size": _BATCH, "workers": 1, "strategy": "none"}
-    plain = from_mapping(words)
-    model, samples = build_model(plain), data.sample_excitations(8, 8, seed=1)
+def measure_errors() -> list[tuple[object, ...]]:
+    """Compare predictions from trajectories with predictions from density matrices."""
+    fields = {"qubits": 8, "rounds": 100, "batch_size": _BATCH, "workers": 1, "strategy": "none"}
+    noiseless = from_mapping(fields)
+    model, samples = build_model(noiseless), data.sample_excitations(8, 8, seed=1)
     ansatz, ring = circuits.build("hybrid", 8), circuits.ring(8)
-    exact = assemble(plain, ansatz, simulators.create("density", ansatz, ring, plain.limits, noise=parse(_NOISE)))
+    exact = assemble(
+        noiseless, ansatz, simulators.create("density", ansatz, ring, noiseless.limits, noise=parse(_NOISE))
+    )
     exact.set_weights(model.get_weights())
     expected = evaluate.predict(exact, samples)
     rows: list[tuple[object, ...]] = []
     for count in (25, 100, 400):
-        config = from_mapping({**words, "options": {"trajectories": count}})
-        found = noise_estimate.predict_from_trajectories(model, config, samples, parse(_NOISE))
-        stated, true = (np.sqrt(np.mean(np.square(each))) for each in (found.errors, found.predictions - expected))
-        rows.append((count, f"{stated:.4f}", f"{true:.4f}"))
+        config = from_mapping({**fields, "options": {"trajectories": count}})
+        estimate = noise_estimate.predict_from_trajectories(model, config, samples, parse(_NOISE))
+        estimated, true = (
+            np.sqrt(np.mean(np.square(errors))) for errors in (estimate.errors, estimate.predictions - expected)
+        )
+        rows.append((count, f"{estimated:.4f}", f"{true:.4f}"))
     return rows
 
 
-def seconds() -> list[tuple[object, ...]]:
-    """Time trajectories."""
+def measure_trajectories() -> list[tuple[object, ...]]:
+    """Measure the seconds of a trajectory."""
     rows: list[tuple[object, ...]] = []
     for qubits, count in ((12, 128), (16, 16), (20, 1)):
         ansatz, network = read_model("hybrid", qubits, noise=parse(_NOISE))
-        drawn = Trajectories(network, np.random.default_rng(0).uniform(0, 2, len(ansatz.symbols)), excited=1)
+        trajectories = Trajectories(network, np.random.default_rng(0).uniform(0, 2, len(ansatz.symbols)), excited=1)
         inputs = {"qubit": np.full(count, 1, np.int32), "angle": np.full(count, 0.5, np.float32)}
         start = time.perf_counter()
-        drawn.readouts(inputs, np.random.default_rng(1).random((count, drawn.draws)))
+        trajectories.readouts(inputs, np.random.default_rng(1).random((count, trajectories.draws)))
         rows.append((qubits, f"{(time.perf_counter() - start) / count:.3g}"))
     return rows
 
@@ -107,9 +116,9 @@ def seconds() -> list[tuple[object, ...]]:
 def main() -> None:
     """Print the tables."""
     for measure, headers in (
-        (seconds, ("qubits", "seconds a trajectory")),
-        (trajectories, ("trajectories", "stated error", "true error")),
-        (density, ("model", "qubits", "difference from cirq", "ms a step")),
+        (measure_trajectories, ("qubits", "seconds per trajectory")),
+        (measure_errors, ("trajectories", "estimated error", "true error")),
+        (measure_density, ("model", "qubits", "difference from Cirq", "ms per step")),
     ):
         print(tabulate(measure(), headers=headers, tablefmt="github", disable_numparse=True), end="\n\n", flush=True)
 

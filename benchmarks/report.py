@@ -1,4 +1,4 @@
-"""Size of a run's report and the time to make it: python -m benchmarks.report [FILE], which keeps the largest."""
+"""Size and creation time of reports: python -m benchmarks.report [FILE]. Writes the largest report to FILE."""
 
 import sys
 import time
@@ -14,8 +14,14 @@ from qcnn.model.history import EpochMetrics
 from qcnn.results.report import report_page
 
 
-def page(qubits: int, rounds: int, epochs: int) -> str:
-    """Return the report of an invented training: the best predictions and losses, with noise."""
+def create_report(qubits: int, rounds: int, epochs: int) -> str:
+    """Return the report of synthetic results: optimal predictions and decreasing losses, with noise.
+
+    Args:
+        qubits: Number of qubits.
+        rounds: Samples per qubit.
+        epochs: Number of epochs.
+    """
     experiment = {**ExperimentConfig().model_dump(), "qubits": qubits, "rounds": rounds, "epochs": epochs}
     noise = np.random.default_rng(0)
     samples = data.sample_excitations(qubits, rounds, seed=0)
@@ -29,15 +35,15 @@ def page(qubits: int, rounds: int, epochs: int) -> str:
 
 
 def main() -> None:
-    """Print one row a report; the samples are those of the test split."""
+    """Print a row per report, with the number of test samples."""
     rows = []
     for qubits, rounds, epochs in ((8, 3, 50), (16, 100, 500), (1024, 3, 5000), (1024, 100, 5000)):
         start = time.perf_counter()
-        made = page(qubits, rounds, epochs)
-        rows.append((qubits, qubits * rounds, epochs, len(made.encode()) / 1e3, time.perf_counter() - start))
+        report = create_report(qubits, rounds, epochs)
+        rows.append((qubits, qubits * rounds, epochs, len(report.encode()) / 1e3, time.perf_counter() - start))
     print(tabulate(rows, ["qubits", "samples", "epochs", "size, kB", "seconds"], floatfmt=".2f"))
     for path in sys.argv[1:]:
-        Path(path).write_text(made, encoding="utf-8")
+        Path(path).write_text(report, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a lost worker costs, and what 500 epochs leave in memory: python -m benchmarks.restarts."""
+"""Time of a restart after a worker is killed, and memory over 500 epochs: python -m benchmarks.restarts."""
 
 import contextlib
 import io
@@ -18,38 +18,39 @@ from qcnn.experiment_io import from_mapping
 from qcnn.jobs.local.processes import EventHandler
 from qcnn.jobs.local.runner import run_processes
 
-KILLED_AFTER = 5
+# Epoch after which the worker is killed.
+KILL_EPOCH = 5
 
 
-def restart() -> list[tuple[str, str]]:
-    """Kill worker 1 in the middle of a default training; return the seconds until training goes on."""
+def measure_restart() -> list[tuple[str, str]]:
+    """Kill worker 1 during a default training run, and return the seconds until training continues, by phase."""
     config = from_mapping({"epochs": 300})
     times: dict[str, float] = {}
 
     def listen(process: str, event: Mapping[str, Any]) -> None:
         now = time.perf_counter()
         if "killed" in times:
-            # What the others sent before they were ended still arrives.
+            # Events that other processes sent before their termination still arrive.
             state = event.get("state")
             if state and (state == "loading TensorFlow" or "loading TensorFlow" in times):
                 times.setdefault(state, now)
-        elif event["event"] == "epoch" and event["epoch"] == KILLED_AFTER:
+        elif event["event"] == "epoch" and event["epoch"] == KILL_EPOCH:
             times["killed"] = now
             _worker(1).kill()
 
     _train(config, listen)
-    parts = [
-        ("noticed, all ended and started again", "killed", "loading TensorFlow"),
-        ("TensorFlow loaded", "loading TensorFlow", "waiting for other processes"),
-        ("workers joined, checkpoint read", "waiting for other processes", "compiling"),
-        ("compiled, first epoch trained", "compiling", "training"),
+    phases = [
+        ("detection, restart of all processes", "killed", "loading TensorFlow"),
+        ("import of TensorFlow", "loading TensorFlow", "waiting for other processes"),
+        ("joining of workers, loading of checkpoint", "waiting for other processes", "compiling"),
+        ("compilation, first epoch", "compiling", "training"),
         ("kill to first epoch", "killed", "training"),
     ]
-    return [(f"{name}, s", f"{times[end] - times[start]:.1f}") for name, start, end in parts]
+    return [(f"{name}, s", f"{times[end] - times[start]:.1f}") for name, start, end in phases]
 
 
-def memory() -> list[tuple[str, str]]:
-    """Train 500 epochs; return the memory of the chief at 50 and at 500."""
+def measure_memory() -> list[tuple[str, str]]:
+    """Train for 500 epochs, and return the memory of the chief at epochs 50 and 500."""
     config = from_mapping({"epochs": 500})
     rows: list[tuple[str, str]] = []
 
@@ -62,12 +63,12 @@ def memory() -> list[tuple[str, str]]:
 
 
 def _worker(index: int) -> psutil.Process:
-    (found,) = [
+    (worker,) = [
         process
         for process in psutil.Process().children()
         if f'"index": {index}}}' in process.environ().get("TF_CONFIG", "")
     ]
-    return found
+    return worker
 
 
 def _train(config: ExperimentConfig, listen: EventHandler) -> None:
@@ -78,8 +79,8 @@ def _train(config: ExperimentConfig, listen: EventHandler) -> None:
 
 
 def main() -> None:
-    """Print both."""
-    print(tabulate([*restart(), *memory()], tablefmt="plain", disable_numparse=True))
+    """Print the results."""
+    print(tabulate([*measure_restart(), *measure_memory()], tablefmt="plain", disable_numparse=True))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Strategies beside each other: python -m benchmarks.strategies. Prints the table that docs/strategies.md quotes.
+"""Comparison of distribution strategies: python -m benchmarks.strategies. Prints Markdown.
 
-Each trains `deep` on 12 qubits with the default words, by processes of this machine, whose seeds are those of the runs.
-Bytes are those that pass the loopback interface once it is known which start goes on, by update: of this and of nothing
-else, if nothing else runs. Medians of all runs.
+Each strategy trains `deep` on 12 qubits with default settings in local processes, with a different seed in each run.
+Network traffic is that of the loopback interface per update, after the selection of an initialization. It is correct
+only if no other process uses this interface. Results are medians of all runs.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from qcnn.model import checkpoints
 from qcnn.model.history import epoch_seconds, trial_epochs
 from qcnn.planning.machine import steps_of
 
-WORDS: dict[str, Any] = {"model": "deep", "qubits": 12}
+FIELDS: dict[str, Any] = {"model": "deep", "qubits": 12}
 STRATEGIES: dict[str, dict[str, Any]] = {
     "none": {"strategy": "none", "workers": 1},
     "multi_worker, 1 worker": {"workers": 1},
@@ -37,21 +37,21 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
-class Traffic:
-    """Notes what has passed the loopback interface after each epoch that the chief reports."""
+class NetworkTraffic:
+    """Event handler that records the bytes sent over the loopback interface at the end of each epoch."""
 
     def __init__(self) -> None:
-        self.seen: list[int] = []
+        self.bytes_sent: list[int] = []
 
     def __call__(self, _: str, event: Mapping[str, Any]) -> None:
-        """Take note of an event of a process."""
+        """Record the traffic if a process reports an epoch."""
         if event["event"] == "epoch":
-            self.seen.append(psutil.net_io_counters(pernic=True)["lo"].bytes_sent)
+            self.bytes_sent.append(psutil.net_io_counters(pernic=True)["lo"].bytes_sent)
 
 
-def train(words: Mapping[str, Any], seed: int) -> tuple[float, float, float, float]:
-    """Return seconds an epoch, error on fresh samples, bytes an update and the mean staleness of a training."""
-    config, traffic = from_mapping({**WORDS, **words, "seed": seed}), Traffic()
+def train(fields: Mapping[str, Any], seed: int) -> tuple[float, float, float, float]:
+    """Train, and return seconds per epoch, MSE on fresh samples, bytes per update and mean staleness."""
+    config, traffic = from_mapping({**FIELDS, **fields, "seed": seed}), NetworkTraffic()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         data.save(data.generate(config), folder / "dataset")
@@ -60,42 +60,49 @@ def train(words: Mapping[str, Any], seed: int) -> tuple[float, float, float, flo
             run_processes(job, traffic)
         saved = checkpoints.load_latest(folder / "training" / checkpoints.FOLDER)
     if saved is None or saved.fresh_mse is None:
-        raise SystemExit(f"a training has not ended. Given: {dict(words)}")
-    # The epochs of the start that goes on are reported at once.
+        raise SystemExit(f"A training run is incomplete. Given: {dict(fields)}")
+    # The epochs of the selected initialization are reported together.
     first = trial_epochs(config) if config.options.num_initializations > 1 else 1
-    updates = steps_of(config)[0] * (len(traffic.seen) - first)
-    moved = (traffic.seen[-1] - traffic.seen[first - 1]) / updates
+    updates = steps_of(config)[0] * (len(traffic.bytes_sent) - first)
+    traffic_per_update = (traffic.bytes_sent[-1] - traffic.bytes_sent[first - 1]) / updates
     staleness = statistics.fmean(epoch.staleness for epoch in saved.history)
-    return epoch_seconds(saved.history), saved.fresh_mse, moved, staleness
+    return epoch_seconds(saved.history), saved.fresh_mse, traffic_per_update, staleness
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Compare strategies; prints Markdown.")
-    parser.add_argument("--runs", type=int, default=3, help="trainings of each, by other seeds")
+    parser = argparse.ArgumentParser(description="Compare strategies. Prints Markdown.")
+    parser.add_argument("--runs", type=int, default=3, help="Number of runs of each strategy, with different seeds.")
     runs = parser.parse_args().runs
-    # In turns: whatever else slows the machine slows all of them.
-    found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in STRATEGIES}
+    # Runs of the strategies alternate, so that other load affects all strategies.
+    results: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in STRATEGIES}
     for seed in range(runs):
-        for name, words in STRATEGIES.items():
-            found[name].append(train(words, seed))
+        for name, fields in STRATEGIES.items():
+            results[name].append(train(fields, seed))
     rows = []
-    reference = statistics.median(each[0] for each in found["none"])
-    for name, each in found.items():
-        seconds, _, moved, staleness = (statistics.median(values) for values in zip(*each, strict=True))
-        errors = " ".join(f"{values[1]:.4f}" for values in each)
-        is_network = sum(from_mapping({**WORDS, **STRATEGIES[name]}).replicas.values()) > 1
+    reference = statistics.median(run[0] for run in results["none"])
+    for name, measured in results.items():
+        seconds, _, traffic, staleness = (statistics.median(values) for values in zip(*measured, strict=True))
+        errors = " ".join(f"{values[1]:.4f}" for values in measured)
+        has_network = sum(from_mapping({**FIELDS, **STRATEGIES[name]}).replicas.values()) > 1
         rows.append(
             [
                 name,
                 f"{seconds:.3f}",
                 f"{seconds / reference:.2f}",
                 errors,
-                f"{moved / 1000:.1f}" if is_network else "-",
+                f"{traffic / 1000:.1f}" if has_network else "-",
                 f"{staleness:.2f}" if staleness else "-",
             ]
         )
-    headers = ("strategy", "epoch, s", "of none", f"fresh MSE, seeds 0-{runs - 1}", "kB an update", "staleness")
+    headers = (
+        "strategy",
+        "epoch, s",
+        "relative to none",
+        f"fresh MSE, seeds 0-{runs - 1}",
+        "kB per update",
+        "staleness",
+    )
     print(tabulate(rows, headers, tablefmt="github", disable_numparse=True))
 
 

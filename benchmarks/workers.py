@@ -1,7 +1,7 @@
-"""What more workers gain where states are many: python -m benchmarks.workers. Prints the table that docs quote.
+"""Speedup with the number of workers for simulator statevector: python -m benchmarks.workers. Prints Markdown.
 
-Each worker has one core, and so one thread. Processor time is what a worker itself works in an epoch, so it holds on a
-busy machine too, and for more workers than there are cores.
+Each worker runs on one core with one thread. CPU time is that of the busiest worker per epoch. Unlike wall-clock time,
+it does not depend on other load or on the number of available cores.
 """
 
 import argparse
@@ -23,39 +23,45 @@ from tabulate import tabulate
 QUBITS = 16
 BATCHES = (32, 64, 128, 256)
 WORKERS = (1, 2, 4)
-# Runs of each row, in turn with the others, so that all meet the same machine.
+# Runs of each row. The rows alternate, so that other load affects all rows.
 RUNS = 2
 # 992 samples.
-WORDS: dict[str, Any] = {"qubits": QUBITS, "rounds": 62, "model": "deep", "simulator": "statevector", "epochs": 4}
+FIELDS: dict[str, Any] = {"qubits": QUBITS, "rounds": 62, "model": "deep", "simulator": "statevector", "epochs": 4}
 OPTIONS = {"num_initializations": 1, "profile_batches": "", "checkpoint_seconds": 3600.0}
 
 
 def measure(batch: int, workers: int) -> tuple[float, float]:
-    """Train in processes of their own; return seconds of an epoch, and the most of one worker's processor time."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(workers)]
-    addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in held]
-    for server in held:
+    """Train in separate processes, and return seconds per epoch and CPU seconds of the busiest worker."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(workers)]
+    addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in sockets]
+    for server in sockets:
         server.close()
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
-        started = []
+        processes = []
         for index in range(workers):
             cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            words = {**WORDS, "batch_size": batch, "workers": workers, "options": OPTIONS}
-            command = [sys.executable, "-m", "benchmarks.workers", "--train", json.dumps(words), "--folder", folder]
+            fields = {**FIELDS, "batch_size": batch, "workers": workers, "options": OPTIONS}
+            command = [sys.executable, "-m", "benchmarks.workers", "--train", json.dumps(fields), "--folder", folder]
             command += ["--core", str(cores[index % len(cores)])]
             environment = {**os.environ, "TF_CONFIG": json.dumps(cluster)} if workers > 1 else None
-            started.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
-        ended = [process.communicate()[0] for process in started]
-    if any(process.returncode for process in started):
-        raise SystemExit(f"a worker failed. Given: batch {batch}, {workers} workers")
-    found = [json.loads(text.splitlines()[-1]) for text in ended]
-    return max(each["seconds"] for each in found), max(each["processor"] for each in found)
+            processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+        outputs = [process.communicate()[0] for process in processes]
+    if any(process.returncode for process in processes):
+        raise SystemExit(f"A worker failed. Given: batch {batch}, {workers} workers")
+    results = [json.loads(text.splitlines()[-1]) for text in outputs]
+    return max(result["seconds"] for result in results), max(result["cpu_seconds"] for result in results)
 
 
-def train_once(words: dict[str, Any], folder: Path, core: int) -> None:
-    """Train here, on one core, and print what an epoch after the first takes."""
-    # Before TensorFlow counts the cores.
+def train_once(fields: dict[str, Any], folder: Path, core: int) -> None:
+    """Train on one core, and print wall-clock and CPU seconds of epochs after the first as JSON.
+
+    Args:
+        fields: Fields of the experiment.
+        folder: Folder of the training run.
+        core: Index of the core.
+    """
+    # Set before TensorFlow counts the available cores.
     os.sched_setaffinity(0, {core})
     from qcnn.startup import load_tensorflow
 
@@ -71,10 +77,10 @@ def train_once(words: dict[str, Any], folder: Path, core: int) -> None:
         if values.get("state") == "training":
             ends.append((time.perf_counter(), time.process_time()))
 
-    config = from_mapping(words)
+    config = from_mapping(fields)
     train(config, data.generate(config), folder, cluster=parse_cluster(os.environ), listener=listener)
-    seconds, processor = zip(*_differences(ends), strict=True)
-    print(json.dumps({"seconds": statistics.median(seconds), "processor": statistics.median(processor)}))
+    seconds, cpu_seconds = zip(*_differences(ends), strict=True)
+    print(json.dumps({"seconds": statistics.median(seconds), "cpu_seconds": statistics.median(cpu_seconds)}))
 
 
 def _differences(ends: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:
@@ -84,7 +90,7 @@ def _differences(ends: list[tuple[float, float]]) -> Iterator[tuple[float, float
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Measure what more workers gain; prints Markdown.")
+    parser = argparse.ArgumentParser(description="Measure the speedup with the number of workers. Prints Markdown.")
     parser.add_argument("--train", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--core", type=int, help=argparse.SUPPRESS)
@@ -92,28 +98,28 @@ def main() -> None:
     if arguments.train:
         train_once(json.loads(arguments.train), arguments.folder, arguments.core)
         return
-    kinds = list(itertools.product(BATCHES, WORKERS))
-    found: dict[tuple[int, int], list[tuple[float, float]]] = {kind: [] for kind in kinds}
-    for _, kind in itertools.product(range(RUNS), kinds):
-        found[kind].append(measure(*kind))
+    settings = list(itertools.product(BATCHES, WORKERS))
+    results: dict[tuple[int, int], list[tuple[float, float]]] = {setting: [] for setting in settings}
+    for _, setting in itertools.product(range(RUNS), settings):
+        results[setting].append(measure(*setting))
     cores = len(os.sched_getaffinity(0))
     rows = []
-    for batch, workers in kinds:
-        # The shortest: what else runs on the machine only ever adds.
-        seconds, processor = (min(values) for values in zip(*found[batch, workers], strict=True))
-        one_seconds, one_processor = (min(values) for values in zip(*found[batch, 1], strict=True))
-        together = workers <= cores
+    for batch, workers in settings:
+        # The fastest run, because other load can only slow a run.
+        seconds, cpu_seconds = (min(values) for values in zip(*results[batch, workers], strict=True))
+        one_seconds, one_cpu_seconds = (min(values) for values in zip(*results[batch, 1], strict=True))
+        has_enough_cores = workers <= cores
         rows.append(
             (
                 batch,
                 workers,
-                f"{seconds:.2f}" if together else "",
-                f"{one_seconds / seconds:.2f} x" if together else "",
-                f"{processor:.2f}",
-                f"{one_processor / processor:.2f} x",
+                f"{seconds:.2f}" if has_enough_cores else "",
+                f"{one_seconds / seconds:.2f} x" if has_enough_cores else "",
+                f"{cpu_seconds:.2f}",
+                f"{one_cpu_seconds / cpu_seconds:.2f} x",
             )
         )
-    headers = ("batch", "workers", "epoch, s", "gain", "processor time of a worker, s", "gain")
+    headers = ("batch", "workers", "epoch, s", "speedup", "CPU time of the busiest worker, s", "speedup")
     print(tabulate(rows, headers, tablefmt="github", disable_numparse=True))
 
 

@@ -18,7 +18,7 @@ from qcnn.planning.training_estimate import WRITING_SECONDS, paying_workers
 from qcnn.requirements import ROLES, STRATEGIES
 
 # Time of a process before its first and after its last training step: imports, tracing, compilation, last checkpoint.
-# Measured with `make run` (python -m benchmarks.wait) and rounded up.
+# Measured with `make run` (python -m benchmarks.startup_time) and rounded up.
 START_SECONDS = 15.0
 # A shorter training run always stays on the local machine.
 _SHORT_SECONDS = 900.0

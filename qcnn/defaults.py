@@ -1,6 +1,6 @@
 """Rules for the automatic values of experiment fields: rounds, batch size, epochs and initializations.
 
-Measured by benchmarks/arrival.py. The MSE of least squares with p parameters on N samples exceeds the MSE lower bound
+Measured by benchmarks/convergence.py. The MSE of least squares with p parameters on N samples exceeds the MSE lower bound
 on freshly sampled data by about a factor 1 + p / N. So the required samples are proportional to the parameters.
 """
 

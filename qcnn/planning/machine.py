@@ -40,7 +40,7 @@ class MachineProfile:
 
         Arithmetic on many numbers and memory traffic scale with the cores. Work on one core does not: arithmetic on few
         numbers, kernel launches, and sample ordering. A fraction of a core slows down all of it.
-        `python -m benchmarks.cores` measures this.
+        `python -m benchmarks.core_scaling` measures this.
         """
         scale, one_core = cores / self.cores, min(1.0, cores)
         speed = MachineSpeed(

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.digits import linear
+from benchmarks.digits import linear_accuracy
 from examples.digits import columns, write
 from qcnn import data
 from qcnn.experiment_io import from_mapping, merge, read_file
@@ -51,8 +51,8 @@ def test_written_file_is_a_dataset(tmp_path: Path) -> None:
 
 
 def test_linear_classifier_separates_digits() -> None:
-    assert linear(0, 1, seed=0) == 1
-    assert 0.9 <= linear(3, 8, seed=0) < 1
+    assert linear_accuracy(0, 1, seed=0) == 1
+    assert 0.9 <= linear_accuracy(3, 8, seed=0) < 1
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
-"""The network as plain data, for libraries that know neither cirq nor TensorFlow, and what it is trained on.
+"""Network and training samples as NumPy arrays and gate lists, without Cirq and TensorFlow.
 
-The truth is qcnn.circuits.circuits; tests/benchmarks/test_peers.py compares. NumPy alone is imported, so that it
-runs in either environment.
+The gates are those of qcnn.circuits.circuits (tests/benchmarks/test_frameworks.py compares them). Both environments
+import this module, so it imports only NumPy.
 """
 
 import dataclasses
@@ -15,16 +15,16 @@ Floats = npt.NDArray[np.float64]
 
 LEARNING_RATE = 0.02
 HIDDEN_UNITS = 8
-# As many as an epoch of 1,000 samples at batch size 32 has.
+# Steps of an epoch of 1,000 samples at batch size 32.
 EPOCH_STEPS = 32
 _CONVOLUTION_PARAMETERS = 15
 _LAYER_PARAMETERS = 21
 
 
 class Gate(NamedTuple):
-    """A gate by its name: H, CZ and CNOT as they are; X, Y, Z, XX, YY and ZZ to the power sign x parameter.
+    """Gate: H, CZ, CNOT, or X, Y, Z, XX, YY, ZZ to the power `sign` x parameter.
 
-    P to the power t is exp(-i pi t P / 2) but for a phase of the whole state, which no readout sees.
+    P to the power t is exp(-i pi t P / 2) up to a global phase.
     """
 
     name: str
@@ -34,19 +34,19 @@ class Gate(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A convolution or a pooling of two qubits; its gates act on qubits 0 and 1 of these two."""
+    """Convolution or pooling of two qubits. Its gates have qubit indices 0 and 1 in this pair."""
 
     qubits: tuple[int, int]
     gates: tuple[Gate, ...]
 
     @property
     def placed(self) -> list[Gate]:
-        """The gates on the qubits of the circuit."""
+        """Gates with the qubit indices of the circuit."""
         return [gate._replace(qubits=tuple(self.qubits[qubit] for qubit in gate.qubits)) for gate in self.gates]
 
 
 class Circuit(NamedTuple):
-    """The cluster state's gates, what acts after the excitation, and the qubits read out in Z."""
+    """Gates of the cluster state, blocks after the excitation, qubits measured in Z, and number of parameters."""
 
     cluster: list[Gate]
     blocks: list[Block]
@@ -63,10 +63,10 @@ class Batch(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-    """A network to train: every peer starts from `weights` and sees batch 0, 1, 2, ...
+class StepTask:
+    """Network and batches 0, 1, 2, ... of a benchmark of training steps.
 
-    `weights` are the quantum parameters and, where there are several readouts, kernel and bias of both dense layers.
+    `weights` are the circuit parameters and, with several readouts, kernel and bias of both dense layers.
     """
 
     model: str
@@ -75,12 +75,12 @@ class Task:
 
     @property
     def circuit(self) -> Circuit:
-        """The circuit of the model."""
+        """Circuit of the model."""
         return circuit(self.model, self.qubits)
 
     @property
     def weights(self) -> list[Floats]:
-        """Initial weights, drawn as Keras draws them: equal in every process."""
+        """Initial weights with the distributions of Keras, equal in every process."""
         random = np.random.default_rng(0)
         parameters, readouts = self.circuit.parameters, len(self.circuit.readouts)
         weights = [2 * math.pi * random.random(parameters)]
@@ -91,7 +91,7 @@ class Task:
         return weights
 
     def batch(self, index: int) -> Batch:
-        """Return the samples of a batch: any qubit, any angle."""
+        """Return the samples of a batch, with qubits and angles from uniform distributions."""
         random = np.random.default_rng([1, index])
         angle = (math.pi * (2 * random.random(self.batch_size) - 1)).astype(np.float32)
         qubit = (self.qubits * random.random(self.batch_size)).astype(np.int32)
@@ -99,7 +99,7 @@ class Task:
 
 
 def circuit(model: str, qubits: int) -> Circuit:
-    """Return the gates of `hybrid` or `deep` in the order in which they act."""
+    """Return the gates of model `hybrid` or `deep` in the order of their application."""
     cluster = [Gate("H", (qubit,)) for qubit in range(qubits)]
     cluster += [Gate("CZ", (qubit, (qubit + 1) % qubits)) for qubit in range(qubits)]
     blocks: list[Block] = []

@@ -1,7 +1,7 @@
-"""What one process of a run spends its time on: all steps at defaults, one after the other, in one process.
+"""CPU time of the parts of a default run, with all steps in one process.
 
-Prints processor seconds as JSON, each second counted once. Works on earlier trees of this project too, whose modules
-then come first on PYTHONPATH.
+Prints CPU seconds as JSON. Each second belongs to one part. Also measures an earlier source tree of this project, if it
+is first on PYTHONPATH.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-# The functions that are compiled, by their names in qcnn/model/steps.py.
+# Names of the compiled functions in qcnn/model/steps.py.
 _PROGRAMS = ("epoch", "own_steps")
-_FIRST = "the first epoch"
+_FIRST = "first epoch"
 
 
 class Clock:
-    """Counts processor seconds of nested blocks, those of an inner one for it alone."""
+    """CPU seconds of nested blocks. The time of an outer block excludes that of inner blocks."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -30,17 +30,17 @@ class Clock:
 
     @contextlib.contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Count the seconds of a block for `name`."""
-        self._turn()
+        """Context manager that adds the seconds of its block to `name`."""
+        self._add_elapsed()
         self._names.append(name)
         try:
             yield
         finally:
-            self._turn()
+            self._add_elapsed()
             self._names.pop()
 
-    def counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, whose seconds are counted."""
+    def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a wrapper of a function that adds its seconds to `name`."""
 
         def call(*arguments: Any, **options: Any) -> Any:
             with self(name):
@@ -48,53 +48,53 @@ class Clock:
 
         return call
 
-    def _turn(self) -> None:
+    def _add_elapsed(self) -> None:
         now = time.process_time()
         if self._names:
             self.seconds[self._names[-1]] += now - self._since
         self._since = now
 
 
-class _TracedFirst:
-    """A function of TensorFlow's whose first tracing is counted, on the thread that it happens on."""
+class _TracedFunction:
+    """TensorFlow function that records the CPU time of the thread for its first tracing."""
 
-    def __init__(self, made: Any, traced: list[tuple[float, Any]]) -> None:
-        self._made, self._traced = made, traced
-        self._seen = False
+    def __init__(self, function: Any, traced: list[tuple[float, Any]]) -> None:
+        self._function, self._traced = function, traced
+        self._is_traced = False
 
     def get_concrete_function(self, *arguments: Any) -> Any:
         start = time.thread_time()
-        concrete = self._made.get_concrete_function(*arguments)
-        if not self._seen:
-            self._seen = True
+        concrete = self._function.get_concrete_function(*arguments)
+        if not self._is_traced:
+            self._is_traced = True
             self._traced.append((time.thread_time() - start, concrete))
         return concrete
 
     def __call__(self, *arguments: Any) -> Any:
-        if not self._seen:
+        if not self._is_traced:
             self.get_concrete_function(*arguments)
-        return self._made(*arguments)
+        return self._function(*arguments)
 
 
 @contextlib.contextmanager
-def tracing_counted() -> Iterator[list[tuple[float, Any]]]:
-    """Yield the programs of training and of validation that are traced in this block, with the seconds it took."""
+def record_tracing() -> Iterator[list[tuple[float, Any]]]:
+    """Context manager that yields a list of the functions that its block traces, with their CPU seconds."""
     import tensorflow as tf
 
     function = tf.function
     traced: list[tuple[float, Any]] = []
 
-    def counted(python_function: Any = None, **options: Any) -> Any:
-        made = function(python_function, **options)
+    def traced_function(python_function: Any = None, **options: Any) -> Any:
+        compiled = function(python_function, **options)
         is_program = getattr(python_function, "__name__", "") in _PROGRAMS and options.get("jit_compile")
-        return _TracedFirst(made, traced) if is_program else made
+        return _TracedFunction(compiled, traced) if is_program else compiled
 
-    with mock.patch.object(tf, "function", counted):
+    with mock.patch.object(tf, "function", traced_function):
         yield traced
 
 
 class _Epochs:
-    """Counts the first epoch apart from the others."""
+    """Wrapper of an epoch that measures the first epoch and all later epochs separately."""
 
     def __init__(self, clock: Clock, epoch: Callable[..., Any]) -> None:
         self._epoch, self._clock = epoch, clock
@@ -102,45 +102,45 @@ class _Epochs:
 
     def __call__(self, *arguments: Any) -> Any:
         with self._clock("later epochs" if self.count else _FIRST):
-            done = self._epoch(*arguments)
+            result = self._epoch(*arguments)
         self.count += 1
-        return done
+        return result
 
 
 def main() -> None:
-    """Run the steps and print their seconds."""
+    """Run the steps and print their CPU seconds."""
     clock = Clock()
-    with clock("TensorFlow's import"):
+    with clock("import of TensorFlow"):
         from qcnn.startup import load_tensorflow, start_compiler
 
         load_tensorflow()
-    with clock("the compiler's start"):
+    with clock("start of the compiler"):
         start_compiler()
-    with clock("cirq's import"):
+    with clock("import of Cirq"):
         importlib.import_module("cirq")
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        with clock("the project's import"):
+        with clock("import of qcnn"):
             from qcnn import data
             from qcnn.experiment_io import from_mapping
             from qcnn.model.history import load_history
             from qcnn.results import evaluate, export, report
             from qcnn.trainer import loop, state
             from qcnn.trainer.tensorboard import TensorBoardWriter
-        for place, name, what in (
+        for owner, name, part in (
             (state.TrainingState, "save", "checkpoints"),
             (TensorBoardWriter, "__init__", "TensorBoard"),
             (TensorBoardWriter, "epoch", "TensorBoard"),
             (TensorBoardWriter, "close", "TensorBoard"),
         ):
-            setattr(place, name, clock.counted(what, getattr(place, name)))
+            setattr(owner, name, clock.wrap(part, getattr(owner, name)))
         epochs = _Epochs(clock, state.TrainingState.epoch)
         stack.enter_context(mock.patch.object(state.TrainingState, "epoch", lambda *arguments: epochs(*arguments)))
         config = from_mapping({"strategy": "none", "workers": 1})
         workdir, model = Path(folder, "training"), Path(folder, "model")
         with clock("data"):
             dataset = data.generate(config)
-        with clock("the network, and all else of training"), tracing_counted() as traced:
+        with clock("rest of training"), record_tracing() as traced:
             loop.train(config, dataset, workdir)
         with clock("export"):
             export.export(workdir, model)
@@ -149,15 +149,21 @@ def main() -> None:
         with clock("report"):
             history = load_history(workdir / "history.csv")
             report.report_page(result.description, history, result.samples, result.predictions, result.metrics)
-    print(json.dumps(_parted(clock.seconds, [seconds for seconds, _ in traced], epochs.count)))
+    print(json.dumps(_split_first_epoch(clock.seconds, [seconds for seconds, _ in traced], epochs.count)))
 
 
-def _parted(seconds: dict[str, float], traced: Sequence[float], epochs: int) -> dict[str, float]:
-    """Return the seconds with those of the first epoch in their parts."""
-    tracing = dict(zip(("tracing training", "tracing validation"), traced, strict=True))
-    compiling = seconds[_FIRST] - sum(traced) - seconds["later epochs"] / (epochs - 1)
+def _split_first_epoch(seconds: dict[str, float], traced: Sequence[float], epochs: int) -> dict[str, float]:
+    """Return the seconds of all parts, with the first epoch split into tracing and compilation.
+
+    Args:
+        seconds: Seconds of the parts.
+        traced: Seconds of the tracing of training and of validation.
+        epochs: Number of epochs.
+    """
+    tracing = dict(zip(("tracing of training", "tracing of validation"), traced, strict=True))
+    compilation = seconds[_FIRST] - sum(traced) - seconds["later epochs"] / (epochs - 1)
     rest = {name: value for name, value in seconds.items() if name != _FIRST}
-    return {**rest, **tracing, "compiling both": compiling}
+    return {**rest, **tracing, "compilation": compilation}
 
 
 if __name__ == "__main__":

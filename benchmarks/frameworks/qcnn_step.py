@@ -1,4 +1,4 @@
-"""The product itself: its model and its compiled epochs, on the batches that the peers see."""
+"""Training step of qcnn: its model and compiled epochs, on the batches of the other frameworks."""
 
 import argparse
 import time
@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from benchmarks.peers import process
-from benchmarks.peers.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
+from benchmarks.frameworks import process
+from benchmarks.frameworks.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, StepTask
 from qcnn.data import excited
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
@@ -20,10 +20,10 @@ from qcnn.model.optimizer import assign, build_optimizer, values_of
 from qcnn.model.steps import training_epoch
 
 
-class Ours:
-    """The network without a strategy."""
+class QcnnFramework:
+    """Network of qcnn without a distribution strategy."""
 
-    def __init__(self, config: ExperimentConfig, task: Task) -> None:
+    def __init__(self, config: ExperimentConfig, task: StepTask) -> None:
         self._model, optimizer = build_model(config), build_optimizer(config, updates=1)
         self._variables = self._model.trainable_variables
         optimizer.build(self._variables)
@@ -35,40 +35,47 @@ class Ours:
         return _shards([batch])
 
     def step(self, prepared: Shards) -> float:
-        """Train on a batch."""
+        """Train on a batch, and return the loss."""
         return float(self.run(prepared)[0, 0])
 
     def gradients(self, prepared: Shards) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
-        """Return readouts and gradients, as one step of gradient descent moves the weights."""
+        """Return readouts (batch, readouts) and gradients, which are the updates of a gradient descent step."""
         samples = {name: values[0, 0] for name, values in prepared.inputs.items()}
         readouts = self._model.get_layer("quantum")(samples).numpy()
         before = values_of(self._variables)
-        training_epoch(tf.distribute.get_strategy(), self._model, _Descent())(prepared)
+        training_epoch(tf.distribute.get_strategy(), self._model, _GradientDescent())(prepared)
         return readouts, [old - new for old, new in zip(before, values_of(self._variables), strict=True)]
 
 
-class _Descent:
-    """The simplest optimizer that the training step accepts: weights minus gradients."""
+class _GradientDescent:
+    """Gradient descent with learning rate 1. An update equals the gradient."""
 
     def apply_gradients(self, pairs: Any, skip_gradients_aggregation: bool) -> None:
         for gradient, variable in pairs:
             variable.assign_sub(gradient)
 
 
-def measure(name: str, config: ExperimentConfig, task: Task, repeats: int) -> None:
-    """Measure the first step, then epochs of 32, and print both."""
+def measure(name: str, config: ExperimentConfig, task: StepTask, repeats: int) -> None:
+    """Measure the first step, then epochs of 32 steps, and print the result as JSON.
+
+    Args:
+        name: Name of the framework in the result.
+        config: Experiment.
+        task: Network and batches.
+        repeats: Minimum number of epochs.
+    """
     shards = _shards([task.batch(index) for index in range(1 + EPOCH_STEPS)])
     start = time.perf_counter()
-    ours = Ours(config, task)
-    losses = ours.run(shards, range(1))[:, 0].tolist()
+    framework = QcnnFramework(config, task)
+    losses = framework.run(shards, range(1))[:, 0].tolist()
     first = time.perf_counter() - start
     seconds: list[float] = []
-    while process.goes_on(seconds, repeats):
+    while process.should_repeat(seconds, repeats):
         start = time.perf_counter()
-        measures = ours.run(shards, range(1, 1 + EPOCH_STEPS))
+        measures = framework.run(shards, range(1, 1 + EPOCH_STEPS))
         seconds.append(time.perf_counter() - start)
         losses += measures[:, 0].tolist()
-    process.measured(name, task, first, [epoch / EPOCH_STEPS for epoch in seconds], losses)
+    process.report_steps(name, task, first, [epoch / EPOCH_STEPS for epoch in seconds], losses)
 
 
 def _shards(batches: list[Batch]) -> Shards:
@@ -92,15 +99,15 @@ def _config(arguments: argparse.Namespace) -> ExperimentConfig:
 
 
 def main() -> None:
-    """Measure or check."""
+    """Measure steps, or print readouts and gradients for the check."""
     parser = process.parser()
     parser.add_argument("--simulator", default="lightcone")
     arguments = parser.parse_args()
     name, config = f"qcnn, {arguments.simulator}", _config(arguments)
     if arguments.check:
-        process.run(name, arguments, lambda task: Ours(config, task))
+        process.run(name, arguments, lambda task: QcnnFramework(config, task))
     else:
-        measure(name, config, Task(arguments.model, arguments.qubits, arguments.batch), arguments.repeats)
+        measure(name, config, StepTask(arguments.model, arguments.qubits, arguments.batch), arguments.repeats)
 
 
 if __name__ == "__main__":

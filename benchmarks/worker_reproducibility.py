@@ -1,4 +1,4 @@
-"""How far trainings of one, two and three workers drift apart: python -m benchmarks.worker_equality."""
+"""Differences between runs with one, two and three workers: python -m benchmarks.worker_reproducibility."""
 
 import contextlib
 import io
@@ -14,12 +14,21 @@ from qcnn.components.steps.train_local import train
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 
-# Rounds of 8 qubits.
+# Samples of all splits; a sampling round has 8.
 SAMPLES = 160
 
 
 def train_with(workers: int, samples: int, folder: Path) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Train on that many samples; return the losses (epochs, 2) and all weights in one row."""
+    """Train with a number of workers.
+
+    Args:
+        workers: Number of training processes.
+        samples: Number of training samples.
+        folder: Folder for the dataset, checkpoints and logs.
+
+    Returns:
+        The losses (epochs, 2) and the weights in one dimension.
+    """
     config = from_mapping(
         {"rounds": SAMPLES // 8, "workers": workers, "epochs": 50, "options": {"train_fraction": samples / SAMPLES}}
     )
@@ -33,7 +42,7 @@ def train_with(workers: int, samples: int, folder: Path) -> tuple[npt.NDArray[np
 
 
 def main() -> None:
-    """Print the largest differences from one worker after 50 epochs, with an even and an uneven last batch."""
+    """Print the largest differences from one worker over 50 epochs, with full and partial last batches."""
     rows = []
     for samples in (112, 101, 97):
         with tempfile.TemporaryDirectory() as folder:

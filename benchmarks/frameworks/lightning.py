@@ -1,4 +1,4 @@
-"""PennyLane's lightning.qubit with adjoint gradients of the loss itself (device_vjp), samples by broadcasting."""
+"""PennyLane's lightning.qubit, with adjoint gradients of the loss (device_vjp) and parameter broadcasting."""
 
 import math
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pennylane as qml
 from pennylane import numpy as qnp
 
-from benchmarks.peers import process
-from benchmarks.peers.network import LEARNING_RATE, Batch, Gate, Task
+from benchmarks.frameworks import process
+from benchmarks.frameworks.network import LEARNING_RATE, Batch, Gate, StepTask
 
 _GATES = {
     "H": qml.Hadamard,
@@ -26,9 +26,9 @@ _GATES = {
 
 
 class Lightning:
-    """The network and PennyLane's Adam."""
+    """Network in PennyLane, with its Adam optimizer."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: StepTask) -> None:
         self._circuit, self._qubits = task.circuit, task.qubits
         self._weights = [qnp.array(values, requires_grad=True) for values in task.weights]
         self._adam = qml.AdamOptimizer(LEARNING_RATE, eps=1e-7)
@@ -42,14 +42,14 @@ class Lightning:
         return angles, batch.label
 
     def step(self, prepared: Any) -> float:
-        """Train on a batch."""
-        moved, loss = self._adam.step_and_cost(self._loss(*prepared), *self._weights)
-        # For a single argument it returns no list.
-        self._weights = moved if len(self._weights) > 1 else [moved]
+        """Train on a batch, and return the loss."""
+        updated, loss = self._adam.step_and_cost(self._loss(*prepared), *self._weights)
+        # For a single argument, PennyLane does not return a list.
+        self._weights = updated if len(self._weights) > 1 else [updated]
         return float(loss)
 
     def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
-        """Return readouts and gradients."""
+        """Return readouts (batch, readouts) and gradients."""
         readouts = np.stack(self._node(self._weights[0], prepared[0]), axis=-1)
         gradients = qml.grad(self._loss(*prepared))(*self._weights)
         return readouts, gradients if isinstance(gradients, tuple) else [gradients]
@@ -65,11 +65,11 @@ class Lightning:
 
     def _measure(self, parameters: Any, angles: npt.NDArray[Any]) -> list[Any]:
         scaled = math.pi * parameters
-        # Split once instead of once a gate: autograd records every access.
+        # Autograd records every access to the array.
         values = [scaled[index] for index in range(self._circuit.parameters)]
         for gate in self._circuit.cluster:
             _apply(gate, values)
-        # A broadcast circuit is the same for every sample: all qubits are rotated, the others by zero.
+        # Broadcasting requires the same gates for all samples, so qubits without an excitation are rotated by zero.
         for qubit, angle in enumerate(angles):
             qml.RX(angle, wires=qubit)
         for block in self._circuit.blocks:

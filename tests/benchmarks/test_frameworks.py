@@ -2,8 +2,8 @@ import cirq
 import numpy as np
 import pytest
 
-from benchmarks.peers import network
-from benchmarks.peers.network import Gate, Task
+from benchmarks.frameworks import network
+from benchmarks.frameworks.network import Gate, StepTask
 from qcnn.circuits import circuits
 
 _GATES: dict[str, cirq.Gate] = {
@@ -22,15 +22,15 @@ def _circuit(gates: list[Gate], parameters: network.Floats, qubits: list[cirq.Gr
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 @pytest.mark.parametrize("qubits", [4, 5, 6])
-def test_the_network_of_the_peers_is_the_product_s(model: str, qubits: int) -> None:
-    ring, ansatz, given = circuits.ring(qubits), circuits.build(model, qubits), network.circuit(model, qubits)
-    parameters = Task(model, qubits, batch_size=1).weights[0]
+def test_gate_list_and_qcnn_circuit_are_equal(model: str, qubits: int) -> None:
+    ring, ansatz, actual = circuits.ring(qubits), circuits.build(model, qubits), network.circuit(model, qubits)
+    parameters = StepTask(model, qubits, batch_size=1).weights[0]
     resolver = dict(zip(ansatz.symbols, parameters, strict=True))
     expected = cirq.resolve_parameters(ansatz.circuit, resolver)
-    gates = [gate for block in given.blocks for gate in block.placed]
+    gates = [gate for block in actual.blocks for gate in block.placed]
     unitary = _circuit(gates, parameters, ring).unitary(ring)
     cirq.testing.assert_allclose_up_to_global_phase(unitary, expected.unitary(ring), atol=1e-9)
-    assert tuple(ring[index] for index in given.readouts) == ansatz.readouts
-    assert given.parameters == len(ansatz.symbols)
-    cluster = _circuit(given.cluster, parameters, ring)
+    assert tuple(ring[index] for index in actual.readouts) == ansatz.readouts
+    assert actual.parameters == len(ansatz.symbols)
+    cluster = _circuit(actual.cluster, parameters, ring)
     np.testing.assert_allclose(cluster.unitary(ring), circuits.cluster_state(ring).unitary(ring), atol=1e-9)

@@ -1,7 +1,8 @@
-"""tensorcircuit-ng on jax: samples by vmap, the whole step jitted.
+"""tensorcircuit-ng on JAX, with vmap over samples and a jitted training step.
 
-With --blocks the matrix of a convolution, which all pairs share, is computed once and applied as one gate: a fraction
-of the compiling, steps that may be faster or slower. With --lightcone each readout drops what it does not depend on.
+With --blocks, each convolution or pooling is applied as one gate, whose matrix is computed once for all qubit pairs.
+Compilation takes a fraction of the time, and steps can be faster or slower. With --lightcone, gates outside the light
+cone of a readout are omitted.
 """
 
 import math
@@ -14,40 +15,40 @@ import jax.numpy as jnp
 import numpy.typing as npt
 import tensorcircuit as tc
 
-from benchmarks.peers import process
-from benchmarks.peers.network import LEARNING_RATE, Batch, Circuit, Gate, Task
+from benchmarks.frameworks import process
+from benchmarks.frameworks.network import LEARNING_RATE, Batch, Circuit, Gate, StepTask
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-7
 
 
 class TensorCircuit:
-    """The network and the state of Adam."""
+    """Network in tensorcircuit-ng, with an Adam optimizer."""
 
-    def __init__(self, blocks: bool, lightcone: bool, task: Task) -> None:
+    def __init__(self, blocks: bool, lightcone: bool, task: StepTask) -> None:
         self._weights = [jnp.asarray(values, jnp.float32) for values in task.weights]
-        self._state = fresh_state(self._weights)
+        self._state = initial_state(self._weights)
         self._readouts = partial(readouts_of, task.circuit, task.qubits, blocks, lightcone)
         self._step = jax.jit(self._one_step)
 
     def prepare(self, batch: Batch) -> Any:
-        """Return the batch on jax's device."""
+        """Copy the batch to the device of JAX."""
         return tuple(map(jnp.asarray, batch))
 
     def step(self, prepared: Any) -> float:
-        """Train on a batch."""
+        """Train on a batch, and return the loss."""
         loss, self._weights, self._state = self._step(self._weights, self._state, prepared)
-        # The loss is ready before the weights are.
+        # JAX is asynchronous: the loss is complete before the weights.
         for values in self._weights:
             values.block_until_ready()
         return float(loss)
 
     def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
-        """Return readouts and gradients."""
+        """Return readouts (batch, readouts) and gradients."""
         (_, readouts), gradients = jax.jit(jax.value_and_grad(self._loss, has_aux=True))(self._weights, prepared)
         return readouts, gradients
 
     def _loss(self, weights: list[jax.Array], batch: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        """Return the loss, and the readouts that it comes from."""
+        """Return the loss and the readouts."""
         parameters, *dense = weights
         qubit, angle, label = batch
         values = readouts = self._readouts(parameters, qubit, angle)
@@ -60,20 +61,27 @@ class TensorCircuit:
         return loss, *adam(weights, state, gradients, LEARNING_RATE)
 
 
-def fresh_state(weights: list[jax.Array]) -> Any:
-    """Return the state that Adam begins with."""
+def initial_state(weights: list[jax.Array]) -> Any:
+    """Return the initial state of Adam."""
     return (jnp.zeros(()), *([jnp.zeros_like(values) for values in weights] for _ in range(2)))
 
 
 def adam(weights: list[jax.Array], state: Any, gradients: list[jax.Array], rate: Any) -> tuple[list[jax.Array], Any]:
-    """Return weights and state after an update, as Keras makes it."""
+    """Return weights and state after an Adam update with the formula of Keras.
+
+    Args:
+        weights: Weights before the update.
+        state: Number of updates, and first and second moments.
+        gradients: Gradients, in the order of the weights.
+        rate: Learning rate.
+    """
     count, first, second = state
     count += 1
     rate = rate * jnp.sqrt(1 - _BETA2**count) / (1 - _BETA1**count)
     first = [_BETA1 * m + (1 - _BETA1) * g for m, g in zip(first, gradients, strict=True)]
     second = [_BETA2 * v + (1 - _BETA2) * g**2 for v, g in zip(second, gradients, strict=True)]
-    moved = [w - rate * m / (jnp.sqrt(v) + _EPSILON) for w, m, v in zip(weights, first, second, strict=True)]
-    return moved, (count, first, second)
+    updated = [w - rate * m / (jnp.sqrt(v) + _EPSILON) for w, m, v in zip(weights, first, second, strict=True)]
+    return updated, (count, first, second)
 
 
 def readouts_of(
@@ -85,9 +93,19 @@ def readouts_of(
     qubit: jax.Array,
     angle: jax.Array,
 ) -> jax.Array:
-    """Return Z on the readouts, (batch, readouts)."""
-    kinds = {block.gates for block in circuit.blocks} if blocks else ()
-    matrices = {gates: _matrix(gates, parameters) for gates in kinds}
+    """Return the expectation values of Z on the readout qubits, complex64 (batch, readouts).
+
+    Args:
+        circuit: Circuit.
+        qubits: Number of qubits.
+        blocks: Whether to apply each block as one gate.
+        lightcone: Whether to omit gates outside the light cone of a readout.
+        parameters: Circuit parameters (parameters,).
+        qubit: Excited qubits (batch,).
+        angle: Angles in rad (batch,).
+    """
+    gate_lists = {block.gates for block in circuit.blocks} if blocks else ()
+    matrices = {gates: _matrix(gates, parameters) for gates in gate_lists}
 
     def sample(qubit: jax.Array, angle: jax.Array) -> jax.Array:
         state = tc.Circuit(qubits)
@@ -112,7 +130,7 @@ def _matrix(gates: tuple[Gate, ...], parameters: jax.Array) -> jax.Array:
     """Return the product of the gates of a block, (4, 4)."""
     matrix = jnp.eye(4, dtype=jnp.complex64)
     for gate in gates:
-        name, angles = _called(gate, parameters)
+        name, angles = _library_gate(gate, parameters)
         factor = getattr(tc.gates, name)(**angles).tensor.reshape(2 ** len(gate.qubits), -1)
         if len(gate.qubits) == 1:
             factor = jnp.kron(factor, jnp.eye(2)) if gate.qubits == (0,) else jnp.kron(jnp.eye(2), factor)
@@ -121,28 +139,28 @@ def _matrix(gates: tuple[Gate, ...], parameters: jax.Array) -> jax.Array:
 
 
 def _apply(state: Any, gate: Gate, parameters: jax.Array) -> None:
-    name, angles = _called(gate, parameters)
+    name, angles = _library_gate(gate, parameters)
     getattr(state, name)(*gate.qubits, **angles)
 
 
-def _called(gate: Gate, parameters: jax.Array) -> tuple[str, dict[str, jax.Array]]:
-    """Return the library's name of a gate, and its angle if it has one."""
+def _library_gate(gate: Gate, parameters: jax.Array) -> tuple[str, dict[str, jax.Array]]:
+    """Return the name of a gate in tensorcircuit, and its keyword arguments."""
     if gate.parameter < 0:
         return gate.name.lower(), {}
     return f"r{gate.name.lower()}", {"theta": gate.sign * math.pi * parameters[gate.parameter]}
 
 
 def main() -> None:
-    """Measure or check."""
+    """Measure steps, or print readouts and gradients for the check."""
     tc.set_backend("jax")
     tc.set_dtype("complex64")
     parser = process.parser()
-    parser.add_argument("--blocks", action="store_true", help="apply convolutions and poolings as one gate each")
-    parser.add_argument("--lightcone", action="store_true", help="enable_lightcone of expectation_ps")
+    parser.add_argument("--blocks", action="store_true", help="Apply each convolution and pooling as one gate.")
+    parser.add_argument("--lightcone", action="store_true", help="Set enable_lightcone of expectation_ps.")
     arguments = parser.parse_args()
     name = f"tensorcircuit-ng {tc.__version__}, jax {jax.__version__}"
-    form = ", blocks" * arguments.blocks + ", lightcone" * arguments.lightcone
-    process.run(name + form, arguments, partial(TensorCircuit, arguments.blocks, arguments.lightcone))
+    options = ", blocks" * arguments.blocks + ", lightcone" * arguments.lightcone
+    process.run(name + options, arguments, partial(TensorCircuit, arguments.blocks, arguments.lightcone))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""TensorFlow Quantum as in its QCNN tutorial: AddCircuit, PQC with its default gradient (adjoint), Dense, Adam."""
+"""Layers of the QCNN tutorial of TensorFlow Quantum: AddCircuit, PQC (adjoint gradients) and Dense, with Adam."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,15 +10,15 @@ import tensorflow as tf
 import tensorflow_quantum as tfq
 import tf_keras
 
-from benchmarks.peers import process
-from benchmarks.peers.network import HIDDEN_UNITS, LEARNING_RATE, Batch, Task
+from benchmarks.frameworks import process
+from benchmarks.frameworks.network import HIDDEN_UNITS, LEARNING_RATE, Batch, StepTask
 from qcnn.circuits import circuits
 
 
 class Tutorial:
-    """The tutorial's Keras model, trained by a compiled step."""
+    """Keras model of the tutorial, with a compiled training step."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: StepTask) -> None:
         self._qubits = circuits.ring(task.qubits)
         ansatz = circuits.build(task.model, task.qubits)
         excitation = tf_keras.Input(shape=(), dtype=tf.string)
@@ -28,7 +28,7 @@ class Tutorial:
         if len(ansatz.readouts) > 1:
             outputs = tf_keras.layers.Dense(1)(tf_keras.layers.Dense(HIDDEN_UNITS)(outputs))
         self._model = tf_keras.Model(excitation, outputs)
-        # PQC sorts its symbols as text: s0, s1, s10, s11, ...
+        # PQC sorts its symbols by name: s0, s1, s10, s11, ...
         self._order = np.argsort([str(symbol) for symbol in ansatz.symbols])
         parameters, *dense = task.weights
         self._model.set_weights([parameters[self._order], *dense])
@@ -36,16 +36,16 @@ class Tutorial:
         self._step = tf.function(self._one_step)
 
     def prepare(self, batch: Batch) -> Any:
-        """Return the samples' circuits, as the tutorial's data set holds them, and the labels."""
+        """Return the circuits of the samples, as in the dataset of the tutorial, and the labels."""
         rotations = [cirq.Circuit(cirq.rx(angle)(self._qubits[qubit])) for qubit, angle, _ in zip(*batch, strict=True)]
         return tfq.convert_to_tensor(rotations), tf.constant(batch.label)
 
     def step(self, prepared: Any) -> float:
-        """Train on a batch."""
+        """Train on a batch, and return the loss."""
         return float(self._step(*prepared))
 
     def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
-        """Return readouts and gradients."""
+        """Return readouts (batch, readouts) and gradients."""
         parameters, *dense = (gradient.numpy() for gradient in self._loss_and_gradients(*prepared)[1])
         return self._readouts(prepared[0]).numpy(), [parameters[np.argsort(self._order)], *dense]
 

@@ -1,15 +1,15 @@
-"""The product's own training, epoch by epoch, from a file with an experiment's words."""
+"""Train an experiment from a JSON file with qcnn, and write the trace of its epochs."""
 
 import json
 import tempfile
 from pathlib import Path
 
-from benchmarks.peers.trace import Trace, parser
+from benchmarks.frameworks.trace import TrainingTrace, parser
 from qcnn.startup import loading, start_compiler
 
 
 def main() -> None:
-    """Train."""
+    """Train and write the trace."""
     arguments = parser().parse_args()
     with loading():
         from qcnn import data
@@ -19,8 +19,8 @@ def main() -> None:
         from qcnn.trainer.state import TrainingState
         from qcnn.trainer.tensorboard import batch_profile
 
-    trace = Trace(arguments.started, arguments.limit)
-    config = from_json(arguments.exercise.read_text())
+    trace = TrainingTrace(arguments.started, arguments.limit)
+    config = from_json(arguments.task.read_text())
     strategy = create_strategy(config, None)
     start_compiler()
     with tempfile.TemporaryDirectory() as folder, batch_profile(range(0), None) as profile:
@@ -28,7 +28,7 @@ def main() -> None:
         while not training.is_complete and not trace.is_over:
             undecided = training.is_undecided
             training.epoch(profile)
-            trace.note(values_of(training.model.trainable_variables), undecided=undecided)
+            trace.record(values_of(training.model.trainable_variables), undecided=undecided)
             training.go_on()
     trace.save(arguments.trace)
     print(json.dumps({"simulator": training.model.get_layer("quantum").simulator.name}))

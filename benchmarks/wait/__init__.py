@@ -1,1 +1,0 @@
-"""Where the time of a run goes, of its first epoch, and of a study's trials: python -m benchmarks.wait."""
