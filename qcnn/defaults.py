@@ -1,7 +1,7 @@
 """Rules for the automatic values of experiment fields: rounds, batch size, epochs and initializations.
 
-Measured by benchmarks/convergence.py. The MSE of least squares with p parameters on N samples exceeds the MSE lower bound
-on freshly sampled data by about a factor 1 + p / N. So the required samples are proportional to the parameters.
+Measured by benchmarks/convergence.py. The MSE of least squares with p parameters on N samples exceeds the MSE lower
+bound on freshly sampled data by about a factor 1 + p / N. So the required samples are proportional to the parameters.
 """
 
 import math

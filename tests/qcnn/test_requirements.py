@@ -39,7 +39,10 @@ def test_replicas_by_role_and_in_sync(fields: dict[str, Any], replicas: dict[str
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (_fields("none", 2), "workers: must be 1 with strategy none; several workers require strategy multi_worker or "),
+        (
+            _fields("none", 2),
+            "workers: must be 1 with strategy none; several workers require strategy multi_worker or ",
+        ),
         (_fields("mirrored", 2), "workers: must be 1 with strategy mirrored"),
         (_fields(MULTI, 2, chief=2), "chief: must be an integer, at least 0 and at most 1. Given: 2"),
         (_fields("none", 1, chief=1), "chief: requires strategy multi_worker. Given: 1 with strategy none"),
