@@ -69,9 +69,8 @@ def test_summarize_circuit_chooses_simulator() -> None:
 def test_summarize_circuit_too_large_has_reason() -> None:
     found = summarize_circuit(read_model("deep", 512)[1], LIMITS)
     assert (found.chosen, found.cones) == (None, None)
-    assert found.unsupported_reason.startswith(
-        "qubits: no simulator can run this circuit in 2 GiB (simulator_memory_gib); "
-    )
+    expected = "qubits: no simulator can run this circuit in 2 GiB (simulator_memory_gib); "
+    assert found.unsupported_reason.startswith(expected)
 
 
 @pytest.mark.parametrize(
