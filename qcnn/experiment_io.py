@@ -278,7 +278,7 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
     if content is None:
         raise ConfigError(f"{name}: the file must not be empty. Given: {path}")
     if not isinstance(content, dict):
-        raise ConfigError(f"{name}: the file must be a mapping of fields to values. Given: {path}")
+        raise ConfigError(f"{name}: the file must be a mapping of keys to values. Given: {path}")
     return {str(key): value for key, value in content.items()}
 
 
