@@ -164,7 +164,7 @@ def compare_worker_counts(
     return ScalingOptions(requested, [compared[workers] for workers in sorted(compared)], platform.cores, spot)
 
 
-def seconds_of_all(config: ExperimentConfig, epoch_seconds: float) -> float:
+def total_seconds(config: ExperimentConfig, epoch_seconds: float) -> float:
     """Return the total duration of a training run in seconds, from the duration of an epoch."""
     return START_SECONDS + (epoch_seconds + WRITING_SECONDS) * epochs_left(config)
 
@@ -196,6 +196,6 @@ def _count_by_settings(pod: PodSettings, replicas: Mapping[str, int]) -> list[tu
 def _scaling_option(
     config: ExperimentConfig, epoch_seconds: float, memory: float, platform: PricingPlatform
 ) -> ScalingOption:
-    seconds = seconds_of_all(config, epoch_seconds)
+    seconds = total_seconds(config, epoch_seconds)
     fits = process_bytes(memory) <= platform.memory
     return ScalingOption(config.workers, epoch_seconds, seconds, platform.bill(config.replicas, seconds), fits)

@@ -14,7 +14,7 @@ from typing import Any
 
 from qcnn import data
 from qcnn.atomic_files import new_file
-from qcnn.components.steps.dataset import generate_data, metadata_of
+from qcnn.components.steps.dataset import dataset_metadata, generate_data
 from qcnn.components.steps.evaluate import LABELS, evaluate, export_weights, save_confusion, summarize
 from qcnn.components.steps.study import select_best
 from qcnn.components.steps.tensorboard import tensorboard
@@ -28,18 +28,18 @@ from qcnn.results.local_run import METADATA, RunFolders, RunRecorder
 from qcnn.startup import exit_immediately, load_tensorflow, one_line_errors, terminated_as_interrupt
 
 # Name and output folder of the last step of a study.
-SELECTED = "select-best"
+SELECT_STEP = "select-best"
 
 # Runs a job and passes its events to the handler.
 RunJob = Callable[[Job, EventHandler], None]
 # Returns the context manager of the step with this name.
-Around = Callable[[str], contextlib.AbstractContextManager[None]]
+StepContext = Callable[[str], contextlib.AbstractContextManager[None]]
 # A step that needs TensorFlow, and its caller: in this process or in a separate process.
 Step = Callable[[RunFolders], None]
 Call = Callable[[Step, RunFolders], None]
 
 
-def here(step: Step, folders: RunFolders) -> None:
+def run_in_process(step: Step, folders: RunFolders) -> None:
     """Call a step in this process."""
     step(folders)
 
@@ -47,10 +47,10 @@ def here(step: Step, folders: RunFolders) -> None:
 def run_experiment(
     config: ExperimentConfig,
     folders: RunFolders,
-    around: Around,
+    step_context: StepContext,
     on_event: EventHandler,
     *,
-    call: Call = here,
+    call: Call = run_in_process,
     linked: bool = False,
 ) -> None:
     """Run all steps of an experiment.
@@ -58,26 +58,26 @@ def run_experiment(
     Args:
         config: Experiment to run.
         folders: Folders of the run.
-        around: Returns the context manager of a step, by name.
+        step_context: Returns the context manager of a step, by name.
         on_event: Handler of training events.
         call: Calls the steps that need TensorFlow.
         linked: Whether to run the TensorBoard step, too.
     """
-    with around("generate-data"):
+    with step_context("generate-data"):
         completed = _generate_data(config, folders)
-    with around("train"):
+    with step_context("train"):
         _train(completed, folders, run_processes, on_event)
-    with around("export-weights"):
-        call(make_export, folders)
+    with step_context("export-weights"):
+        call(export_step, folders)
     if linked:
-        with around("tensorboard"):
+        with step_context("tensorboard"):
             _link_tensorboard(folders)
-    with around("evaluate"):
-        call(make_evaluation, folders)
+    with step_context("evaluate"):
+        call(evaluate_step, folders)
 
 
 def run_trial(
-    config: ExperimentConfig, folders: RunFolders, run: RunJob, around: Around, on_event: EventHandler
+    config: ExperimentConfig, folders: RunFolders, run: RunJob, step_context: StepContext, on_event: EventHandler
 ) -> None:
     """Run the steps of a trial of a study. The reason of a failed training is saved in its folder.
 
@@ -85,17 +85,17 @@ def run_trial(
         config: Experiment of the trial.
         folders: Folders of the trial.
         run: Runs the training job.
-        around: Returns the context manager of a step, by name.
+        step_context: Returns the context manager of a step, by name.
         on_event: Handler of training events.
     """
-    with around("trial-data"):
+    with step_context("trial-data"):
         completed = _generate_data(config, folders)
-    with around("train"):
+    with step_context("train"):
         _train(completed, folders, run, on_event, trial=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class Selected:
+class BestTrial:
     """Result of a study's last step.
 
     `best` is the index of the best trial, `folders` are its folders. `results` and `table` are the paths of the table
@@ -108,7 +108,7 @@ class Selected:
     table: Path
 
 
-def select(study: Path, trials: Sequence[RunFolders], *, call: Call = here) -> Selected:
+def select_best_trial(study: Path, trials: Sequence[RunFolders], *, call: Call = run_in_process) -> BestTrial:
     """Tabulate the trials of a study, then export and evaluate the best one.
 
     Args:
@@ -116,16 +116,16 @@ def select(study: Path, trials: Sequence[RunFolders], *, call: Call = here) -> S
         trials: Folders of each trial.
         call: Calls the steps that need TensorFlow.
     """
-    folder = study / SELECTED
+    folder = study / SELECT_STEP
     results, page = folder / "results.csv", folder / "table.html"
     best = select_best([str(trial.training) for trial in trials], str(results), str(page))
     chosen = dataclasses.replace(trials[best], exported=folder / "model", evaluation=folder)
-    call(make_best, chosen)
-    return Selected(best, chosen, results, page)
+    call(evaluate_best_step, chosen)
+    return BestTrial(best, chosen, results, page)
 
 
 @contextlib.contextmanager
-def recorded(recorder: RunRecorder, name: str, run: Path) -> Iterator[None]:
+def record_run(recorder: RunRecorder, name: str, run: Path) -> Iterator[None]:
     """Context manager that records the result of a step.
 
     Args:
@@ -149,7 +149,7 @@ def _generate_data(config: ExperimentConfig, folders: RunFolders) -> ExperimentC
         generate_data(config.model_dump(), str(folders.dataset))
     dataset = data.load(folders.dataset)
     completed = data.with_file_metadata(config, dataset)
-    metadata = {folders.dataset: metadata_of(completed, dataset)}
+    metadata = {folders.dataset: dataset_metadata(completed, dataset)}
     _save_metadata(folders.dataset.parent, metadata, {"experiment": completed.to_json()})
     return completed
 
@@ -172,18 +172,18 @@ def _link_tensorboard(folders: RunFolders) -> None:
     )
 
 
-def make_export(folders: RunFolders) -> None:
+def export_step(folders: RunFolders) -> None:
     """Export the model."""
     if not folders.exported.exists():
         _save_metadata(folders.exported.parent, {folders.exported: _export(folders)})
 
 
-def make_evaluation(folders: RunFolders) -> None:
+def evaluate_step(folders: RunFolders) -> None:
     """Evaluate the exported model and write the report of the run."""
     _save_metadata(folders.evaluation, _evaluate(folders))
 
 
-def make_best(folders: RunFolders) -> None:
+def evaluate_best_step(folders: RunFolders) -> None:
     """Export and evaluate the best trial of a study, into one folder."""
     if not folders.exported.exists():
         _export(folders)
@@ -245,11 +245,11 @@ def _save_metadata(
         unfinished.write_text(json.dumps(content), encoding="utf-8")
 
 
-_STEPS = {step.__name__: step for step in (make_export, make_evaluation, make_best)}
+_STEPS = {step.__name__: step for step in (export_step, evaluate_step, evaluate_best_step)}
 _INTERRUPTED = 130
 
 
-def apart(step: Step, folders: RunFolders) -> None:
+def run_in_subprocess(step: Step, folders: RunFolders) -> None:
     """Call a step in a separate process and print its output.
 
     Raises:

@@ -80,7 +80,7 @@ class TrainStep(Protocol):
         ...
 
 
-def train_here(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:
+def train_in_step(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:
     """Add a train step that trains in the step's container.
 
     Args:

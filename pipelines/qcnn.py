@@ -6,7 +6,7 @@ from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
 from qcnn.components.definitions.pipeline import evaluate, export_weights, generate_data
-from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TensorBoardLink, TrainStep, add_docstring, train_here
+from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TensorBoardLink, TrainStep, add_docstring, train_in_step
 
 
 class Outputs(NamedTuple):
@@ -25,7 +25,7 @@ class Outputs(NamedTuple):
 
 
 def qcnn(
-    train: TrainStep = train_here,
+    train: TrainStep = train_in_step,
     viewer: TensorBoardLink | None = None,
     *,
     seeded_by_run: bool = False,

@@ -7,7 +7,7 @@ from kfp.dsl.base_component import BaseComponent
 
 from qcnn.components.definitions.pipeline import trial_data
 from qcnn.components.definitions.study import plan_study, select_best
-from qcnn.pipelines.parts import TrainStep, train_here
+from qcnn.pipelines.parts import TrainStep, train_in_step
 from qcnn.studies.trials import PARALLELISM
 
 
@@ -46,7 +46,7 @@ def _steps(experiment: str, data_sha256: dict, train: TrainStep) -> TrialOutputs
     return TrialOutputs(data.outputs["dataset"], trained.outputs["training"], trained.outputs["logs"])
 
 
-def study(parallelism: int = PARALLELISM, train: TrainStep = train_here) -> BaseComponent:
+def study(parallelism: int = PARALLELISM, train: TrainStep = train_in_step) -> BaseComponent:
     """Create the study pipeline.
 
     Args:

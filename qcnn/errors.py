@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 # Maximum characters of a quoted value, and of the text before it.
-MOST_QUOTED = 200
+MAX_VALUE_LENGTH = 200
 _MAX_TEXT = 1000
 _GIVEN = "Given: "
 _CUT = " ... "
 # Larger integers are described by their size. Python raises an error for more than 4300 digits.
-_MAX_BITS = 3 * MOST_QUOTED
+_MAX_BITS = 3 * MAX_VALUE_LENGTH
 # User name and password in a URL.
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@")
 _HIDDEN = "***@"
@@ -87,12 +87,12 @@ def format_value(value: object) -> str:
     text = ""
     for piece in _pieces(value):
         text += piece
-        if len(text) > MOST_QUOTED:
-            return text[: MOST_QUOTED - len(_CUT)] + _CUT.rstrip()
+        if len(text) > MAX_VALUE_LENGTH:
+            return text[: MAX_VALUE_LENGTH - len(_CUT)] + _CUT.rstrip()
     return text
 
 
-def _shorten(text: str, max_length: int = MOST_QUOTED) -> str:
+def _shorten(text: str, max_length: int = MAX_VALUE_LENGTH) -> str:
     line = _printable(text)
     if len(line) <= max_length:
         return line
@@ -119,9 +119,9 @@ def _pieces(value: object) -> Iterator[str]:
     match value:
         case str():
             # Redacts before truncating, because a truncated password does not match the pattern.
-            yield repr(redact_credentials(value)[: MOST_QUOTED + 1])
+            yield repr(redact_credentials(value)[: MAX_VALUE_LENGTH + 1])
         case bytes():
-            yield redact_credentials(repr(value))[: MOST_QUOTED + 1]
+            yield redact_credentials(repr(value))[: MAX_VALUE_LENGTH + 1]
         case int() if value.bit_length() > _MAX_BITS:
             yield f"an integer of {value.bit_length()} bits"
         case Mapping():

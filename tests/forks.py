@@ -17,12 +17,12 @@ from typing import TextIO
 import pytest
 
 from qcnn.api import trainings
-from qcnn.components.steps.train_local import LOADED
+from qcnn.components.steps.train_local import PRELOADED_MODULES
 from qcnn.jobs.local.fork_client import ChildProcess, fork_server, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 
 _MODULES = (
-    *LOADED,
+    *PRELOADED_MODULES,
     "qcnn.results.evaluate",
     "qcnn.results.report",
     "google.cloud.aiplatform_v1",

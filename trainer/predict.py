@@ -38,12 +38,12 @@ def main() -> None:
         files = files_of(arguments.data, arguments.output, arguments.report)
         with local_copy(arguments.model) as model:
             if files:
-                predict_new(model, files)
+                predict_file(model, files)
             else:
-                predict_held_out(model, arguments.dataset)
+                predict_test_split(model, arguments.dataset)
 
 
-def predict_new(model: Path, files: PredictionFiles, progress: Progress = no_progress) -> PredictionSummary:
+def predict_file(model: Path, files: PredictionFiles, progress: Progress = no_progress) -> PredictionSummary:
     """Predict the rows of a file, and log and return their number and metrics.
 
     Args:
@@ -58,7 +58,7 @@ def predict_new(model: Path, files: PredictionFiles, progress: Progress = no_pro
     return summary
 
 
-def predict_held_out(model: Path, dataset: str | None) -> PredictionSummary:
+def predict_test_split(model: Path, dataset: str | None) -> PredictionSummary:
     """Log predictions of the test split with their labels, and log and return the metrics."""
     load_tensorflow()
     from qcnn.results import evaluate

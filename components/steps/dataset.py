@@ -48,7 +48,7 @@ def generate_data(
             )
         config = data.with_file_metadata(config, dataset)
         data.save(dataset, Path(folder))
-    return config.to_json(), metadata_of(config, dataset)
+    return config.to_json(), dataset_metadata(config, dataset)
 
 
 def check_sha256(config: ExperimentConfig, data_sha256: str, run: str) -> None:
@@ -76,7 +76,7 @@ def check_sha256(config: ExperimentConfig, data_sha256: str, run: str) -> None:
         )
 
 
-def metadata_of(config: ExperimentConfig, dataset: data.Dataset) -> dict[str, Any]:
+def dataset_metadata(config: ExperimentConfig, dataset: data.Dataset) -> dict[str, Any]:
     """Return the metadata of an experiment's dataset."""
     sizes = {name: len(samples) for name, samples in dataset.splits()}
     source = {"data_sha256": dataset.source.sha256} if dataset.source else {}

@@ -11,7 +11,7 @@ from qcnn.components.training_job import run_id
 from qcnn.startup import one_line_errors
 
 # Metadata keys that KFP adds to each artifact and that are not copied to another one.
-BACKENDS_OWN = ("display_name", "store_session_info")
+BACKEND_METADATA = ("display_name", "store_session_info")
 # Metadata key of the logs with the URL of a managed TensorBoard page.
 PAGE = "tensorboard_page"
 
@@ -36,7 +36,7 @@ def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str)
     page = f"# TensorBoard\n\n{deployed}```sh\n{command(run_id() or logs)}\n```\n\nLogs: `{logs}`\n"
     with one_line_errors(), new_file(Path(link)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
-    return {name: value for name, value in metadata.items() if name not in BACKENDS_OWN}
+    return {name: value for name, value in metadata.items() if name not in BACKEND_METADATA}
 
 
 def button(logs: str, image: str, path: str) -> None:

@@ -18,7 +18,7 @@ from qcnn.studies.trials import failure_kept
 
 # Modules that the fork server imports for training processes. They must not start a thread or open a device, because
 # neither survives a fork.
-LOADED = ("tensorflow", "tf_keras", "qcnn.trainer.loop")
+PRELOADED_MODULES = ("tensorflow", "tf_keras", "qcnn.trainer.loop")
 
 
 def train(

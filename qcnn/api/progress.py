@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
-from qcnn.components.local_steps import Around, recorded
+from qcnn.components.local_steps import StepContext, record_run
 from qcnn.components.steps.train_progress import ProgressTable, TrainingProgress
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
@@ -106,7 +106,7 @@ def has_succeeded(folder: Path, config: ExperimentConfig) -> bool:
 
 
 @contextlib.contextmanager
-def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterator[tuple[Around, EventHandler]]:
+def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterator[tuple[StepContext, EventHandler]]:
     """Context manager that records the steps of a run, and writes process output to the run's log.
 
     Args:
@@ -121,8 +121,8 @@ def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iter
     with RunRecorder(config.model_dump()) as recorder:
 
         @contextlib.contextmanager
-        def around(name: str) -> Iterator[None]:
-            with recorded(recorder, name, run), contextlib.ExitStack() as stack:
+        def step_context(name: str) -> Iterator[None]:
+            with record_run(recorder, name, run), contextlib.ExitStack() as stack:
                 if name == _TRAIN:
                     stack.callback(display.close)
                     log = stack.enter_context((run / LOG).open("a", encoding="utf-8"))
@@ -132,4 +132,4 @@ def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iter
         def on_event(process: str, event: Mapping[str, Any]) -> None:
             display.handle({"process": process, **event})
 
-        yield around, on_event
+        yield step_context, on_event

@@ -14,9 +14,9 @@ from qcnn.api import progress as steps
 from qcnn.api.experiments import Experiment, from_config, require_experiment, to_plain
 from qcnn.api.models import Model, load
 from qcnn.circuits.formats.loading import with_circuits
-from qcnn.components.local_steps import run_experiment, run_trial, select
+from qcnn.components.local_steps import run_experiment, run_trial, select_best_trial
 from qcnn.components.steps.study import read_trial
-from qcnn.components.steps.train_local import LOADED
+from qcnn.components.steps.train_local import PRELOADED_MODULES
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check, translate_errors
 from qcnn.frozen import frozen
@@ -91,7 +91,11 @@ def train(
     if not steps.has_succeeded(folders.run, config):
         check("run")
         check_published(config.simulator)
-        with fork_server(LOADED), errors_raised(), steps.recorded_run(config, folders.run, progress=progress) as hooks:
+        with (
+            fork_server(PRELOADED_MODULES),
+            errors_raised(),
+            steps.recorded_run(config, folders.run, progress=progress) as hooks,
+        ):
             run_experiment(config, folders, *hooks)
     return read(experiment, folders)
 
@@ -171,9 +175,9 @@ def study(
     check("run")
     for config in configs:
         check_published(config.simulator)
-    with fork_server(LOADED), errors_raised():
+    with fork_server(PRELOADED_MODULES), errors_raised():
         _train_all(configs, trial_folders, progress=progress)
-        selected = select(root, trial_folders)
+        selected = select_best_trial(root, trial_folders)
     header, rows = table([read_trial(each.training) for each in trial_folders])
     trials = frozen([dict(zip(header, row, strict=True)) for row in rows])
     return Study(root, trials, read(from_config(configs[selected.best]), selected.folders))

@@ -252,7 +252,7 @@ def _workers(predicted: Prediction) -> str:
 def _remote_lines(
     remote: _RemoteTarget, experiment: ExperimentConfig, counts: Counts, predicted: Prediction
 ) -> list[str]:
-    from qcnn.components.cost_estimate import local_is_sufficient, seconds_of_all
+    from qcnn.components.cost_estimate import local_is_sufficient, total_seconds
     from qcnn.planning.training_estimate import format_duration
 
     scaling, prices = remote.scaling, remote.prices
@@ -276,7 +276,7 @@ def _remote_lines(
     ]
     if remote.pod.gpus:
         lines.append("the cost includes GPUs, but their speed is unknown: the times are those of the CPU cores")
-    local = seconds_of_all(experiment, predicted.by_workers[1])
+    local = total_seconds(experiment, predicted.by_workers[1])
     if local_is_sufficient(local, counts.by_workers[1].cost.memory, scaling):
         lines.append(f"the local machine is sufficient: one process trains in about {format_duration(local)}")
     return lines

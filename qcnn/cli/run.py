@@ -21,7 +21,7 @@ from qcnn.cli.options.experiment import (
 from qcnn.cli.options.settings import format_option, runs_option
 from qcnn.cli.output import show, stdout_to_stderr
 from qcnn.cli.step_hooks import preload_tensorflow, step_hooks, writable_folder
-from qcnn.components.local_steps import apart, run_experiment
+from qcnn.components.local_steps import run_experiment, run_in_subprocess
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
@@ -103,7 +103,7 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
     check("run")
     folders = of_run(writable_folder(runs) / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}")
     with preload_tensorflow(), step_hooks(experiment.model_dump(), folders.run) as hooks:
-        run_experiment(experiment, folders, *hooks, call=apart, linked=True)
+        run_experiment(experiment, folders, *hooks, call=run_in_subprocess, linked=True)
     return folders
 
 

@@ -14,8 +14,8 @@ import click
 
 from qcnn.circuits.formats.embedded import with_display_names
 from qcnn.cli.output import FAILED, PIPE_CLOSED, OutputLostError
-from qcnn.components.local_steps import Around, recorded
-from qcnn.components.steps.train_local import LOADED
+from qcnn.components.local_steps import StepContext, record_run
+from qcnn.components.steps.train_local import PRELOADED_MODULES
 from qcnn.components.steps.train_progress import TrainingProgress
 from qcnn.errors import ArtifactError
 from qcnn.extras import check
@@ -33,7 +33,7 @@ _EVALUATION = ("qcnn.results.evaluate", "qcnn.results.report")
 def preload_tensorflow() -> contextlib.AbstractContextManager[ForkServer]:
     """Return a context manager whose fork server has imported TensorFlow for the processes of runs."""
     check("run")
-    return fork_server((*LOADED, *_EVALUATION))
+    return fork_server((*PRELOADED_MODULES, *_EVALUATION))
 
 
 def writable_folder(runs: Path) -> Path:
@@ -53,7 +53,7 @@ def writable_folder(runs: Path) -> Path:
 
 
 @contextlib.contextmanager
-def step_hooks(fields: Mapping[str, Any], run: Path) -> Iterator[tuple[Around, EventHandler]]:
+def step_hooks(fields: Mapping[str, Any], run: Path) -> Iterator[tuple[StepContext, EventHandler]]:
     """Context manager that records, logs and prints the steps of a run.
 
     Args:
@@ -70,8 +70,8 @@ def step_hooks(fields: Mapping[str, Any], run: Path) -> Iterator[tuple[Around, E
         recorder = RunRecorder(fields)
 
         @contextlib.contextmanager
-        def around(name: str) -> Iterator[None]:
-            with recorded(recorder, name, run):
+        def step_context(name: str) -> Iterator[None]:
+            with record_run(recorder, name, run):
                 log.begin_step(name, run)
                 with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log), _printed_errors():
                     yield
@@ -79,7 +79,7 @@ def step_hooks(fields: Mapping[str, Any], run: Path) -> Iterator[tuple[Around, E
 
         try:
             with recorder, terminated_as_interrupt():
-                yield around, log.take
+                yield step_context, log.take
         except OutputLostError as error:
             raise StepError(f"{error}; the run was terminated. Given: {recorder.folder or run}", error.code) from None
         except SystemExit:

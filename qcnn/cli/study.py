@@ -16,7 +16,7 @@ from qcnn.cli.options.settings import format_option, runs_option
 from qcnn.cli.output import show, stdout_to_stderr
 from qcnn.cli.run import summary, to_json
 from qcnn.cli.step_hooks import preload_tensorflow, step_hooks
-from qcnn.components.local_steps import SELECTED, Selected, apart, run_trial, select
+from qcnn.components.local_steps import SELECT_STEP, BestTrial, run_in_subprocess, run_trial, select_best_trial
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check
@@ -56,7 +56,7 @@ def study(
     show(output_format, result, summary(metrics, outputs, "--runs", str(folder)))
 
 
-def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, Selected]:
+def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, BestTrial]:
     """Run the trials of a new study, and select and evaluate the best.
 
     The study creates a folder in `runs`, which contains the folders of its trials. A failed trial is a row of the table
@@ -74,7 +74,7 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, Sel
     return folder, _train_and_select(trials, {}, folder)
 
 
-def resume_study(folder: Path) -> tuple[Path, Selected]:
+def resume_study(folder: Path) -> tuple[Path, BestTrial]:
     """Run the unfinished trials of a study in its folder, and select and evaluate the best.
 
     Returns:
@@ -85,16 +85,16 @@ def resume_study(folder: Path) -> tuple[Path, Selected]:
         StepError: If no trial succeeds, or the best trial cannot be evaluated; the log contains the reason.
     """
     trials = load_trials(folder)
-    if (folder / SELECTED / "metrics").exists():
+    if (folder / SELECT_STEP / "metrics").exists():
         raise ArtifactError(f"study: must be unfinished. Given: {folder}, which has succeeded")
     trials = prepare_experiments(trials, warn=ignore_warning)
-    shutil.rmtree(folder / SELECTED, ignore_errors=True)
+    shutil.rmtree(folder / SELECT_STEP, ignore_errors=True)
     return folder, _train_and_select(trials, finished_trials(folder), folder)
 
 
 def _train_and_select(
     trials: Sequence[ExperimentConfig], finished: Mapping[ExperimentConfig, Path], folder: Path
-) -> Selected:
+) -> BestTrial:
     """Train the trials that are not finished, and evaluate the best of all trials.
 
     The worker processes are reused for all trials, because they keep their compiled functions.
@@ -122,15 +122,15 @@ def _train_and_select(
                     # A failed training run records its error itself; this records the error of another step.
                     click.echo(f"error: {error}", err=True)
                     save_failure(FailedTrial(trial, str(error)), current.training)
-        click.echo(f"== {SELECTED}")
+        click.echo(f"== {SELECT_STEP}")
         try:
             with one_line_errors():
-                return select(root, folders, call=apart)
+                return select_best_trial(root, folders, call=run_in_subprocess)
         except SystemExit:
-            raise StepError(f"step {SELECTED} failed, see the lines above. Given: {folder}") from None
+            raise StepError(f"step {SELECT_STEP} failed, see the lines above. Given: {folder}") from None
 
 
-def artifacts(selected: Selected) -> dict[str, Path]:
+def artifacts(selected: BestTrial) -> dict[str, Path]:
     """Return the paths of a study's artifacts by name."""
     return {
         "results": selected.results,

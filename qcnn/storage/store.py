@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from qcnn.errors import MOST_QUOTED, ConfigError, QcnnError, has_credentials
+from qcnn.errors import MAX_VALUE_LENGTH, ConfigError, QcnnError, has_credentials
 
 
 class UnreachableError(QcnnError):
@@ -83,7 +83,7 @@ def reason_of(error: BaseException) -> str:
     text = _REQUEST.sub("", _OBJECT.sub("", text))
     status = _STATUS.search(text)
     text = _message(_STATUS.sub("", text)) or (f"status {status[1]}" if status else text)
-    return textwrap.shorten(text, MOST_QUOTED, placeholder=" ...")
+    return textwrap.shorten(text, MAX_VALUE_LENGTH, placeholder=" ...")
 
 
 def _message(body: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from qcnn.components.steps.tensorboard import BACKENDS_OWN
+from qcnn.components.steps.tensorboard import BACKEND_METADATA
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import current_name, from_mapping, from_saved, with_current_names
@@ -108,7 +108,7 @@ def run_metrics(artifacts: Sequence[Artifact]) -> dict[str, float]:
         for artifact in artifacts
         if artifact.type == _METRICS
         for name, value in sorted(artifact.metadata.items(), key=_display_order)
-        if name not in BACKENDS_OWN and isinstance(value, int | float)
+        if name not in BACKEND_METADATA and isinstance(value, int | float)
     }
 
 

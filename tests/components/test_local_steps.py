@@ -8,14 +8,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from qcnn.components.local_steps import apart, make_evaluation, make_export
+from qcnn.components.local_steps import evaluate_step, export_step, run_in_subprocess
 from qcnn.results.local_run import of_run
 
 
 @pytest.mark.usefixtures("forks")
 def test_failed_step_prints_one_line_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        apart(make_evaluation, of_run(tmp_path / "run"))
+        run_in_subprocess(evaluate_step, of_run(tmp_path / "run"))
     assert ended.value.code == 2
     printed = capsys.readouterr().out
     assert printed.startswith("error: ")
@@ -34,7 +34,7 @@ def test_step_ends_if_stdout_is_closed(tmp_path: Path, monkeypatch: pytest.Monke
     before = psutil.Process().children()
     monkeypatch.setattr(sys, "stdout", ClosedPipe())
     with pytest.raises(BrokenPipeError):
-        apart(make_export, of_run(tmp_path / "run"))
+        run_in_subprocess(export_step, of_run(tmp_path / "run"))
     assert psutil.Process().children() == before
 
 

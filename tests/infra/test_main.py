@@ -11,7 +11,7 @@ import pytest
 
 import infra.__main__
 from infra.commands import PROGRAMS, Argv, CommandResult, InfraResource
-from qcnn.errors import MOST_QUOTED
+from qcnn.errors import MAX_VALUE_LENGTH
 from tests.infra.conftest import ROOT
 from tests.infra.fake_cloud import FakeCloud
 
@@ -170,4 +170,4 @@ def test_apply_reports_invalid_settings_before_any_command(typed: Type, tmp_path
     code, _, errors = typed("apply", "--settings", str(path))
     assert (code, errors.count("\n")) == (2, 1)
     assert errors.startswith("error: settings.project: must be ")
-    assert len(errors.partition("Given: ")[2].strip()) <= MOST_QUOTED
+    assert len(errors.partition("Given: ")[2].strip()) <= MAX_VALUE_LENGTH

@@ -75,7 +75,7 @@ def in_itself() -> dict[str, Any]:
 )
 def test_format_value_large_value_is_truncated(value: object, beginning: str) -> None:
     assert format_value(value).startswith(beginning)
-    assert len(format_value(value)) <= errors.MOST_QUOTED
+    assert len(format_value(value)) <= errors.MAX_VALUE_LENGTH
 
 
 def test_single_line_joins_and_escapes_text() -> None:

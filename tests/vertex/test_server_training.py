@@ -15,7 +15,7 @@ from google.cloud import aiplatform_v1 as v1
 
 from qcnn.experiment_io import from_mapping
 from qcnn.pipelines.compiler import PipelineTarget, compile_qcnn
-from qcnn.pipelines.parts import train_here
+from qcnn.pipelines.parts import train_in_step
 from qcnn.pipelines.vertex import VERTEX
 from tests.vertex.clients import custom_job, jobs, pipelines
 from tests.vertex.server import job_run
@@ -41,7 +41,7 @@ def _local_losses(folder: Path) -> list[list[float]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "target", [PipelineTarget(train=lambda pod: train_here), VERTEX], ids=["within the step", "as a custom job"]
+    "target", [PipelineTarget(train=lambda pod: train_in_step), VERTEX], ids=["within the step", "as a custom job"]
 )
 def test_pipeline_has_losses_of_local_run(vertex: Vertex, target: PipelineTarget, tmp_path: Path) -> None:
     compile_qcnn(target, tmp_path / "qcnn.yaml", "registry/qcnn:1")

@@ -215,16 +215,16 @@ class LocalTarget:
         """
         # Importing NumPy and pyarrow takes longer than all other imports here.
         from qcnn.results.predictions import files_of
-        from qcnn.trainer.predict import predict_held_out, predict_new
+        from qcnn.trainer.predict import predict_file, predict_test_split
 
         files = files_of(settings.data, settings.output, settings.report)
         with one_line_errors(), terminated_as_interrupt(), local_copy(settings.model) as copy:
             folder = model_in(copy, settings.model)
             if files:
-                predicted = predict_new(folder, files, progress)
+                predicted = predict_file(folder, files, progress)
             else:
                 dataset = of_run(copy).dataset
-                predicted = predict_held_out(folder, str(dataset) if dataset.is_dir() else None)
+                predicted = predict_test_split(folder, str(dataset) if dataset.is_dir() else None)
         return {"rows": predicted.rows, **predicted.metrics}
 
 
