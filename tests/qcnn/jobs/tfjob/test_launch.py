@@ -223,7 +223,7 @@ def test_pods_that_may_not_read_their_lease_are_not_created(server: ApiServer) -
 
 @pytest.mark.parametrize("plural", ["leases", "services"])
 def test_a_job_that_its_launcher_may_not_look_after_is_deleted(server: ApiServer, plural: str) -> None:
-    server.refused.add(("patch", plural))
+    server.rejected.add(("patch", plural))
     with pytest.raises(ConfigError, match=rf"^permission: patch {plural} in namespace a is missing "):
         launch(_manifest(), "a")
     assert server.all("tfjobs") == []
@@ -252,7 +252,7 @@ def test_what_others_have_applied_is_taken_up_as_what_was_submitted(server: ApiS
 
 
 def test_a_training_whose_service_is_refused_is_deleted_only_by_who_created_it(server: ApiServer) -> None:
-    server.refused.add(("patch", "services"))
+    server.rejected.add(("patch", "services"))
     with contextlib.closing(NamespaceClient("a")) as api:
         with pytest.raises(ConfigError):
             submit(api, _manifest())
