@@ -342,8 +342,8 @@ def test_apply_creates_and_updates_owned_fields(cluster: Cluster) -> None:
 
     status, first = apply({"holderIdentity": "one", "leaseDurationSeconds": 3}, labels={"a": "b"})
     assert (status, first["spec"]) == (201, {"holderIdentity": "one", "leaseDurationSeconds": 3})
-    beside = {"metadata": {"labels": {"c": "d"}, "annotations": {"e": "f"}}, "spec": {"leaseTransitions": 7}}
-    assert cluster.request("PATCH", LEASES, "applied", beside, content=MERGE)[0] == 200
+    other_fields = {"metadata": {"labels": {"c": "d"}, "annotations": {"e": "f"}}, "spec": {"leaseTransitions": 7}}
+    assert cluster.request("PATCH", LEASES, "applied", other_fields, content=MERGE)[0] == 200
     owner = _as_owner(cluster.create("owner-of-applied"))
     status, second = apply({"holderIdentity": "two"}, ownerReferences=[owner])
     # Fields that are no longer applied are removed, and fields of other clients are retained.
