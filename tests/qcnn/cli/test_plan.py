@@ -276,7 +276,7 @@ def test_plan_with_custom_prices(plan: Callable[..., str], tmp_path: Path) -> No
             ("--target", "vertex", "--machine-type", "z9"),
             "pod.vertex.machine_type: must be a Vertex AI training machine type .* Given: z9",
         ),
-        (("--target", "tfjob", "--cpu", "900"), "pod: no machine type .* Given: cpu 900, memory 2Gi"),
+        (("--target", "tfjob", "--cpu", "900"), "pod: must fit on a machine type .* Given: cpu 900, memory 2Gi"),
         (("--target", "tfjob", "--prices", "nothing.yaml"), "prices: .* Given: nothing.yaml"),
     ],
 )

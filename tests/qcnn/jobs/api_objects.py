@@ -1,4 +1,4 @@
-"""The objects of an API server, in every version that they had: kept in memory, listed and watched."""
+"""Versioned objects of an API server in memory, with lists and watches."""
 
 import base64
 import collections
@@ -14,15 +14,15 @@ from qcnn.jobs.kubernetes.api import Object
 from tests.qcnn.jobs.api_writes import StatusError
 
 _TIME = "2026-01-31T12:00:00Z"
-# As of a server that has run for a while: it remembers nothing before.
+# Earlier versions have expired, as on a server that has run for a while.
 _FIRST_VERSION = 1000
-# These do not count the changes of what is asked for.
+# Resources without metadata.generation.
 _WITHOUT_GENERATION = ("events", "leases", "serviceaccounts", "services")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Change:
-    """What an object became at a version, and what it was before; None where it was not, or is no more."""
+    """Change of an object at a version; None before its creation and after its deletion."""
 
     version: int
     place: tuple[str, str]
@@ -31,7 +31,7 @@ class _Change:
 
 
 class Objects:
-    """Objects by namespace, plural and name. A reader gets copies."""
+    """Objects by namespace, plural and name. Readers receive copies."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -43,17 +43,17 @@ class Objects:
         self._ended = False
 
     def get(self, namespace: str, plural: str, name: str) -> Object | None:
-        """Return an object as it is now."""
+        """Return an object in its current version."""
         with self.changed:
             return copy.deepcopy(self._now[namespace, plural].get(name))
 
     def all(self, namespace: str, plural: str) -> list[Object]:
-        """Return all objects of a kind in a namespace."""
+        """Return all objects of a resource type in a namespace."""
         with self.changed:
             return copy.deepcopy(list(self._now[namespace, plural].values()))
 
     def put(self, namespace: str, plural: str, given: Object) -> Object:
-        """Create an object, or write it anew."""
+        """Create or replace an object."""
         with self.changed:
             known = self._now[namespace, plural].get(given["metadata"]["name"])
             metadata = {**given["metadata"], "namespace": namespace}
@@ -65,16 +65,16 @@ class Objects:
             return copy.deepcopy(self._change((namespace, plural), known, {**given, "metadata": metadata}))
 
     def remove(self, namespace: str, plural: str, name: str, *, dependents_first: bool = False) -> None:
-        """Delete an object and what it owns, which the garbage collector of a cluster does a moment later."""
+        """Delete an object and its dependents immediately; a real garbage collector takes a moment."""
         with self.changed:
-            if not (gone := self._now[namespace, plural].get(name)):
+            if not (removed := self._now[namespace, plural].get(name)):
                 return
             if dependents_first:
-                metadata = {**gone["metadata"], "deletionTimestamp": _TIME, "finalizers": ["foregroundDeletion"]}
-                gone = self._change((namespace, plural), gone, {**gone, "metadata": metadata})
-                self._remove_dependents(namespace, gone)
-            self._change((namespace, plural), gone, None)
-            self._remove_dependents(namespace, gone)
+                metadata = {**removed["metadata"], "deletionTimestamp": _TIME, "finalizers": ["foregroundDeletion"]}
+                removed = self._change((namespace, plural), removed, {**removed, "metadata": metadata})
+                self._remove_dependents(namespace, removed)
+            self._change((namespace, plural), removed, None)
+            self._remove_dependents(namespace, removed)
 
     def end(self) -> None:
         """End all watches."""
@@ -83,19 +83,19 @@ class Objects:
             self.changed.notify_all()
 
     def until_watched(self, plural: str, times: int) -> None:
-        """Wait until so many watches of a kind were opened."""
+        """Wait until the given number of watches of a resource type were opened."""
         with self.changed:
             self.changed.wait_for(lambda: self._watched[plural] >= times or self._ended)
 
     def watches(self, plural: str) -> int:
-        """Return how many watches of a kind were ever opened."""
+        """Return the number of watches of a resource type that were ever opened."""
         return self._watched[plural]
 
     def listing(self, namespace: str, plural: str, query: Mapping[str, str]) -> Object:
-        """Return a list of objects, or the part of it that `limit` and `continue` ask for.
+        """Return a list of objects, or the page that `limit` and `continue` select.
 
         Raises:
-            StatusError: nothing is known any more of the version that it is continued at.
+            StatusError: If the version of `continue` has expired.
         """
         with self.changed:
             version, start = self._version, ""
@@ -114,14 +114,14 @@ class Objects:
             return copy.deepcopy({"metadata": metadata, "items": found[:limit]})
 
     def events(self, namespace: str, plural: str, query: Mapping[str, str]) -> Iterator[Object]:
-        """Yield what changes from a version on, until the server ends."""
+        """Yield the changes after a version, until the server ends."""
         seen = int(query["resourceVersion"])
         with self.changed:
             self._watched[plural] += 1
             self.changed.notify_all()
         if seen < _FIRST_VERSION:
-            said = f"too old resource version: {seen} ({_FIRST_VERSION})"
-            yield {"type": "ERROR", "object": StatusError(410, "Expired", said).status}
+            message = f"too old resource version: {seen} ({_FIRST_VERSION})"
+            yield {"type": "ERROR", "object": StatusError(410, "Expired", message).status}
             return
         while True:
             with self.changed:
@@ -133,43 +133,43 @@ class Objects:
                 if change.place == (namespace, plural) and (event := _event(change, query)):
                     yield event
             if self._ended:
-                # Who watches for nothing any more finds out at the next change.
+                # A closed connection is detected only when the server sends an event.
                 yield {"type": "MODIFIED", "object": {"metadata": {"name": "end", "resourceVersion": str(seen)}}}
                 return
 
     def _at(self, version: int, place: tuple[str, str]) -> dict[str, Object]:
-        """Return the objects of a kind as they were at a version."""
+        """Return the objects of a resource type at a version."""
         if version == self._version:
             return self._now[place]
         found: dict[str, Object] = {}
         for change in self._changes[: version - _FIRST_VERSION]:
             if change.place == place:
-                _note(found, change)
+                _apply_change(found, change)
         return found
 
     def _change(self, place: tuple[str, str], before: Object | None, after: Object | None) -> Object:
-        """Note that an object became another one, or was deleted; return it with the version of that."""
+        """Record the change or deletion of an object, and return the object with its new version."""
         self._version += 1
         last = copy.deepcopy(after or before or {})
         last["metadata"]["resourceVersion"] = str(self._version)
         change = _Change(self._version, place, before, last if after else None)
-        _note(self._now[place], change)
+        _apply_change(self._now[place], change)
         self._changes.append(change)
         self.changed.notify_all()
         return last
 
     def _remove_dependents(self, namespace: str, owner: Object) -> None:
         uid = owner["metadata"]["uid"]
-        kept = [
+        objects = [
             (place[1], each) for place, known in self._now.items() if place[0] == namespace for each in known.values()
         ]
-        for plural, each in kept:
+        for plural, each in objects:
             if any(reference["uid"] == uid for reference in each["metadata"].get("ownerReferences", ())):
                 self.remove(namespace, plural, each["metadata"]["name"])
 
 
-def _note(known: dict[str, Object], change: _Change) -> None:
-    """Bring objects to what they are after a change."""
+def _apply_change(known: dict[str, Object], change: _Change) -> None:
+    """Apply a change to the objects of a resource type."""
     if change.after:
         known[change.after["metadata"]["name"]] = change.after
     elif change.before:
@@ -177,7 +177,10 @@ def _note(known: dict[str, Object], change: _Change) -> None:
 
 
 def _event(change: _Change, query: Mapping[str, str]) -> Object | None:
-    """Return what a watch tells of a change: what comes to match it is new to it, what no longer does is gone."""
+    """Return the event of a watch for a change, or None.
+
+    An object that begins to match the selectors is added, and one that no longer matches is deleted.
+    """
     before = change.before and _matches(change.before, query)
     after = change.after and _matches(change.after, query)
     if after:

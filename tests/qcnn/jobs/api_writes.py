@@ -1,11 +1,11 @@
-"""How an API server changes an object by what it is sent, and refusals of it, by pure functions."""
+"""Patches of objects as on an API server, and its errors."""
 
 import copy
 from typing import Any
 
 from qcnn.jobs.kubernetes.api import Object
 
-# The fields by which the items of a list are told apart (x-kubernetes-list-map-keys); other lists are replaced.
+# Keys of the items of lists that are merged (x-kubernetes-list-map-keys). Other lists are replaced.
 _KEYS: dict[str, tuple[str, ...]] = {
     "conditions": ("type",),
     "containers": ("name",),
@@ -17,7 +17,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 
 
 class StatusError(Exception):
-    """A request that is refused; `status` is the body of the answer."""
+    """Rejection of a request; `status` is the body of the response."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class StatusError(Exception):
 
 
 def merged(found: Any, patch: Any) -> Any:
-    """Return what a JSON merge patch makes of a value (RFC 7386): null deletes, lists are replaced."""
+    """Return a value after a JSON merge patch (RFC 7386): null deletes, lists are replaced."""
     if not isinstance(patch, dict):
         return patch
     result = dict(found) if isinstance(found, dict) else {}
@@ -42,23 +42,23 @@ def merged(found: Any, patch: Any) -> Any:
 
 
 def applied(found: Any, before: Any, now: Any, name: str = "") -> Any:
-    """Return what a manager makes of the value of a field that applies `now` by force, and has applied `before`.
+    """Return the value of a field after a forced server-side apply of `now` by a manager that has applied `before`.
 
-    What it has applied and does no longer is taken away, and what it never did stays as it is. Of a field that several
-    managers have applied, any can take it away here; a real server keeps it until all have.
+    Fields in `before` but not in `now` are removed, and fields of other managers are retained. A field that several
+    managers have applied is removed by any of them. A real server retains it until all have removed it.
     """
     if isinstance(now, list) and name in _KEYS:
-        of_all, of_its, wanted = (_keyed(items or [], _KEYS[name]) for items in (found, before, now))
-        return list(applied(of_all, of_its, wanted).values())
+        current, previous, new = (_keyed(items or [], _KEYS[name]) for items in (found, before, now))
+        return list(applied(current, previous, new).values())
     if not isinstance(now, dict):
         return copy.deepcopy(now)
     known: Object = found if isinstance(found, dict) else {}
     earlier: Object = before if isinstance(before, dict) else {}
     result = {key: value for key, value in known.items() if key not in earlier}
     for key in earlier.keys() & known.keys() - now.keys():
-        gone = earlier[key]
-        # Others may have put something beside what goes.
-        if isinstance(gone, dict | list) and (rest := applied(known[key], gone, type(gone)(), str(key))):
+        removed = earlier[key]
+        # Another manager may have applied other parts of the field.
+        if isinstance(removed, dict | list) and (rest := applied(known[key], removed, type(removed)(), str(key))):
             result[key] = rest
     return result | {key: applied(known.get(key), earlier.get(key), value, str(key)) for key, value in now.items()}
 

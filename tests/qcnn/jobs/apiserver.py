@@ -1,8 +1,7 @@
-"""An API server that keeps objects in memory, for what launchers do with it.
+"""Kubernetes API server with objects in memory, for tests of launchers.
 
-It knows namespaces, names, labels, fields, versions, watches, owners, preconditions and patches, and of what an object
-means only what a TFJob must be. tests/qcnn/jobs/test_apiserver.py asks it and a real one the same; what it does not
-know it refuses.
+It supports namespaces, names, labels, fields, versions, watches, owners, preconditions and patches, and validates
+TFJobs. It rejects all other requests. tests/qcnn/jobs/test_apiserver.py compares it with a real API server.
 """
 
 import http.server
@@ -25,7 +24,7 @@ from tests.qcnn.jobs.api_writes import StatusError, applied, merged
 
 Object = api.Object
 
-# That of the kubeconfig's context, in which tests look for what they do not name another for.
+# Namespace of the kubeconfig's context, and default namespace of tests.
 NAMESPACE = "a"
 _KINDS = {
     "Pod": api.PODS,
@@ -39,7 +38,7 @@ _KINDS = {
     "TFJob": TFJOBS,
 }
 _REVIEWS = api.REVIEWS.plural
-# Whose status a user cannot write.
+# Resources with a status subresource, which users cannot write.
 _WITH_STATUS = ("deployments", "jobs", "pods", "services", "tfjobs")
 # A DNS-1123 subdomain.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -50,16 +49,16 @@ _MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
 
 class ApiServer:
-    """Some namespaces; `operator` is called in a thread of its own with each TFJob that is created."""
+    """API server of some namespaces, which calls `operator` in a separate thread with each created TFJob."""
 
     def __init__(self) -> None:
         self.operator: Callable[[Object], None] = lambda _: None
         self.namespaces = {NAMESPACE, "default"}
-        # Those that are being deleted.
+        # Namespaces that are being deleted.
         self.ending: set[str] = set()
         self.logs: dict[str, list[str]] = {}
-        # Verb and plural of what is refused, and whether pods may read their Lease.
-        self.refused: set[tuple[str, str]] = set()
+        # Verb and plural of rejected requests, and whether pods may read their Lease.
+        self.rejected: set[tuple[str, str]] = set()
         self.allows_pods = True
         self.requests: list[tuple[str, str]] = []
         self.objects = Objects()
@@ -70,7 +69,7 @@ class ApiServer:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def write_kubeconfig(self, path: Path) -> str:
-        """Write how the server is reached, and return the path."""
+        """Write the kubeconfig of the server, and return the path."""
         named = {
             "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}],
             "users": [{"name": "a", "user": {"token": "a"}}],
@@ -85,32 +84,32 @@ class ApiServer:
         self._server.server_close()
 
     def get(self, plural: str, name: str) -> Object | None:
-        """Return an object as it is now."""
+        """Return an object in its current version."""
         return self.objects.get(NAMESPACE, plural, name)
 
     def all(self, plural: str) -> list[Object]:
-        """Return all objects of a kind."""
+        """Return all objects of a resource type."""
         return self.objects.all(NAMESPACE, plural)
 
     def put(self, plural: str, given: Object) -> Object:
-        """Create an object, or write it anew, with its status, as a controller may."""
+        """Create or replace an object with its status, as a controller may."""
         return self.objects.put(NAMESPACE, plural, given)
 
     def set_condition(self, job: Object, kind: str, message: str = "") -> None:
-        """Say of a TFJob what the operator would."""
+        """Set the condition of a TFJob, as the operator does."""
         condition = {"type": kind, "status": "True", "message": message}
         self.put("tfjobs", {**job, "status": {"conditions": [condition]}})
 
     def remove(self, plural: str, name: str) -> None:
-        """Delete an object and what it owns."""
+        """Delete an object and its dependents."""
         self.objects.remove(NAMESPACE, plural, name)
 
     def until_watched(self, plural: str, times: int = 1) -> None:
-        """Wait until so many watches of a kind were opened."""
+        """Wait until the given number of watches of a resource type were opened."""
         self.objects.until_watched(plural, times)
 
     def watches(self, plural: str) -> int:
-        """Return how many watches of a kind were ever opened."""
+        """Return the number of watches of a resource type that were ever opened."""
         return self.objects.watches(plural)
 
 
@@ -119,13 +118,13 @@ class _Server(http.server.ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Fail as every error does, but for a client that is gone."""
+        """Raise all errors except those of closed connections."""
         if not isinstance(sys.exc_info()[1], OSError):
             raise
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """Answers as the API server does, as far as launchers ask."""
+    """Request handler with the responses of the API server."""
 
     api: ApiServer
     protocol_version = "HTTP/1.1"
@@ -134,17 +133,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         self._query = dict(urllib.parse.parse_qsl(url.query))
         self._body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        asked = _PATH.fullmatch(url.path)
-        if not asked:
-            self.send_error(501, "This server knows only what lives in a namespace")
+        path = _PATH.fullmatch(url.path)
+        if not path:
+            self.send_error(501, "This server supports only namespaced resources")
             return
-        self._namespace, self._plural, self._name = (asked[each] or "" for each in ("namespace", "plural", "name"))
+        self._namespace, self._plural, self._name = (path[each] or "" for each in ("namespace", "plural", "name"))
         methods = {"GET": self._get, "POST": self._post, "PUT": self._put, "PATCH": self._patch, "DELETE": self._delete}
         try:
-            self._kind, self._of_group = self._find_kind(asked["prefix"])
-            if asked["subresource"] == "log":
+            self._kind, self._resource = self._find_kind(path["prefix"])
+            if path["subresource"] == "log":
                 self._log()
-            elif asked["subresource"]:
+            elif path["subresource"]:
                 raise StatusError(404, "NotFound", "the server could not find the requested resource")
             elif "watch" in self._query:
                 self._allow("watch")
@@ -152,8 +151,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self._stream(f"{json.dumps(event)}\n" for event in events)
             else:
                 self._answer(*methods[self.command]())
-        except StatusError as refusal:
-            self._answer(refusal.code, refusal.status)
+        except StatusError as error:
+            self._answer(error.code, error.status)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request  # noqa: N815
 
@@ -173,11 +172,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             given["metadata"]["name"] = f"{start}x7k2p"
         if "dryRun" in self._query:
             return 201, self._admitted(given)
-        # Whoever is first creates it.
+        # The lock serializes concurrent creations.
         with self.api.objects.changed:
             admitted = self._admitted(given)
             if self.api.objects.get(self._namespace, self._plural, name := admitted["metadata"]["name"]):
-                raise StatusError(409, "AlreadyExists", f'{self._of_group} "{name}" already exists')
+                raise StatusError(409, "AlreadyExists", f'{self._resource} "{name}" already exists')
             created = self.api.objects.put(self._namespace, self._plural, admitted)
         if self._plural == TFJOBS.plural:
             threading.Thread(target=self.api.operator, args=(created,), daemon=True).start()
@@ -189,8 +188,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.api.objects.changed:
             found = self._found()
             if self._plural == TFJOBS.plural and "resourceVersion" not in given["metadata"]:
-                said = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
-                raise self._invalid(self._of_group, self._name, said)
+                message = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+                raise self._invalid(self._resource, self._name, message)
             return 200, self._write(found, given)
 
     def _patch(self) -> tuple[int, Object]:
@@ -211,12 +210,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 "PatchOptions.meta.k8s.io", "", "fieldManager: Required value: is required for apply patch"
             )
         if self._query.get("force") != "true":
-            raise StatusError(501, "NotImplemented", "this server knows no conflicts of field managers: apply by force")
+            raise StatusError(
+                501, "NotImplemented", "this server supports no conflicts of field managers: apply by force"
+            )
         if not manifest.get("kind"):
             raise StatusError(400, "BadRequest", "invalid object type: /, Kind=")
         if (name := manifest["metadata"]["name"]) != self._name:
-            said = f"the name of the object ({name}) does not match the name on the URL ({self._name})"
-            raise StatusError(400, "BadRequest", said)
+            message = f"the name of the object ({name}) does not match the name on the URL ({self._name})"
+            raise StatusError(400, "BadRequest", message)
         found = self.api.objects.get(self._namespace, self._plural, name)
         if found is None:
             self._check_namespace(manifest)
@@ -233,10 +234,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         found = self._found()
         uid, wanted = found["metadata"]["uid"], options.get("preconditions", {}).get("uid")
         if wanted and uid != wanted:
-            said = f"the UID in the precondition ({wanted}) does not match the UID in record ({uid})"
-            raise self._conflict(said)
-        in_front = options.get("propagationPolicy") == "Foreground"
-        self.api.objects.remove(self._namespace, self._plural, self._name, dependents_first=in_front)
+            raise self._conflict(f"the UID in the precondition ({wanted}) does not match the UID in record ({uid})")
+        foreground = options.get("propagationPolicy") == "Foreground"
+        self.api.objects.remove(self._namespace, self._plural, self._name, dependents_first=foreground)
         details = {"name": self._name, "kind": self._plural, "uid": uid}
         return 200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
@@ -245,32 +245,32 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._found()
         printed = enumerate(self.api.logs.get(self._name, ()))
         lines = (f"2026-01-31T12:00:{second:02}.5Z {line}\n" for second, line in printed)
-        # From a whole second on, as the kubelet does.
+        # The kubelet filters by whole seconds.
         since = self._query.get("sinceTime", "").partition(".")[0]
         self._stream(line for line in lines if line >= since)
 
     def _find_kind(self, prefix: str) -> tuple[str, str]:
-        """Return kind and plural of what is asked for, each with its group, as messages name them."""
+        """Return the kind and plural of the requested resource, with its group, as in messages."""
         group = prefix.removeprefix("/apis/").partition("/")[0] if prefix.startswith("/apis/") else ""
         for kind, resource in _KINDS.items():
             if (resource.prefix, resource.plural) == (prefix, self._plural):
                 return (kind, self._plural) if not group else (f"{kind}.{group}", f"{self._plural}.{group}")
-        # So say the parts of the server that have no kinds of their own.
+        # A real server sends the first message for an unknown API group.
         unknown = prefix not in {resource.prefix for resource in _KINDS.values() if resource != TFJOBS}
-        said = "404 page not found" if unknown else "the server could not find the requested resource"
-        raise StatusError(404, "NotFound", said)
+        message = "404 page not found" if unknown else "the server could not find the requested resource"
+        raise StatusError(404, "NotFound", message)
 
     def _allow(self, verb: str) -> None:
         self.api.requests.append((verb, self._plural))
-        if (verb, self._plural) in self.api.refused:
-            what = f'{self._of_group} "{self._name}"' if self._name else self._of_group
-            said = f'{what} is forbidden: User "a" cannot {verb} resource "{self._plural}"'
-            raise StatusError(403, "Forbidden", f'{said} in the namespace "{self._namespace}"')
+        if (verb, self._plural) in self.api.rejected:
+            what = f'{self._resource} "{self._name}"' if self._name else self._resource
+            message = f'{what} is forbidden: User "a" cannot {verb} resource "{self._plural}"'
+            raise StatusError(403, "Forbidden", f'{message} in the namespace "{self._namespace}"')
 
     def _found(self) -> Object:
         if found := self.api.objects.get(self._namespace, self._plural, self._name):
             return found
-        raise StatusError(404, "NotFound", f'{self._of_group} "{self._name}" not found')
+        raise StatusError(404, "NotFound", f'{self._resource} "{self._name}" not found')
 
     def _given(self) -> Object:
         given = dict(json.loads(self._body))
@@ -280,38 +280,38 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return given
 
     def _check_namespace(self, given: Object) -> None:
-        """Refuse to create anything in a namespace that is not there, is another one than the object's, or ends."""
+        """Raise StatusError if the namespace is missing, ending, or not that of the object."""
         if given["metadata"].get("namespace", self._namespace) != self._namespace:
-            said = "the namespace of the provided object does not match the namespace sent on the request"
-            raise StatusError(400, "BadRequest", said)
+            message = "the namespace of the provided object does not match the namespace sent on the request"
+            raise StatusError(400, "BadRequest", message)
         if self._namespace not in self.api.namespaces | self.api.ending:
             raise StatusError(404, "NotFound", f'namespaces "{self._namespace}" not found')
         if self._namespace in self.api.ending:
             ending = f"unable to create new content in namespace {self._namespace} because it is being terminated"
-            what = f'{self._of_group} "{given["metadata"].get("name", "")}"'
+            what = f'{self._resource} "{given["metadata"].get("name", "")}"'
             raise StatusError(403, "Forbidden", f"{what} is forbidden: {ending}")
 
     def _write(self, found: Object, changed: Object) -> Object:
-        """Write an object anew, as a user may, unless it was changed since its version was read."""
+        """Replace an object, as a user may, unless it has changed since the given version."""
         if changed["metadata"].get("resourceVersion", version := found["metadata"]["resourceVersion"]) != version:
-            said = "the object has been modified; please apply your changes to the latest version and try again"
-            raise self._conflict(said)
+            message = "the object has been modified; please apply your changes to the latest version and try again"
+            raise self._conflict(message)
         admitted = self._admitted(changed)
         if "status" in found:
             admitted["status"] = found["status"]
-        # What changes nothing makes no version.
+        # Without a change, the version stays the same.
         if admitted == found:
             return found
         return self.api.objects.put(self._namespace, self._plural, admitted)
 
     def _admitted(self, given: Object) -> Object:
-        """Return an object as it is stored, without a status; refuse one that cannot be."""
+        """Validate an object, and return it as it is stored, without status."""
         name = given["metadata"].get("name")
         if not name:
             raise self._invalid(self._kind, "", "metadata.name: Required value: name or generateName is required")
         if not _NAME.fullmatch(name):
-            said = f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain must consist of'
-            raise self._invalid(self._kind, name, f"{said} lower case alphanumeric characters, '-' or '.'")
+            message = f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain must consist of'
+            raise self._invalid(self._kind, name, f"{message} lower case alphanumeric characters, '-' or '.'")
         admitted = {key: value for key, value in given.items() if key != "status" or self._plural not in _WITH_STATUS}
         if self._plural != TFJOBS.plural:
             return admitted
@@ -322,12 +322,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise StatusError(403, "Forbidden", f"{webhook}: {denied}")
         return dict(tfjob_admission.pruned(admitted))
 
-    def _invalid(self, kind: str, name: str, said: str) -> StatusError:
-        return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {said}')
+    def _invalid(self, kind: str, name: str, message: str) -> StatusError:
+        return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {message}')
 
-    def _conflict(self, said: str) -> StatusError:
-        what = f'{self._of_group} "{self._name}"'
-        return StatusError(409, "Conflict", f"Operation cannot be fulfilled on {what}: {said}")
+    def _conflict(self, message: str) -> StatusError:
+        what = f'{self._resource} "{self._name}"'
+        return StatusError(409, "Conflict", f"Operation cannot be fulfilled on {what}: {message}")
 
     def _answer(self, status: int, content: Object) -> None:
         body = json.dumps(content).encode()
@@ -346,7 +346,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 chunk = line.encode()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
         except OSError:
-            # Nobody reads it any more.
+            # The client has closed the connection.
             self.close_connection = True
 
     def log_message(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""What launchers and commands rely on, asked of the API server in memory and of the real one of KUBECONFIG alike."""
+"""API behavior that launchers and commands need, on the server in memory and on the cluster of KUBECONFIG."""
 
 import base64
 import contextlib
@@ -37,14 +37,14 @@ from tests.qcnn.jobs.training_operator import RUNNING, Operator
 _SECONDS = 60
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 BY_US = {"fieldManager": "qcnn", "force": "true"}
-# Where no pod of a real cluster starts.
+# No pod with this node selector starts on a real cluster.
 NOWHERE = PodSettings(image="qcnn", node_selector={"no": "node"}, environment={"A": "b"}, secrets={"B": "keys/id"})
 
 
 class Cluster:
-    """An API server, two of its namespaces, and one that is being deleted.
+    """API server with two namespaces, and one that is being deleted.
 
-    `start` makes the pods of a TFJob of two workers, where no operator does so by itself.
+    `start` creates the pods of a TFJob with two workers if no operator is running.
     """
 
     def __init__(self, namespace: str, other: str, ending: str, start: Callable[[Object], None]) -> None:
@@ -52,7 +52,7 @@ class Cluster:
         self.start = start
         self._client = kubernetes.client.ApiClient(configuration())
 
-    def ask(
+    def request(
         self,
         method: str,
         resource: Resource,
@@ -63,9 +63,9 @@ class Cluster:
         namespace: str | None = None,
         query: Mapping[str, str] | None = None,
     ) -> tuple[int, Object]:
-        """Return status and object of the answer; a text is a message."""
+        """Send a request, and return the status and the object of the response. Text is returned as a message."""
         try:
-            response = self._request(method, resource, name, body, content, namespace, query or {})
+            response = self._open(method, resource, name, body, content, namespace, query or {})
             status, text = response.status, response.data
         except kubernetes.client.ApiException as error:
             status, text = error.status, error.body
@@ -77,7 +77,7 @@ class Cluster:
         """Return the first events of a watch."""
         found: list[Object] = []
         query = {**selectors, "watch": "true", "resourceVersion": version}
-        with contextlib.closing(self._request("GET", resource, "", None, "application/json", None, query)) as response:
+        with contextlib.closing(self._open("GET", resource, "", None, "application/json", None, query)) as response:
             rest = b""
             for chunk in response.stream(None):
                 *lines, rest = (rest + chunk).split(b"\n")
@@ -88,14 +88,14 @@ class Cluster:
 
     def create(self, name: str, resource: Resource = LEASES, **metadata: Any) -> Object:
         """Create an object in the first namespace, and return it."""
-        status, created = self.ask("POST", resource, body={"metadata": {"name": name, **metadata}})
+        status, created = self.request("POST", resource, body={"metadata": {"name": name, **metadata}})
         assert status == 201, created
         return created
 
     def close(self) -> None:
         self._client.close()
 
-    def _request(
+    def _open(
         self,
         method: str,
         resource: Resource,
@@ -115,7 +115,7 @@ class Cluster:
             auth_settings=["BearerToken"],
             _preload_content=False,
             _return_http_data_only=True,
-            # A watch that is told nothing fails, rather than waiting for ever.
+            # A watch without events must fail instead of waiting forever.
             _request_timeout=_SECONDS,
         )
         return response
@@ -124,12 +124,12 @@ class Cluster:
 @pytest.fixture(scope="module")
 def real() -> Iterator[tuple[str, str, str]]:
     """Return three namespaces of the cluster of KUBECONFIG, of which the last is being deleted."""
-    # Its libraries take seconds to load, and it needs what only a cluster has.
+    # Imported here, because its libraries take seconds to load and it needs a cluster.
     from tests.cluster.conftest import new_namespace
 
     with new_namespace() as namespace, new_namespace() as other, new_namespace() as ending:
         leases, core = kubernetes.client.CoordinationV1Api(), kubernetes.client.CoreV1Api()
-        # It ends when this one does.
+        # The finalizer of this Lease keeps the namespace in the state "Terminating".
         leases.create_namespaced_lease(ending, {"metadata": {"name": "last", "finalizers": ["qcnn.test/last"]}})
         core.delete_namespace(ending)
         yield namespace, other, ending
@@ -168,7 +168,7 @@ def _manifest(name: str, pod: PodSettings = NOWHERE) -> Object:
 
 
 def _changed(manifest: Object, path: str, value: object) -> Object:
-    """Return a manifest with another value at a path, or without it where that is None."""
+    """Return a manifest with another value at a path, or without the path if the value is None."""
     changed = json.loads(json.dumps(manifest))
     *above, last = path.split(".")
     place = changed
@@ -182,7 +182,7 @@ def _changed(manifest: Object, path: str, value: object) -> Object:
 
 
 def _is_within(sent: Any, stored: Any) -> bool:
-    """Whether all that was sent is stored; a server adds what it has by default."""
+    """Return whether all sent fields are stored. A server adds default values."""
     if isinstance(sent, dict) and isinstance(stored, dict):
         return all(key in stored and _is_within(value, stored[key]) for key, value in sent.items())
     if isinstance(sent, list) and isinstance(stored, list):
@@ -199,23 +199,23 @@ def test_create_returns_metadata_and_stores_object(cluster: Cluster) -> None:
     created = cluster.create("created", labels={"a": "b"})
     assert created["metadata"].keys() >= {"uid", "resourceVersion", "creationTimestamp"}
     assert (created["metadata"]["namespace"], created["metadata"]["labels"]) == (cluster.namespace, {"a": "b"})
-    # What has no labels has no field for them.
+    # Without labels, the field is missing.
     assert "labels" not in cluster.create("plain")["metadata"]
-    status, found = cluster.ask("GET", LEASES, "created")
+    status, found = cluster.request("GET", LEASES, "created")
     assert (status, found["metadata"]["uid"]) == (200, created["metadata"]["uid"])
 
 
 def test_create_existing_name_is_a_conflict(cluster: Cluster, api: NamespaceClient) -> None:
     cluster.create("once")
-    status, refused = cluster.ask("POST", LEASES, body={"metadata": {"name": "once"}})
-    assert (status, refused["reason"]) == (409, "AlreadyExists")
-    assert refused["message"] == 'leases.coordination.k8s.io "once" already exists'
+    status, rejected = cluster.request("POST", LEASES, body={"metadata": {"name": "once"}})
+    assert (status, rejected["reason"]) == (409, "AlreadyExists")
+    assert rejected["message"] == 'leases.coordination.k8s.io "once" already exists'
     assert api.create(LEASES, {"metadata": {"name": "once"}}) is None
-    assert cluster.ask("POST", LEASES, body={"metadata": {"name": "once"}}, namespace=cluster.other)[0] == 201
-    uids = {cluster.ask("GET", LEASES, "once", namespace=each)[1]["metadata"]["uid"] for each in _both(cluster)}
+    assert cluster.request("POST", LEASES, body={"metadata": {"name": "once"}}, namespace=cluster.other)[0] == 201
+    uids = {cluster.request("GET", LEASES, "once", namespace=each)[1]["metadata"]["uid"] for each in _both(cluster)}
     assert len(uids) == 2
-    assert cluster.ask("DELETE", LEASES, "once", namespace=cluster.other)[0] == 200
-    assert cluster.ask("GET", LEASES, "once")[0] == 200
+    assert cluster.request("DELETE", LEASES, "once", namespace=cluster.other)[0] == 200
+    assert cluster.request("GET", LEASES, "once")[0] == 200
 
 
 def _both(cluster: Cluster) -> tuple[str, str]:
@@ -227,22 +227,22 @@ def test_list_filters_by_namespace_and_selectors(cluster: Cluster) -> None:
         cluster.create(name, labels=labels)
 
     def names(namespace: str, **selectors: str) -> list[str]:
-        status, found = cluster.ask("GET", LEASES, namespace=namespace, query=selectors)
+        status, found = cluster.request("GET", LEASES, namespace=namespace, query=selectors)
         assert status == 200
         return [item["metadata"]["name"] for item in found["items"]]
 
     assert names(cluster.namespace, labelSelector="list=a") == ["listed-1"]
     assert names(cluster.namespace, fieldSelector="metadata.name=listed-2") == ["listed-2"]
     assert names(cluster.other, labelSelector="list=a") == []
-    # There are none, rather than no such namespace.
+    # A missing namespace has no objects, and is no error.
     assert names("no-such-namespace") == []
 
 
 @pytest.mark.parametrize("body", [{"metadata": {"name": "Not A Name"}}, {"metadata": {}}])
 def test_create_invalid_name_is_invalid(cluster: Cluster, body: Object) -> None:
-    status, refused = cluster.ask("POST", LEASES, body=body)
-    assert (status, refused["reason"]) == (422, "Invalid")
-    assert " is invalid: metadata.name: " in refused["message"]
+    status, rejected = cluster.request("POST", LEASES, body=body)
+    assert (status, rejected["reason"]) == (422, "Invalid")
+    assert " is invalid: metadata.name: " in rejected["message"]
 
 
 def test_create_mismatched_kind_or_namespace_is_a_bad_request(cluster: Cluster) -> None:
@@ -251,20 +251,20 @@ def test_create_mismatched_kind_or_namespace_is_a_bad_request(cluster: Cluster) 
         {"kind": "Service", "metadata": metadata},
         {"metadata": {**metadata, "namespace": cluster.other}},
     ):
-        assert cluster.ask("POST", LEASES, body=body)[0] == 400
-    assert cluster.ask("GET", LEASES, "elsewhere")[0] == 404
+        assert cluster.request("POST", LEASES, body=body)[0] == 400
+    assert cluster.request("GET", LEASES, "elsewhere")[0] == 404
 
 
 def test_create_in_missing_or_ending_namespace_is_rejected(cluster: Cluster) -> None:
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "late"}}
     by_us: dict[str, Any] = {"content": APPLY, "query": BY_US}
     for method, name, how in (("POST", "", {}), ("PATCH", "late", by_us)):
-        status, refused = cluster.ask(method, LEASES, name, lease, namespace="no-such-namespace", **how)
-        assert (status, refused["message"]) == (404, 'namespaces "no-such-namespace" not found')
-        status, refused = cluster.ask(method, LEASES, name, lease, namespace=cluster.ending, **how)
+        status, rejected = cluster.request(method, LEASES, name, lease, namespace="no-such-namespace", **how)
+        assert (status, rejected["message"]) == (404, 'namespaces "no-such-namespace" not found')
+        status, rejected = cluster.request(method, LEASES, name, lease, namespace=cluster.ending, **how)
         assert status == 403
-        assert refused["message"].startswith('leases.coordination.k8s.io "late" is forbidden: ')
-        assert refused["message"].endswith(f"namespace {cluster.ending} because it is being terminated")
+        assert rejected["message"].startswith('leases.coordination.k8s.io "late" is forbidden: ')
+        assert rejected["message"].endswith(f"namespace {cluster.ending} because it is being terminated")
 
 
 def test_namespace_is_ending_if_missing_or_being_deleted(cluster: Cluster) -> None:
@@ -273,8 +273,8 @@ def test_namespace_is_ending_if_missing_or_being_deleted(cluster: Cluster) -> No
         with contextlib.closing(NamespaceClient(namespace)) as api:
             found[namespace] = api.namespace_is_ending()
     assert found == {cluster.namespace: False, cluster.ending: True, "no-such-namespace": True}
-    # What was tried for that is not there.
-    assert cluster.ask("GET", SERVICES)[1]["items"] == []
+    # The check is a dry run.
+    assert cluster.request("GET", SERVICES)[1]["items"] == []
 
 
 def test_missing_object_is_not_found_by_any_method(cluster: Cluster) -> None:
@@ -286,16 +286,16 @@ def test_missing_object_is_not_found_by_any_method(cluster: Cluster) -> None:
         ("PATCH", {}, MERGE),
         ("DELETE", {}, "application/json"),
     ):
-        status, refused = cluster.ask(method, TFJOBS, name, body, content=content)
-        assert (status, refused["reason"]) == (404, "NotFound")
-        assert refused["message"] == f'tfjobs.kubeflow.org "{name}" not found'
+        status, rejected = cluster.request(method, TFJOBS, name, body, content=content)
+        assert (status, rejected["reason"]) == (404, "NotFound")
+        assert rejected["message"] == f'tfjobs.kubeflow.org "{name}" not found'
 
 
 def test_update_of_old_version_is_a_conflict(cluster: Cluster) -> None:
     created = cluster.create("read", labels={"a": "b"})
     first = created["metadata"]["resourceVersion"]
     newer = {**created, "metadata": {**created["metadata"], "labels": {"a": "c"}}}
-    status, written = cluster.ask("PUT", LEASES, "read", newer)
+    status, written = cluster.request("PUT", LEASES, "read", newer)
     assert (status, written["metadata"]["labels"]) == (200, {"a": "c"})
     assert written["metadata"]["uid"] == created["metadata"]["uid"]
     assert written["metadata"]["resourceVersion"] != first
@@ -303,34 +303,34 @@ def test_update_of_old_version_is_a_conflict(cluster: Cluster) -> None:
         ("PUT", created, "application/json"),
         ("PATCH", {"metadata": {"resourceVersion": first, "labels": {"a": "d"}}}, MERGE),
     ):
-        status, refused = cluster.ask(method, LEASES, "read", body, content=content)
-        assert (status, refused["reason"]) == (409, "Conflict")
-    assert cluster.ask("GET", LEASES, "read")[1] == written
+        status, rejected = cluster.request(method, LEASES, "read", body, content=content)
+        assert (status, rejected["reason"]) == (409, "Conflict")
+    assert cluster.request("GET", LEASES, "read")[1] == written
 
 
 def test_merge_patch_deletes_null_and_replaces_lists(cluster: Cluster) -> None:
-    # Without its owners, a cluster would soon delete it.
+    # The owners must exist, because a cluster deletes objects without owner.
     owners = [_as_owner(cluster.create(f"owner-{name}")) for name in ("x", "y")]
     cluster.create("merged", labels={"a": "b", "c": "d"}, finalizers=["qcnn.test/a", "qcnn.test/b"])
     patch = {"metadata": {"labels": {"a": None, "e": "f"}, "finalizers": ["qcnn.test/c"], "annotations": {"g": "h"}}}
-    status, patched = cluster.ask("PATCH", LEASES, "merged", patch, content=MERGE)
+    status, patched = cluster.request("PATCH", LEASES, "merged", patch, content=MERGE)
     assert (status, patched["metadata"]["labels"]) == (200, {"c": "d", "e": "f"})
     assert (patched["metadata"]["finalizers"], patched["metadata"]["annotations"]) == (["qcnn.test/c"], {"g": "h"})
     for given in (owners, owners[:1], None):
         owned = {"metadata": {"ownerReferences": given, "finalizers": None}}
-        status, patched = cluster.ask("PATCH", LEASES, "merged", owned, content=MERGE)
+        status, patched = cluster.request("PATCH", LEASES, "merged", owned, content=MERGE)
         assert (status, patched["metadata"].get("ownerReferences")) == (200, given)
-    # What changes nothing is no change.
-    again = cluster.ask("PATCH", LEASES, "merged", {"metadata": {"finalizers": None}}, content=MERGE)[1]
+    # A patch without a change does not change the version.
+    again = cluster.request("PATCH", LEASES, "merged", {"metadata": {"finalizers": None}}, content=MERGE)[1]
     assert again["metadata"]["resourceVersion"] == patched["metadata"]["resourceVersion"]
 
 
 @pytest.mark.parametrize("content", ["application/json", "application/jsonlines"])
 def test_patch_of_unknown_media_type_is_unsupported(cluster: Cluster, content: str) -> None:
     name = cluster.create(f"patched-{content.partition('/')[2]}")["metadata"]["name"]
-    status, refused = cluster.ask("PATCH", LEASES, name, {"metadata": {"labels": {"a": "b"}}}, content=content)
-    assert (status, refused["reason"]) == (415, "UnsupportedMediaType")
-    assert "labels" not in cluster.ask("GET", LEASES, name)[1]["metadata"]
+    status, rejected = cluster.request("PATCH", LEASES, name, {"metadata": {"labels": {"a": "b"}}}, content=content)
+    assert (status, rejected["reason"]) == (415, "UnsupportedMediaType")
+    assert "labels" not in cluster.request("GET", LEASES, name)[1]["metadata"]
 
 
 def test_apply_creates_and_updates_owned_fields(cluster: Cluster) -> None:
@@ -338,20 +338,20 @@ def test_apply_creates_and_updates_owned_fields(cluster: Cluster) -> None:
 
     def apply(spec: Object, **metadata: Any) -> tuple[int, Object]:
         body = {**lease, "metadata": {"name": "applied", **metadata}, "spec": spec}
-        return cluster.ask("PATCH", LEASES, "applied", body, content=APPLY, query=BY_US)
+        return cluster.request("PATCH", LEASES, "applied", body, content=APPLY, query=BY_US)
 
     status, first = apply({"holderIdentity": "one", "leaseDurationSeconds": 3}, labels={"a": "b"})
     assert (status, first["spec"]) == (201, {"holderIdentity": "one", "leaseDurationSeconds": 3})
-    beside = {"metadata": {"labels": {"c": "d"}, "annotations": {"e": "f"}}, "spec": {"leaseTransitions": 7}}
-    assert cluster.ask("PATCH", LEASES, "applied", beside, content=MERGE)[0] == 200
+    other_fields = {"metadata": {"labels": {"c": "d"}, "annotations": {"e": "f"}}, "spec": {"leaseTransitions": 7}}
+    assert cluster.request("PATCH", LEASES, "applied", other_fields, content=MERGE)[0] == 200
     owner = _as_owner(cluster.create("owner-of-applied"))
     status, second = apply({"holderIdentity": "two"}, ownerReferences=[owner])
-    # What is no longer applied is gone, and what another one has written stays.
+    # Fields that are no longer applied are removed, and fields of other clients are retained.
     assert (status, second["spec"]) == (200, {"holderIdentity": "two", "leaseTransitions": 7})
     metadata = second["metadata"]
     assert (metadata["labels"], metadata["annotations"]) == ({"c": "d"}, {"e": "f"})
     assert (metadata["ownerReferences"], metadata["uid"]) == ([owner], first["metadata"]["uid"])
-    # By force, what another one has written too.
+    # A forced apply overrides fields of other clients.
     assert apply({"holderIdentity": "two", "leaseTransitions": 8})[1]["spec"]["leaseTransitions"] == 8
 
 
@@ -362,7 +362,7 @@ def test_apply_keeps_list_items_of_other_managers(cluster: Cluster) -> None:
         spec = {"replicas": 0, "selector": {"matchLabels": {"app": "listed"}}, "template": template}
         body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "listed"}, "spec": spec}
         query = {**BY_US, "fieldManager": manager}
-        status, answer = cluster.ask("PATCH", DEPLOYMENTS, "listed", body, content=APPLY, query=query)
+        status, answer = cluster.request("PATCH", DEPLOYMENTS, "listed", body, content=APPLY, query=query)
         assert status in (200, 201), answer
         (found,) = answer["spec"]["template"]["spec"]["containers"]
         return dict(found)
@@ -375,37 +375,37 @@ def test_apply_keeps_list_items_of_other_managers(cluster: Cluster) -> None:
 
 
 def test_apply_without_manager_or_kind_is_rejected(cluster: Cluster) -> None:
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "nobodys"}}
-    assert cluster.ask("PATCH", LEASES, "nobodys", lease, content=APPLY)[0] == 422
-    for body in ({"metadata": {"name": "nobodys"}}, {**lease, "metadata": {"name": "another"}}):
-        assert cluster.ask("PATCH", LEASES, "nobodys", body, content=APPLY, query=BY_US)[0] == 400
-    assert cluster.ask("GET", LEASES, "nobodys")[0] == 404
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "unmanaged"}}
+    assert cluster.request("PATCH", LEASES, "unmanaged", lease, content=APPLY)[0] == 422
+    for body in ({"metadata": {"name": "unmanaged"}}, {**lease, "metadata": {"name": "another"}}):
+        assert cluster.request("PATCH", LEASES, "unmanaged", body, content=APPLY, query=BY_US)[0] == 400
+    assert cluster.request("GET", LEASES, "unmanaged")[0] == 404
 
 
 def test_watch_returns_changes_since_version(cluster: Cluster) -> None:
-    version = cluster.ask("GET", LEASES)[1]["metadata"]["resourceVersion"]
+    version = cluster.request("GET", LEASES)[1]["metadata"]["resourceVersion"]
     cluster.create("watched", labels={"watch": "a"})
     cluster.create("unwatched")
     for label in ("a", "b"):
         patch = {"metadata": {"labels": {"watch": label}, "annotations": {"for": label}}}
-        assert cluster.ask("PATCH", LEASES, "watched", patch, content=MERGE)[0] == 200
-    assert cluster.ask("DELETE", LEASES, "watched", {})[0] == 200
+        assert cluster.request("PATCH", LEASES, "watched", patch, content=MERGE)[0] == 200
+    assert cluster.request("DELETE", LEASES, "watched", {})[0] == 200
     by_name = cluster.events(LEASES, version, 4, fieldSelector="metadata.name=watched")
     assert [event["type"] for event in by_name] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
     versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in by_name]
     assert versions == sorted(set(versions))
-    # What no longer matches is gone, as it last matched, at the version of the change.
+    # An object that no longer matches is deleted, in its last matching state, at the version of the change.
     by_label = cluster.events(LEASES, version, 3, labelSelector="watch=a")
     assert [event["type"] for event in by_label] == ["ADDED", "MODIFIED", "DELETED"]
     last = by_label[-1]["object"]["metadata"]
     assert (last["labels"], int(last["resourceVersion"])) == ({"watch": "a"}, versions[2])
-    # And it goes on where it was.
+    # A watch can continue at any version.
     rest = cluster.events(LEASES, str(versions[1]), 2, fieldSelector="metadata.name=watched")
     assert rest == by_name[2:]
 
 
 def test_watch_from_expired_version_returns_error_event(cluster: Cluster) -> None:
-    # A server remembers nothing of a kind from before it knew the kind, however young it is.
+    # Even on a new server, versions before the creation of a custom resource have expired.
     (event,) = cluster.events(TFJOBS, "1", 1)
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
 
@@ -433,17 +433,17 @@ def test_watch_with_expired_version_lists_again(api: NamespaceClient, monkeypatc
 def test_paginated_list_has_one_version_until_expired(cluster: Cluster) -> None:
     for name in ("part-1", "part-2"):
         cluster.create(name, labels={"part": "a"})
-    _, first = cluster.ask("GET", LEASES, query={"labelSelector": "part=a", "limit": "1"})
+    _, first = cluster.request("GET", LEASES, query={"labelSelector": "part=a", "limit": "1"})
     cluster.create("part-3", labels={"part": "a"})
     token = first["metadata"]["continue"]
-    _, rest = cluster.ask("GET", LEASES, query={"labelSelector": "part=a", "limit": "5", "continue": token})
+    _, rest = cluster.request("GET", LEASES, query={"labelSelector": "part=a", "limit": "5", "continue": token})
     assert [item["metadata"]["name"] for part in (first, rest) for item in part["items"]] == ["part-1", "part-2"]
     where = json.dumps({"v": "meta.k8s.io/v1", "rv": 1, "start": "part-1\u0000"})
     token = base64.urlsafe_b64encode(where.encode()).decode().rstrip("=")
-    status, refused = cluster.ask("GET", LEASES, query={"limit": "1", "continue": token})
+    status, rejected = cluster.request("GET", LEASES, query={"limit": "1", "continue": token})
     if status == 200:
-        pytest.skip("the server is too young to have forgotten anything")
-    assert (status, refused["reason"]) == (410, "Expired")
+        pytest.skip("no version has expired yet on this server")
+    assert (status, rejected["reason"]) == (410, "Expired")
 
 
 def test_watch_yields_deleted_object_once_more(cluster: Cluster, api: NamespaceClient) -> None:
@@ -457,8 +457,8 @@ def test_watch_yields_deleted_object_once_more(cluster: Cluster, api: NamespaceC
 
 def test_delete_with_other_uid_is_a_conflict(cluster: Cluster, api: NamespaceClient) -> None:
     uid = cluster.create("another")["metadata"]["uid"]
-    status, refused = cluster.ask("DELETE", LEASES, "another", {"preconditions": {"uid": "of-an-earlier-one"}})
-    assert (status, refused["reason"]) == (409, "Conflict")
+    status, rejected = cluster.request("DELETE", LEASES, "another", {"preconditions": {"uid": "of-an-earlier-one"}})
+    assert (status, rejected["reason"]) == (409, "Conflict")
     assert not api.delete(LEASES, "another", uid="of-an-earlier-one")
     assert api.get(LEASES, "another")
     assert api.delete(LEASES, "another", uid=uid)
@@ -467,28 +467,28 @@ def test_delete_with_other_uid_is_a_conflict(cluster: Cluster, api: NamespaceCli
 @pytest.mark.parametrize("dependents_first", [True, False], ids=["foreground", "background"])
 def test_delete_removes_dependents_in_order(cluster: Cluster, api: NamespaceClient, dependents_first: bool) -> None:
     name = f"owner-{dependents_first}".lower()
-    version = cluster.ask("GET", LEASES)[1]["metadata"]["resourceVersion"]
+    version = cluster.request("GET", LEASES)[1]["metadata"]["resourceVersion"]
     owner = _as_owner(cluster.create(name, labels={"family": name}))
     references = [{**owner, "blockOwnerDeletion": True}]
     cluster.create(f"{name}-owned", labels={"family": name}, ownerReferences=references)
     assert api.delete(LEASES, name, dependents_first=dependents_first)
     count = 5 if dependents_first else 4
     seen = cluster.events(LEASES, version, count, labelSelector=f"family={name}")
-    gone = [event["object"]["metadata"]["name"] for event in seen if event["type"] == "DELETED"]
-    assert gone == ([f"{name}-owned", name] if dependents_first else [name, f"{name}-owned"])
-    # Meanwhile it is seen to be going.
-    going = [event for event in seen if event["type"] == "MODIFIED"]
-    assert ["deletionTimestamp" in event["object"]["metadata"] for event in going] == [True] * dependents_first
+    deleted = [event["object"]["metadata"]["name"] for event in seen if event["type"] == "DELETED"]
+    assert deleted == ([f"{name}-owned", name] if dependents_first else [name, f"{name}-owned"])
+    # Foreground deletion first marks the owner.
+    modified = [event for event in seen if event["type"] == "MODIFIED"]
+    assert ["deletionTimestamp" in event["object"]["metadata"] for event in modified] == [True] * dependents_first
 
 
 def test_create_or_adopt_creates_tfjob_once(cluster: Cluster, api: NamespaceClient) -> None:
     manifest = _manifest("adopted")
-    created, how = create_or_adopt(api, TFJOB, manifest)
-    assert how is CreateOutcome.CREATED
-    # Nothing that we write is unknown to the operator's schema.
+    created, outcome = create_or_adopt(api, TFJOB, manifest)
+    assert outcome is CreateOutcome.CREATED
+    # The operator's schema contains all fields of the manifest.
     assert _is_within(manifest, created)
-    again, how = create_or_adopt(api, TFJOB, manifest)
-    assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], CreateOutcome.ADOPTED)
+    again, outcome = create_or_adopt(api, TFJOB, manifest)
+    assert (again["metadata"]["uid"], outcome) == (created["metadata"]["uid"], CreateOutcome.ADOPTED)
     more = _manifest("adopted", NOWHERE.model_copy(update={"memory": "4Gi"}))
     with pytest.raises(ConfigError, match=r"^TFJob: already runs with other settings; "):
         create_or_adopt(api, TFJOB, more)
@@ -497,11 +497,11 @@ def test_create_or_adopt_creates_tfjob_once(cluster: Cluster, api: NamespaceClie
 def test_tfjob_unknown_fields_and_status_are_dropped(cluster: Cluster) -> None:
     manifest = _changed(_manifest("dropped"), "spec.cleanPodPolicy", "None")
     manifest["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
-    status, created = cluster.ask("POST", TFJOBS, body=manifest)
+    status, created = cluster.request("POST", TFJOBS, body=manifest)
     assert status == 201
     assert "cleanPodPolicy" not in created["spec"]
     patch = {"spec": {"runPolicy": {"suspend": True}}, "status": manifest["status"]}
-    status, patched = cluster.ask("PATCH", TFJOBS, created["metadata"]["name"], patch, content=MERGE)
+    status, patched = cluster.request("PATCH", TFJOBS, created["metadata"]["name"], patch, content=MERGE)
     assert (status, patched["spec"]["runPolicy"]["suspend"]) == (200, True)
     assert [created["metadata"]["generation"], patched["metadata"]["generation"]] == [1, 2]
     for found in (created, patched):
@@ -532,7 +532,7 @@ CONTAINERS = f"{CHIEF}.template.spec.containers"
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "code", "said"),
+    ("path", "value", "code", "message"),
     [
         ("spec.tfReplicaSpecs", None, 422, "spec.tfReplicaSpecs: Required value"),
         (f"{CHIEF}.replicas", "one", 422, f'{CHIEF}.replicas in body must be of type integer: "string"'),
@@ -544,23 +544,23 @@ CONTAINERS = f"{CHIEF}.template.spec.containers"
         (f"{CONTAINERS}.0.ports", "2222", 422, f'{CONTAINERS}[0].ports in body must be of type array: "string"'),
         (f"{CONTAINERS}.0.name", "other", 403, "must have at least one container with name tensorflow"),
         ("spec", None, 403, "spec.tfReplicaSpecs: Required value: must be required"),
-        ("metadata.name", "9-lives", 403, 'metadata.name: Invalid value: "9-lives": should match: a DNS-1035 label'),
+        ("metadata.name", "9-names", 403, 'metadata.name: Invalid value: "9-names": should match: a DNS-1035 label'),
         ("kind", None, 400, "(must be of type TFJob)"),
     ],
 )
-def test_create_invalid_tfjob_is_rejected(cluster: Cluster, path: str, value: object, code: int, said: str) -> None:
-    status, refused = cluster.ask("POST", TFJOBS, body=_changed(_manifest("bad"), path, value))
-    assert (status, said in refused["message"]) == (code, True), refused
+def test_create_invalid_tfjob_is_rejected(cluster: Cluster, path: str, value: object, code: int, message: str) -> None:
+    status, rejected = cluster.request("POST", TFJOBS, body=_changed(_manifest("bad"), path, value))
+    assert (status, message in rejected["message"]) == (code, True), rejected
 
 
 def test_update_to_invalid_tfjob_is_rejected(cluster: Cluster) -> None:
     manifest = _manifest("patched")
     name = manifest["metadata"]["name"]
-    assert cluster.ask("POST", TFJOBS, body=manifest)[0] == 201
+    assert cluster.request("POST", TFJOBS, body=manifest)[0] == 201
     bad = {"spec": {"runPolicy": {"suspend": "yes"}}}
-    assert cluster.ask("PATCH", TFJOBS, name, bad, content=MERGE)[0] == 422
-    # Nor without the version that it is changed from.
-    assert cluster.ask("PUT", TFJOBS, name, manifest)[0] == 422
+    assert cluster.request("PATCH", TFJOBS, name, bad, content=MERGE)[0] == 422
+    # An update without a version is also rejected.
+    assert cluster.request("PUT", TFJOBS, name, manifest)[0] == 422
 
 
 def test_rejected_requests_raise_config_error(cluster: Cluster, api: NamespaceClient) -> None:
@@ -584,8 +584,8 @@ def test_missing_training_operator_raises_config_error(api: NamespaceClient) -> 
 
 
 def test_unknown_resource_is_not_found(cluster: Cluster) -> None:
-    status, refused = cluster.ask("GET", dataclasses.replace(LEASES, plural="rents"))
-    assert (status, refused["message"]) == (404, "the server could not find the requested resource")
+    status, rejected = cluster.request("GET", dataclasses.replace(LEASES, plural="rents"))
+    assert (status, rejected["message"]) == (404, "the server could not find the requested resource")
 
 
 @pytest.mark.cluster

@@ -1,4 +1,4 @@
-"""Which names of runs a person can tell apart."""
+"""Names of runs, and the last error line of a process."""
 
 import pytest
 
@@ -18,15 +18,15 @@ def test_check_run_returns_valid_name(run: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"),
+    ("lines", "expected"),
     [
-        (["a", "error: no room. Given: /", "a line of the log"], "no room (given: /)"),
+        (["a", "error: disk full. Given: /", "a line of the log"], "disk full (given: /)"),
         (["error: an earlier one", "error: the last one"], "the last one"),
         (["Traceback (most recent call last):", "ValueError: 3"], "ValueError: 3"),
         ([], "it printed nothing"),
         (
-            ['{"severity": "ERROR", "message": "error: no room. Given: /"}', '{"severity": "INFO", "message": "a"}'],
-            "no room (given: /)",
+            ['{"severity": "ERROR", "message": "error: disk full. Given: /"}', '{"severity": "INFO", "message": "a"}'],
+            "disk full (given: /)",
         ),
         (
             ['{"severity": "CRITICAL", "message": "ValueError: 3", "exception": "Traceback:\\nValueError: 3\\n"}'],
@@ -35,5 +35,5 @@ def test_check_run_returns_valid_name(run: str) -> None:
         (['{"severity": "ERROR", "message": "ended by SIGTERM"}', "Killed"], "Killed"),
     ],
 )
-def test_last_error_line_prefers_error_to_last_line(lines: list[str], words: str) -> None:
-    assert last_error_line(lines) == words
+def test_last_error_line_prefers_error_to_last_line(lines: list[str], expected: str) -> None:
+    assert last_error_line(lines) == expected

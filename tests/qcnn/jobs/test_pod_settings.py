@@ -1,4 +1,4 @@
-"""One word for an accelerator on every platform."""
+"""Validation of pod settings."""
 
 import json
 from typing import Any
@@ -97,7 +97,7 @@ def test_pod_settings_survive_json_round_trip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"image": None}, f"pod.image: must be {IMAGE_FORM}. Given: None"),
         ({"cpu": "two"}, "pod.cpu: must be a quantity such as 2 or 500m. Given: 'two'"),
@@ -151,10 +151,10 @@ def test_pod_settings_survive_json_round_trip() -> None:
         ({"tolerations": {}}, "pod.tolerations: must be a list of tolerations, as in a pod's spec. Given: {}"),
     ],
 )
-def test_pod_settings_invalid_value_is_an_error(given: dict[str, Any], said: str) -> None:
+def test_pod_settings_invalid_value_is_an_error(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         pod_settings({"image": "qcnn", **given})
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 def test_pod_settings_unknown_or_missing_field_is_an_error() -> None:
@@ -181,7 +181,7 @@ def test_role_names_are_equal_in_all_modules() -> None:
     [
         ("chief", ("2", "8Gi", 1, "nvidia-l4")),
         ("worker", ("2", "2Gi", 2, "nvidia-l4")),
-        # A node with GPUs is not asked for where none is used.
+        # A role without GPUs requests no accelerator.
         ("ps", ("500m", "2Gi", 0, "")),
         ("evaluator", ("2", "2Gi", 1, "nvidia-l4")),
     ],

@@ -1,4 +1,4 @@
-"""The file of prices: what it holds, and what is refused of a user's own."""
+"""Price files and cost estimates."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def test_prices_from_invalid_value_is_an_error(changed: dict[str, Any], line: st
 
 @pytest.mark.parametrize(("gib", "left"), [(3.75, 2.8), (7.5, 5.8), (15, 12.4), (30, 26.4), (60, 54.7), (240, 228.4)])
 def test_allocatable_memory_equals_published_values(gib: float, left: float) -> None:
-    """That of n1-standard machines in GKE's "Allocatable memory and CPU resources", before what evicts pods."""
+    """Values of n1-standard machines in "Allocatable memory and CPU resources" of GKE, without eviction threshold."""
     assert allocatable_memory(gib) == pytest.approx(left, abs=0.25)
 
 
@@ -98,7 +98,7 @@ EIGHT_GPUS = MachinePrice(cpus=96, memory=680, price=29.4, accelerator="nvidia-t
 @pytest.mark.parametrize(
     ("machine", "settings", "pods"),
     [
-        # The fourth core is not all free.
+        # A part of the fourth core is reserved.
         (FOUR, {"cpu": "1", "memory": "1Gi"}, 3),
         (FOUR, {"cpu": "500m", "memory": "1Gi"}, 6),
         (FOUR, {"cpu": "1m", "memory": "1Mi"}, 110),
@@ -150,14 +150,14 @@ def test_total_cost_adds_machine_types() -> None:
     assert (found.machine, found.machines) == ("four and eight", 4)
     assert found.hours == pytest.approx(4)
     assert found.dollars == pytest.approx(3 * 0.2 + 0.4)
-    # Where one has no price on Spot, all of them have none.
+    # Without a Spot price of one type, the total has none.
     assert found.spot_dollars is None
     assert total_cost(bills[::2]).spot_dollars == pytest.approx(0.3)
     assert total_cost(bills[:1]) == bills[0]
 
 
 def test_estimate_node_cost_selects_cheapest_with_idle_time() -> None:
-    """Three pods of a core fit on four cores, seven on eight."""
+    """3 pods with 1 core fit on 4 cores, 7 on 8 cores."""
     seconds = 3600 - IDLE_SECONDS
     few, many = (estimate_node_cost(pods, billed_pod(), seconds, prices()) for pods in (3, 7))
     assert (few.machine, few.machines) == ("n2-standard-4", 1)
@@ -169,7 +169,7 @@ def test_estimate_node_cost_selects_cheapest_with_idle_time() -> None:
 
 
 def test_estimate_node_cost_compares_spot_prices() -> None:
-    """Seven pods: one of eight cores on demand, but three of four cores on Spot would be 0.24."""
+    """7 pods need 1 node with 8 cores (cheaper on demand), or 3 with 4 cores (cheaper on Spot: 0.24 USD per hour)."""
     dear = prices(machines={"n2-standard-4": FOUR_WORKERS, "n2-standard-8": {**EIGHT, "spot": 0.30}})
     assert estimate_node_cost(7, billed_pod(), 3000, dear).machine == "n2-standard-8"
     assert estimate_node_cost(7, billed_pod(spot=True), 3000, dear).machine == "n2-standard-4"
@@ -196,8 +196,8 @@ def test_estimate_node_cost_without_fitting_node_is_an_error(
 
 
 def test_estimate_vm_cost_bills_one_vm_per_process() -> None:
-    asked = billed_pod(vertex={"machine_type": "n2-standard-4"})
-    found = estimate_vm_cost(2, asked, 3600, prices())
+    pod = billed_pod(vertex={"machine_type": "n2-standard-4"})
+    found = estimate_vm_cost(2, pod, 3600, prices())
     assert (found.machine, found.machines) == ("n2-standard-4", 2)
     assert found.dollars == pytest.approx(2 * 0.20 * 1.5)
 
@@ -206,7 +206,7 @@ def test_estimate_vm_cost_bills_one_vm_per_process() -> None:
     "settings",
     [
         {"vertex": {"machine_type": "c2-standard-4"}},
-        # The price is that of the machine without the GPU that is attached to it.
+        # The price excludes the attached GPU.
         {"gpus": 1, "accelerator": "nvidia-tesla-t4"},
     ],
 )

@@ -1,4 +1,4 @@
-"""Image references and names of namespaces, as the published grammars have them."""
+"""Syntax of image references, namespace names and timestamps."""
 
 import datetime
 

@@ -1,6 +1,6 @@
-"""What the API server and the operator's webhook refuse of a TFJob, and what they drop of it.
+"""Validation and pruning of TFJobs, as by the API server and the training operator's webhook.
 
-The schema is that of the operator, which scripts/tfjob_schema.py copies.
+scripts/tfjob_schema.py copies the schema from the operator.
 """
 
 import json
@@ -14,7 +14,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "array": list,
     "string": str,
-    # In Python a bool is an int, too.
+    # A bool is also an int in Python.
     "boolean": bool,
     "integer": int,
     "number": (int, float),
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def problems(found: Any, schema: dict[str, Any] = SCHEMA, path: str = "") -> Iterator[str]:
-    """Yield what the schema does not allow, as the API server says it."""
+    """Yield violations of the schema, with the messages of the API server."""
     if "x-kubernetes-int-or-string" in schema:
         kind, allowed = "integer or string", isinstance(found, int | str) and not isinstance(found, bool)
     else:
@@ -48,7 +48,7 @@ def problems(found: Any, schema: dict[str, Any] = SCHEMA, path: str = "") -> Ite
 
 
 def pruned(found: Any, schema: dict[str, Any] = SCHEMA) -> Any:
-    """Return it without the fields that the schema does not know, which the API server drops in silence."""
+    """Return an object without unknown fields, which the API server drops silently."""
     if isinstance(found, dict) and ("properties" in schema or "additionalProperties" in schema):
         return {key: pruned(value, below) for key, value, below in _known(found, schema)}
     if isinstance(found, list):
@@ -57,7 +57,7 @@ def pruned(found: Any, schema: dict[str, Any] = SCHEMA) -> Any:
 
 
 def denied(job: dict[str, Any]) -> str | None:
-    """Return what the operator's webhook has against a TFJob, None if it is nothing (tfjob_webhook.go)."""
+    """Return the error of the operator's webhook for a TFJob, or None (tfjob_webhook.go)."""
     replicas = job.get("spec", {}).get("tfReplicaSpecs")
     if not replicas:
         return "spec.tfReplicaSpecs: Required value: must be required"
@@ -72,7 +72,7 @@ def denied(job: dict[str, Any]) -> str | None:
 
 
 def _known(found: dict[str, Any], schema: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Yield the fields that a schema knows, each with its own schema; of any object it knows all, without schemas."""
+    """Yield the name, value and schema of each field that the schema contains."""
     properties, others = schema.get("properties", {}), schema.get("additionalProperties")
     for key, value in found.items():
         if below := properties.get(key, others):

@@ -1,4 +1,4 @@
-"""A training operator that does what a test says, on an API server that keeps objects in memory."""
+"""Scripted training operator for the API server in memory."""
 
 import itertools
 from typing import Any
@@ -9,38 +9,38 @@ RUNNING: Object = {"running": {}}
 
 
 def ended(code: int, reason: str = "Error") -> Object:
-    """Return the state of a container that has ended."""
+    """Return the state of a terminated container."""
     return {"terminated": {"exitCode": code, "reason": reason}}
 
 
-# A training of two workers that succeeds.
+# Successful training job with two workers.
 DONE: list[Any] = [[RUNNING, RUNNING], [ended(0), RUNNING], "Succeeded"]
 
 
 class Operator:
-    """Starts and ends the processes of TFJobs: for each TFJob that is created, what happens from then on.
+    """Training operator that plays one script for each created TFJob.
 
-    That is a list of the states of all processes, or a condition of the TFJob and its message.
+    A step of a script is a list of the states of all processes, or a condition of the TFJob and its message.
     """
 
-    def __init__(self, server: ApiServer, *lives: list[Any]) -> None:
+    def __init__(self, server: ApiServer, *scripts: list[Any]) -> None:
         self._server = server
-        self._lives = iter(lives)
+        self._scripts = iter(scripts)
         self._watches = itertools.count(server.watches("pods") + 1)
         server.operator = self.run
 
     def run(self, job: Object) -> None:
         self._server.until_watched("pods", next(self._watches))
-        for moment in next(self._lives):
-            if isinstance(moment, str):
-                kind, _, message = moment.partition(": ")
+        for step in next(self._scripts):
+            if isinstance(step, str):
+                kind, _, message = step.partition(": ")
                 self._server.set_condition(job, kind, message)
                 continue
-            for index, state in enumerate(moment):
+            for index, state in enumerate(step):
                 self.show(job, index, state)
 
     def show(self, job: Object, index: int, state: Object | None) -> None:
-        """Bring a pod to a state; where it has ended and is to run, another one takes its place."""
+        """Set the state of a pod. A terminated pod that shall run is replaced by a new one."""
         job_name = job["metadata"]["name"]
         name = f"{job_name}-worker-{index}"
         known = self._server.get("pods", name)

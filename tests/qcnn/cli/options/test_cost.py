@@ -118,7 +118,7 @@ def test_confirm_cost_of_spot_machines_is_lower(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("settings", "fields", "reason"),
     [
-        ({"cpu": "900"}, {}, "pod: no machine type"),
+        ({"cpu": "900"}, {}, "pod: must fit on a machine type of the prices"),
         ({"cpu": "0"}, {}, "pod.cpu: must be above 0"),
         ({}, {"model": "missing_module:circuit"}, "model: cannot be imported"),
     ],

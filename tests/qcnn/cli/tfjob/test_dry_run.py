@@ -218,6 +218,6 @@ def test_submit_with_missing_account_creates_nothing(
 
 
 def test_submit_without_permission_to_read_account_succeeds(typed: Typed, api_server: ApiServer) -> None:
-    api_server.refused.add(("get", "serviceaccounts"))
+    api_server.rejected.add(("get", "serviceaccounts"))
     assert typed(*SUBMIT)[0] == 0
     assert len(api_server.all("tfjobs")) == 1

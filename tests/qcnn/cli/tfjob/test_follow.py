@@ -57,7 +57,7 @@ def test_follow_in_deleted_namespace_names_it(api_server: ApiServer, typed: Type
 
 
 def test_follow_without_create_permission_reports_reason(api_server: ApiServer, typed: Typed) -> None:
-    api_server.refused.add(("create", "services"))
+    api_server.rejected.add(("create", "services"))
     err = _submit(api_server, typed, [ended(138), None], f"Failed: {PODS_FAILED}")
     assert "was given up for a process that was lost; submit it again" in err.splitlines()[-1]
 

@@ -1,4 +1,4 @@
-"""Processes of a job in few letters, for tables of cases."""
+"""Short notation for processes of a job, for parametrized tests."""
 
 import re
 
@@ -8,10 +8,13 @@ _POD = re.compile(r"(\d)(\w)(?::(\d+))?(!?)(\^?)")
 
 
 def process(text: str, job: int = 0) -> PodProcess:
-    """Return what "1b:138!" says: worker 1, its second pod, ended with 138, told to end; "^" is out of memory."""
+    """Parse a process such as "1b:138!".
+
+    That is worker 1 in its second pod, with exit code 138, in a terminating pod. "^" is out of memory.
+    """
     matched = _POD.fullmatch(text)
     assert matched
-    index, letter, code, told, greedy = matched.groups()
+    index, letter, code, terminating, out_of_memory = matched.groups()
     return PodProcess(
         pod=f"worker-{index}",
         uid=f"{job}-{index}{letter}",
@@ -19,7 +22,7 @@ def process(text: str, job: int = 0) -> PodProcess:
         index=int(index),
         started=True,
         exit_code=int(code) if code else None,
-        is_terminating=bool(told),
-        out_of_memory=bool(greedy),
+        is_terminating=bool(terminating),
+        out_of_memory=bool(out_of_memory),
         pending_reason=None,
     )

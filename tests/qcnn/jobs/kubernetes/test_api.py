@@ -1,4 +1,4 @@
-"""Which cluster is spoken to."""
+"""Selection of the cluster and the namespace."""
 
 from pathlib import Path
 

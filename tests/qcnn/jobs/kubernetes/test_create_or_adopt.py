@@ -1,4 +1,4 @@
-"""Whether a job is created, replaced or taken up; tests/cluster has the API server answer."""
+"""Decision to create, replace or adopt a job. tests/cluster tests it with an API server."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def _job(state: str = "Running", training: str = "1", spec: str = "1", *, delete
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "step"),
+    ("kind", "existing", "action"),
     [
         (TFJOB, None, NextAction.CREATE),
         (TFJOB, _job(), NextAction.ADOPT),
@@ -30,7 +30,7 @@ def _job(state: str = "Running", training: str = "1", spec: str = "1", *, delete
         (TFJOB, _job("Failed"), NextAction.REPLACE),
         (TFJOB, _job(deleted=True), NextAction.REPLACE),
         (TFJOB, _job("Succeeded", deleted=True), NextAction.REPLACE),
-        # Other settings count once it has ended.
+        # Other settings are an error only while the job runs.
         (TFJOB, _job("Succeeded", spec="2"), NextAction.RETURN),
         (TFJOB, _job("Failed", spec="2"), NextAction.REPLACE),
         (TFJOB, _job(spec="2", deleted=True), NextAction.REPLACE),
@@ -38,14 +38,16 @@ def _job(state: str = "Running", training: str = "1", spec: str = "1", *, delete
         (JOB, _job("Succeeded"), NextAction.ADOPT),
     ],
 )
-def test_next_action_depends_on_existing_job(kind: JobKind, found: dict[str, Any] | None, step: NextAction) -> None:
-    assert next_action(kind, _job(), found) is step
+def test_next_action_depends_on_existing_job(
+    kind: JobKind, existing: dict[str, Any] | None, action: NextAction
+) -> None:
+    assert next_action(kind, _job(), existing) is action
 
 
 def test_next_action_adopts_job_without_status() -> None:
-    found = _job()
-    del found["status"]
-    assert next_action(TFJOB, _job(), found) is NextAction.ADOPT
+    existing = _job()
+    del existing["status"]
+    assert next_action(TFJOB, _job(), existing) is NextAction.ADOPT
 
 
 @pytest.mark.parametrize("state", ["Running", "Succeeded", "Failed"])
@@ -57,7 +59,7 @@ def test_next_action_for_other_experiment_is_an_error(state: str) -> None:
         next_action(TFJOB, _job(), bare)
 
 
-def test_next_action_for_running_job_with_other_settings_is_an_error() -> None:
-    said = r"^TFJob: already runs with other settings; .*: qcnn delete a --namespace b\. Given: a$"
-    with pytest.raises(ConfigError, match=said):
+def test_next_action_for_other_settings_is_an_error() -> None:
+    message = r"^TFJob: already runs with other settings; .*: qcnn delete a --namespace b\. Given: a$"
+    with pytest.raises(ConfigError, match=message):
         next_action(TFJOB, _job(), _job(spec="2"))

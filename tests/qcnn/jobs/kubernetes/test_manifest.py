@@ -1,4 +1,4 @@
-"""To which run something belongs."""
+"""Labels, annotations and conditions of objects."""
 
 import re
 from typing import Any
@@ -10,8 +10,8 @@ from qcnn.jobs.kubernetes.manifest import annotations, condition, is_suspended, 
 
 # apimachinery, validation.IsValidLabelValue.
 LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-# What one label without a hash would make the same.
-ALIKE = [
+# Names whose labels would be equal without a hash.
+SIMILAR_NAMES = [
     ("量子", "卷积"),
     ("exp_1", "exp.1", "EXP 1", "exp-1", "exp1_"),
     ("run-" * 40 + "a", "run-" * 40 + "b"),
@@ -19,7 +19,7 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize("runs", ALIKE, ids=lambda runs: runs[0][:10])
+@pytest.mark.parametrize("runs", SIMILAR_NAMES, ids=lambda runs: runs[0][:10])
 def test_run_labels_of_similar_names_are_distinct(runs: tuple[str, ...]) -> None:
     found = [run_label(run) for run in runs]
     assert len(set(found)) == len(runs)

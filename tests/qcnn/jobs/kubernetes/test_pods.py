@@ -1,4 +1,4 @@
-"""What pods say, in the words of the API server and the kubelet (all seen on a real cluster)."""
+"""Pods and events with messages of a real API server and kubelet."""
 
 import dataclasses
 import logging
@@ -82,19 +82,19 @@ def test_read_process_classifies_exit_codes() -> None:
         (128, False, True),
         (143, False, True),
     ]
-    told = _ended(143)
-    told["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    assert not read(told).lost
+    terminating = _ended(143)
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    assert not read(terminating).lost
     assert read(_ended(137, reason="OOMKilled")).out_of_memory
     assert not read(_ended(137)).out_of_memory
 
 
 def test_root_cause_process_prefers_permanent_error() -> None:
-    well, lost_peer, killed, own = (read(_ended(code, index)) for index, code in enumerate((0, 138, 137, 1)))
-    assert root_cause_process([well, lost_peer, killed, own]) == own
-    assert root_cause_process([well, lost_peer, killed]) == killed
-    assert root_cause_process([well, lost_peer]) == lost_peer
-    assert root_cause_process([well]) is None
+    succeeded, lost_peer, killed, failed = (read(_ended(code, index)) for index, code in enumerate((0, 138, 137, 1)))
+    assert root_cause_process([succeeded, lost_peer, killed, failed]) == failed
+    assert root_cause_process([succeeded, lost_peer, killed]) == killed
+    assert root_cause_process([succeeded, lost_peer]) == lost_peer
+    assert root_cause_process([succeeded]) is None
 
 
 FAILED_JOB: dict[str, Any] = {"metadata": {"name": "a", "creationTimestamp": "2026-01-31T12:00:00Z"}}
@@ -110,7 +110,7 @@ def test_count_restarts_counts_pods_after_the_first() -> None:
         _scheduled(first, "a"),
         _scheduled(first, "b"),
         _scheduled(second, "c"),
-        _scheduled(second, "of a job of this name before", "2026-01-31T11:00:00Z"),
+        _scheduled(second, "of an earlier job", "2026-01-31T11:00:00Z"),
         _scheduled("another-worker-0", "d"),
     ]
     assert pods.count_restarts(FAILED_JOB, [], []) == 0
@@ -120,7 +120,9 @@ def test_count_restarts_counts_pods_after_the_first() -> None:
 
 def test_count_restarts_of_all_workers_is_one() -> None:
     names = ["a-worker-0", "a-worker-1"]
-    assert pods.count_restarts(FAILED_JOB, [_scheduled(name, name + life) for name in names for life in "ab"], []) == 1
+    assert (
+        pods.count_restarts(FAILED_JOB, [_scheduled(name, name + suffix) for name in names for suffix in "ab"], []) == 1
+    )
 
 
 def test_count_restarts_starts_at_last_suspension() -> None:
@@ -137,16 +139,16 @@ def test_count_restarts_starts_at_last_suspension() -> None:
 
 def test_last_warning_is_one_line() -> None:
     def warning(reason: str, second: int) -> dict[str, Any]:
-        return {"reason": reason, "message": f"no\nroom {second}", "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
+        return {"reason": reason, "message": f"disk\nfull {second}", "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
 
     warnings = [warning("FailedCreatePod", 2), warning("FailedCreatePod", 1), warning("Error", 3)]
-    assert pods.last_warning(warnings, "FailedCreate") == "cannot start, FailedCreatePod: no room 2"
-    assert pods.last_warning(warnings) == "cannot start, Error: no room 3"
+    assert pods.last_warning(warnings, "FailedCreate") == "cannot start, FailedCreatePod: disk full 2"
+    assert pods.last_warning(warnings) == "cannot start, Error: disk full 3"
     assert pods.last_warning([]) is None
 
 
 def test_last_warning_prefers_cause_to_state() -> None:
-    # As the kubelet writes them where an image is not there, all within a second or two.
+    # Messages of the kubelet for a missing image, within 2 seconds.
     messages = ('Failed to pull image "a/b:1": not found', "Error: ErrImagePull", "Error: ImagePullBackOff")
     warnings = [
         {"reason": "Failed", "message": message, "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
@@ -165,59 +167,62 @@ def test_last_warning_ignores_other_pods() -> None:
         f"cannot start, FailedCreatePod: {quota}"
     )
     general = warning("the server is busy", 1)
-    said = "cannot start, FailedCreatePod: the server is busy"
-    assert pods.last_warning([general, warning(quota, 2)], "FailedCreate", "a-worker-1") == said
-    # A name that begins alike is another one.
+    busy = "cannot start, FailedCreatePod: the server is busy"
+    assert pods.last_warning([general, warning(quota, 2)], "FailedCreate", "a-worker-1") == busy
+    # A name with the same prefix is another pod.
     assert pods.last_warning([warning(quota.replace("worker-0", "worker-10"), 2)], pod="a-worker-1") is None
 
 
 WAITING_JOB: dict[str, Any] = {"metadata": {"name": "a", "uid": "1-2-3"}, "spec": {}}
 NAMES = ["worker 0", "worker 1"]
-NO_ROOM, NO_IMAGE = "cannot be scheduled: no room", "cannot start, ErrImagePull: no image"
+NO_CAPACITY, NO_IMAGE = "cannot be scheduled: Insufficient cpu", "cannot start, ErrImagePull: no image"
 
 
 def _unstarted(text: str, reason: str | None = None) -> PodProcess:
     return dataclasses.replace(process(text), started=False, pending_reason=reason)
 
 
-def _seen(*processes: PodProcess, suspended: bool = False, now: float = 10) -> PendingProcesses:
+def _pending(*processes: PodProcess, suspended: bool = False, now: float = 10) -> PendingProcesses:
     return PendingProcesses(0, dict.fromkeys(NAMES)).observe(NAMES, processes, suspended=suspended, now=now)
 
 
 @pytest.mark.parametrize(
-    ("processes", "suspended", "since", "why", "asked"),
+    ("processes", "suspended", "since", "description", "next_name"),
     [
         ([], False, 0, "worker 0, worker 1", "worker 0"),
         ([process("0a")], False, 0, "worker 1", "worker 1"),
         ([process("0a"), process("1a:1")], False, None, "", None),
         ([process("0a"), _unstarted("1a")], False, 0, "worker 1", "worker 1"),
-        ([process("0a"), _unstarted("1a", NO_ROOM)], False, 0, f"worker 1 {NO_ROOM}", None),
-        ([_unstarted("0a", NO_ROOM), _unstarted("1a")], False, 0, f"worker 0 {NO_ROOM}", "worker 1"),
-        # Who has no pod comes first.
+        ([process("0a"), _unstarted("1a", NO_CAPACITY)], False, 0, f"worker 1 {NO_CAPACITY}", None),
+        ([_unstarted("0a", NO_CAPACITY), _unstarted("1a")], False, 0, f"worker 0 {NO_CAPACITY}", "worker 1"),
+        # Processes without a pod take precedence.
         ([_unstarted("0a")], False, 0, "worker 0, worker 1", "worker 1"),
-        # A job that is held back has no pods.
+        # A suspended job has no pods.
         ([], True, None, "", None),
-        ([_unstarted("0a", NO_ROOM)], True, None, "", None),
+        ([_unstarted("0a", NO_CAPACITY)], True, None, "", None),
     ],
 )
 def test_pending_processes_observe_pods(
-    processes: list[PodProcess], suspended: bool, since: float | None, why: str, asked: str | None
+    processes: list[PodProcess], suspended: bool, since: float | None, description: str, next_name: str | None
 ) -> None:
-    waiting = _seen(*processes, suspended=suspended)
-    assert (waiting.since, waiting.describe(), waiting.next_to_query()) == (since, why, asked)
+    pending = _pending(*processes, suspended=suspended)
+    assert (pending.since, pending.describe(), pending.next_to_query()) == (since, description, next_name)
 
 
 def test_pending_processes_keep_reason_until_start() -> None:
-    told = _seen(_unstarted("0a"), process("1a")).with_reason("worker 0", NO_IMAGE)
-    assert told.describe() == f"worker 0 {NO_IMAGE}"
-    assert told.observe(NAMES, [_unstarted("0a"), process("1a")], suspended=False, now=20).describe() == told.describe()
-    lost = told.observe(NAMES, [process("0a"), _unstarted("1b")], suspended=False, now=20)
-    assert (lost.describe(), lost.since) == ("worker 1", 0)
-    assert not told.observe(NAMES, [process("0a"), process("1a")], suspended=False, now=20).reasons
+    pending = _pending(_unstarted("0a"), process("1a")).with_reason("worker 0", NO_IMAGE)
+    assert pending.describe() == f"worker 0 {NO_IMAGE}"
+    assert (
+        pending.observe(NAMES, [_unstarted("0a"), process("1a")], suspended=False, now=20).describe()
+        == pending.describe()
+    )
+    restarted = pending.observe(NAMES, [process("0a"), _unstarted("1b")], suspended=False, now=20)
+    assert (restarted.describe(), restarted.since) == ("worker 1", 0)
+    assert not pending.observe(NAMES, [process("0a"), process("1a")], suspended=False, now=20).reasons
 
 
 def test_pending_processes_since_restart() -> None:
-    started = _seen(process("0a"), process("1a"))
+    started = _pending(process("0a"), process("1a"))
     assert started.observe(NAMES, [process("0a")], suspended=False, now=500).since == 500
 
 
@@ -228,20 +233,20 @@ def test_event_query_without_pod_uses_job_events() -> None:
 
 
 class _Events:
-    """Events of objects by their uid; it counts how often it was asked."""
+    """Events of objects by UID, with a record of the requests."""
 
     def __init__(self, events: dict[str, str]) -> None:
         self.events = events
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def find(self, _: Any, fieldSelector: str) -> list[dict[str, str]]:  # noqa: N803
         uid = fieldSelector.removeprefix("involvedObject.uid=").removesuffix(",type=Warning")
-        self.asked.append(uid)
+        self.requests.append(uid)
         return [{"reason": "FailedCreatePod", "message": self.events[uid]}] if uid in self.events else []
 
 
 class _Watched:
-    """The start of a job's processes, by a clock that is set by hand."""
+    """Startup monitor with a manual clock."""
 
     def __init__(self, names: list[str] | None = None, events: dict[str, str] | None = None) -> None:
         self.now = 0.0
@@ -275,8 +280,8 @@ def test_startup_monitor_excludes_suspension() -> None:
 
 
 def test_startup_monitor_of_suspended_job_is_not_pending() -> None:
-    held = {**WAITING_JOB, "spec": {"runPolicy": {"suspend": True}}}
-    start = StartupMonitor(_Events({}), held, NAMES, 600, lambda: 0.0)  # type: ignore[arg-type]
+    suspended = {**WAITING_JOB, "spec": {"runPolicy": {"suspend": True}}}
+    start = StartupMonitor(_Events({}), suspended, NAMES, 600, lambda: 0.0)  # type: ignore[arg-type]
     assert not start.is_pending
 
 
@@ -284,7 +289,7 @@ def test_startup_monitor_after_start_sends_no_request() -> None:
     watched = _Watched()
     watched.start.observe([process("0a")], suspended=False)
     watched.check(10_000)
-    assert (watched.start.is_pending, watched.events.asked) == (False, [])
+    assert (watched.start.is_pending, watched.events.requests) == (False, [])
 
 
 def test_startup_monitor_requests_events_every_10_s() -> None:
@@ -292,7 +297,7 @@ def test_startup_monitor_requests_events_every_10_s() -> None:
     for now in (0, 9, 10, 19, 20):
         watched.start.observe([_unstarted("0a")], suspended=False)
         watched.check(now)
-    assert watched.events.asked == ["0-0a"] * 2
+    assert watched.events.requests == ["0-0a"] * 2
     with pytest.raises(ConfigError, match=r": worker 0 cannot start, FailedCreatePod: no account\. Given: a$"):
         watched.check(601)
 

@@ -1,4 +1,4 @@
-"""How long the API server is asked again, by its answers; a server of HTTP gives those of a real one."""
+"""Retries of requests, with an HTTP server that returns the responses of a real API server."""
 
 import contextlib
 import http.server
@@ -19,7 +19,7 @@ from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.retry import FIRST_SECONDS, REJECTION_SECONDS, SECONDS, RetryPolicy
 from qcnn.jobs.tfjob.manifest import TFJOBS
 
-GONE = urllib3.exceptions.ConnectTimeoutError()
+UNREACHABLE = urllib3.exceptions.ConnectTimeoutError()
 FORBIDDEN = 'leases is forbidden: User "a" cannot patch resource "leases"'
 ENDING = "unable to create new content in namespace a because it is being terminated"
 WEBHOOK = 'Internal error occurred: failed calling webhook "validator": context deadline exceeded'
@@ -33,53 +33,53 @@ def _answer(status: int, message: str = "") -> kubernetes.client.ApiException:
 
 
 @pytest.mark.parametrize(
-    ("has_answered", "was_allowed", "answers", "waits"),
+    ("has_answered", "was_allowed", "answers", "expected"),
     [
-        # Seconds since the beginning, and what was heard then.
-        (False, False, [(FIRST_SECONDS - 1, GONE)], True),
-        (False, False, [(FIRST_SECONDS, GONE)], False),
-        (True, False, [(FIRST_SECONDS, GONE)], True),
+        # Responses with their time in seconds.
+        (False, False, [(FIRST_SECONDS - 1, UNREACHABLE)], True),
+        (False, False, [(FIRST_SECONDS, UNREACHABLE)], False),
+        (True, False, [(FIRST_SECONDS, UNREACHABLE)], True),
         (True, False, [(SECONDS - 1, _answer(500, WEBHOOK))], True),
         (True, False, [(SECONDS, _answer(500, WEBHOOK))], False),
-        # What was never allowed is not asked for again.
+        # An action that was never allowed is not retried.
         (True, False, [(0, _answer(403, FORBIDDEN))], False),
         (True, False, [(0, _answer(401))], False),
         (True, True, [(0, _answer(403, FORBIDDEN))], True),
         (True, True, [(0, _answer(401))], True),
-        # From the first refusal in a row on.
-        (True, True, [(300, GONE), (301, _answer(403, FORBIDDEN))], True),
+        # The time limit starts at the first of consecutive rejections.
+        (True, True, [(300, UNREACHABLE), (301, _answer(403, FORBIDDEN))], True),
         (True, True, [(1, _answer(403, FORBIDDEN)), (REJECTION_SECONDS, _answer(401))], True),
         (True, True, [(1, _answer(403, FORBIDDEN)), (1 + REJECTION_SECONDS, _answer(401))], False),
-        (True, True, [(1, _answer(403, FORBIDDEN)), (2, GONE), (REJECTION_SECONDS + 1, _answer(401))], True),
+        (True, True, [(1, _answer(403, FORBIDDEN)), (2, UNREACHABLE), (REJECTION_SECONDS + 1, _answer(401))], True),
         (True, True, [(0, _answer(403, ENDING))], False),
         (True, True, [(0, _answer(409))], False),
     ],
 )
 def test_retry_policy_depends_on_responses(
-    has_answered: bool, was_allowed: bool, answers: list[tuple[float, Exception]], waits: bool
+    has_answered: bool, was_allowed: bool, answers: list[tuple[float, Exception]], expected: bool
 ) -> None:
     now = 0.0
-    asked = RetryPolicy("patch leases", lambda: has_answered, was_allowed, clock=lambda: now)
-    tries = asked.retrying()
+    policy = RetryPolicy("patch leases", lambda: has_answered, was_allowed, clock=lambda: now)
+    retrying = policy.retrying()
     for now, error in answers:  # noqa: B007
-        state = tenacity.RetryCallState(tries, None, (), {})
+        state = tenacity.RetryCallState(retrying, None, (), {})
         state.set_exception((type(error), error, None))
-        again = tries.retry(state) and not tries.stop(state)
-    assert again is waits
+        is_retried = retrying.retry(state) and not retrying.stop(state)
+    assert is_retried is expected
 
 
 class _Server:
-    """Gives the answers it is told to, the last one for ever."""
+    """HTTP server with scripted responses, which repeats the last one."""
 
     def __init__(self) -> None:
         self.answers: dict[str, list[Answer]] = {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                server.asked.append(self.command)
+                server.requests.append(self.command)
                 answers = server.answers[self.command]
                 status, message = answers.pop(0) if len(answers) > 1 else answers[0]
                 body = json.dumps({"message": message, "metadata": {"name": "a"}}).encode()
@@ -110,7 +110,7 @@ def server() -> Iterator[_Server]:
 
 @pytest.fixture
 def api(server: _Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[NamespaceClient]:
-    """Access to the server by one who has no time to lose."""
+    """Client of the server that retries without delay."""
     path = tmp_path / "kubeconfig"
     named = {
         "clusters": [{"name": "a", "cluster": {"server": server.url}}],
@@ -129,7 +129,7 @@ def test_request_is_retried_after_any_response(server: _Server, api: NamespaceCl
     server.answers = {"GET": [(404, 'tfjobs "a" not found')], "POST": [(500, WEBHOOK)] * 5 + [(201, "")]}
     assert api.get(TFJOBS, "a") is None
     assert api.create(TFJOBS, {})
-    assert server.asked == ["GET", *["POST"] * 6]
+    assert server.requests == ["GET", *["POST"] * 6]
 
 
 def test_request_is_retried_if_first_response_is_500(server: _Server, api: NamespaceClient) -> None:
@@ -169,11 +169,11 @@ def test_limited_client_does_not_retry(server: _Server, api: NamespaceClient) ->
     assert api.get(TFJOBS, "a") is None
     with pytest.raises(RetryableError):
         api.limited_to(0.0).delete(TFJOBS, "a")
-    assert server.asked == ["GET", "DELETE"]
+    assert server.requests == ["GET", "DELETE"]
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (
             (403, FORBIDDEN),
@@ -187,14 +187,14 @@ def test_limited_client_does_not_retry(server: _Server, api: NamespaceClient) ->
     ids=["permission", "credentials"],
 )
 def test_revoked_permission_is_an_error_after_retries(
-    server: _Server, api: NamespaceClient, monkeypatch: pytest.MonkeyPatch, answer: Answer, said: str
+    server: _Server, api: NamespaceClient, monkeypatch: pytest.MonkeyPatch, answer: Answer, message: str
 ) -> None:
     server.answers = {"POST": [(201, ""), answer, answer, answer, (201, "")]}
     assert api.create(TFJOBS, {})
     assert api.create(TFJOBS, {})
     monkeypatch.setattr(retry, "REJECTION_SECONDS", 0.0)
     server.answers = {"POST": [answer]}
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         api.create(TFJOBS, {})
 
 
@@ -203,7 +203,7 @@ def test_ending_namespace_is_an_error_without_retry(server: _Server, api: Namesp
     assert api.create(TFJOBS, {})
     with pytest.raises(ConfigError, match=r"^namespace: is being deleted; create tfjobs was rejected\. Given: a$"):
         api.create(TFJOBS, {})
-    assert server.asked == ["POST", "POST"]
+    assert server.requests == ["POST", "POST"]
 
 
 def test_revoked_permission_is_logged_during_retries(
@@ -212,8 +212,10 @@ def test_revoked_permission_is_logged_during_retries(
     server.answers = {"POST": [(201, ""), *[(403, FORBIDDEN)] * 3, (201, "")]}
     assert api.create(TFJOBS, {})
     assert api.create(TFJOBS, {})
-    said = f"create tfjobs in namespace a is rejected, although it was allowed before ({FORBIDDEN}); retrying for 15 s"
-    assert caplog.messages == [said]
+    message = (
+        f"create tfjobs in namespace a is rejected, although it was allowed before ({FORBIDDEN}); retrying for 15 s"
+    )
+    assert caplog.messages == [message]
 
 
 def test_outage_is_logged_once_for_all_requests(
@@ -223,14 +225,14 @@ def test_outage_is_logged_once_for_all_requests(
     server.answers = {"GET": [(500, WEBHOOK)], "POST": [(500, WEBHOOK)], "DELETE": [(404, "")]}
     with contextlib.closing(api.with_own_connections()) as apart:
         api.delete(TFJOBS, "a")
-        for asking in (api, apart):
+        for client in (api, apart):
             with pytest.raises(RetryableError):
-                asking.get(TFJOBS, "a")
+                client.get(TFJOBS, "a")
         with pytest.raises(RetryableError):
             api.create(TFJOBS, {})
         outage = f"the API server is unavailable ({WEBHOOK}); retrying"
         assert caplog.messages == [outage]
-        # The next outage is another one.
+        # A second outage is logged again.
         server.answers["GET"] = [(404, ""), (500, WEBHOOK)]
         assert apart.get(TFJOBS, "a") is None
         with pytest.raises(RetryableError):

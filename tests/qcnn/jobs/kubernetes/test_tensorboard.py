@@ -1,4 +1,4 @@
-"""TensorBoard's Deployment and Service, as the cluster gets them."""
+"""Deployment and Service of TensorBoard."""
 
 import contextlib
 import threading
@@ -40,11 +40,11 @@ def test_deployment_pod_has_no_token_and_is_restricted() -> None:
 
 
 def test_service_selects_pod_and_port() -> None:
-    made, template = service(BOARD)["spec"], deployment(BOARD)["spec"]["template"]
-    assert made["type"] == "ClusterIP"
-    (port,) = made["ports"]
+    created, template = service(BOARD)["spec"], deployment(BOARD)["spec"]["template"]
+    assert created["type"] == "ClusterIP"
+    (port,) = created["ports"]
     assert port["port"] == PORT == 5001
-    assert template["metadata"]["labels"].items() >= made["selector"].items()
+    assert template["metadata"]["labels"].items() >= created["selector"].items()
     assert port["targetPort"] in [each["name"] for each in template["spec"]["containers"][0]["ports"]]
 
 
@@ -79,20 +79,20 @@ def api(api_server: ApiServer) -> Iterator[NamespaceClient]:
 
 @contextlib.contextmanager
 def _controller(server: ApiServer, status: dict[str, Any]) -> Iterator[None]:
-    """Tell a status of the Deployment once somebody watches it, as the cluster's controller does."""
+    """Set the status of the Deployment after a watch is opened, as the controller of a cluster does."""
 
-    def tell() -> None:
+    def set_status() -> None:
         server.until_watched("deployments")
         found = server.get("deployments", "tensorboard")
         assert found
-        # What was seen before the last change counts for nothing.
+        # A status of an earlier generation is ignored.
         server.put("deployments", {**found, "status": {"observedGeneration": 0, **UP, "availableReplicas": 0}})
-        # Nor does what is said of a pod that is replaced.
+        # The condition of a replaced pod is ignored, too.
         overdue = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
         server.put("deployments", {**found, "status": {"observedGeneration": 1, "conditions": [overdue]}})
         server.put("deployments", {**found, "status": {"observedGeneration": 1, **status}})
 
-    thread = threading.Thread(target=tell)
+    thread = threading.Thread(target=set_status)
     thread.start()
     yield
     thread.join()
@@ -101,8 +101,8 @@ def _controller(server: ApiServer, status: dict[str, Any]) -> Iterator[None]:
 def test_deploy_waits_until_available(api: NamespaceClient, api_server: ApiServer) -> None:
     with _controller(api_server, UP):
         deploy(api, DEPLOYED_BOARD)
-    (made,) = api_server.all("services")
-    assert made["metadata"]["name"] == "tensorboard"
+    (created,) = api_server.all("services")
+    assert created["metadata"]["name"] == "tensorboard"
     undeploy(api, "tensorboard")
     assert not api_server.all("services") + api_server.all("deployments")
 

@@ -220,7 +220,7 @@ def test_job_is_not_created_if_pods_may_not_read_lease(server: ApiServer) -> Non
 
 @pytest.mark.parametrize("plural", ["leases", "services"])
 def test_job_is_deleted_if_lease_or_service_is_forbidden(server: ApiServer, plural: str) -> None:
-    server.refused.add(("patch", plural))
+    server.rejected.add(("patch", plural))
     with pytest.raises(ConfigError, match=rf"^permission: patch {plural} in namespace a is missing "):
         launch(_manifest(), "a")
     assert server.all("tfjobs") == []
@@ -249,7 +249,7 @@ def test_submit_adopts_applied_manifests(server: ApiServer) -> None:
 
 
 def test_submit_deletes_only_created_job_if_service_is_forbidden(server: ApiServer) -> None:
-    server.refused.add(("patch", "services"))
+    server.rejected.add(("patch", "services"))
     with contextlib.closing(NamespaceClient("a")) as api:
         with pytest.raises(ConfigError):
             submit(api, _manifest())
