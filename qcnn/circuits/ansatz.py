@@ -33,8 +33,8 @@ class Ansatz:
         if not isinstance(self.circuit, cirq.AbstractCircuit):
             raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {format_value(self.circuit)}")
         object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
-        object.__setattr__(self, "symbols", _all_of(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
-        object.__setattr__(self, "readouts", _all_of(cirq.Qid, "readouts must be qubits", self.readouts))
+        object.__setattr__(self, "symbols", _require_all(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
+        object.__setattr__(self, "readouts", _require_all(cirq.Qid, "readouts must be qubits", self.readouts))
         names = collections.Counter(symbol.name for symbol in self.symbols)
         if twice := [name for name, count in names.items() if count > 1]:
             raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
@@ -49,7 +49,7 @@ def ring(qubits: int) -> list[cirq.GridQubit]:
     return cirq.GridQubit.rect(1, qubits)
 
 
-def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
+def _require_all(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
     """Return values as a tuple; refuse what is not of a kind, such as a symbol's name instead of the symbol."""
     listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     for value in listed:

@@ -43,7 +43,7 @@ def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.C
     *pairs, closing = itertools.pairwise([*qubits, qubits[0]])
     even, odd = pairs[0::2], pairs[1::2]
     rounds = [even, odd, [closing]] if len(qubits) % 2 else [even, [*odd, closing]]
-    return cirq.Circuit(moment for side_by_side in rounds for moment in _two_qubit(side_by_side, s))
+    return cirq.Circuit(moment for side_by_side in rounds for moment in _two_qubit_moments(side_by_side, s))
 
 
 def pool(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> tuple[cirq.Circuit, Sequence[cirq.Qid]]:
@@ -63,7 +63,7 @@ def pool(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> tuple[cirq.Ci
     return cirq.Circuit(moments), sinks
 
 
-def _two_qubit(pairs: Sequence[tuple[cirq.Qid, cirq.Qid]], s: Sequence[sympy.Symbol]) -> list[cirq.Moment]:
+def _two_qubit_moments(pairs: Sequence[tuple[cirq.Qid, cirq.Qid]], s: Sequence[sympy.Symbol]) -> list[cirq.Moment]:
     """Return the two-qubit convolution of disjoint pairs: an arbitrary two-qubit unitary in 15 parameters.
 
     All pairs side by side, and one gate for all of them: large circuits are made in time and memory this way.
@@ -121,10 +121,10 @@ def build(model: str, qubits: int) -> Ansatz:
     if model in _BUILT_IN:
         return _BUILT_IN[model](ring(qubits))
     if is_embedded(model):
-        return _held(model, qubits)
+        return _build_embedded(model, qubits)
     if is_file(model):
         raise ConfigError(f"model: the file must have been read into the experiment. Given: {model}")
-    ansatz = _call(model, qubits)
+    ansatz = _call_function(model, qubits)
     if not isinstance(ansatz, Ansatz):
         raise ConfigError(
             f"model: must return qcnn.circuits.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}"
@@ -132,7 +132,7 @@ def build(model: str, qubits: int) -> Ansatz:
     return ansatz
 
 
-def _held(model: str, qubits: int) -> Ansatz:
+def _build_embedded(model: str, qubits: int) -> Ansatz:
     ansatz = cirq_json.read(embedded_content(model), model_display_name(model))
     if (width := cirq_json.width(ansatz)) > qubits:
         raise ConfigError(
@@ -141,7 +141,7 @@ def _held(model: str, qubits: int) -> Ansatz:
     return ansatz
 
 
-def _call(model: str, qubits: int) -> object:
+def _call_function(model: str, qubits: int) -> object:
     """Return what the user's function does.
 
     Raises:

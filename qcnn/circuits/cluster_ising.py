@@ -64,7 +64,7 @@ def ground_state(qubits: int, h1: float, h2: float) -> GroundState:
     >>> round(ground.energy, 6), ground.sector
     (-2.0, Sector(even=1, odd=1))
     """
-    found = [(sector, *_lowest(_matrix(qubits, sector, h1, h2))) for sector in SECTORS]
+    found = [(sector, *_lowest_eigenpair(_matrix(qubits, sector, h1, h2))) for sector in SECTORS]
     least = min(energy for _, energy, _ in found)
     sector, energy, vector = next(one for one in found if one[1] < least + _SAME_ENERGY)
     size = np.abs(vector)
@@ -82,7 +82,7 @@ def sector_energies(qubits: int, h1: float, h2: float) -> _Floats:
 
     They differ by an exponentially small amount in the SPT phase, whose open ends are free, and by a gap elsewhere.
     """
-    return np.array([_lowest(_matrix(qubits, sector, h1, h2))[0] for sector in SECTORS])
+    return np.array([_lowest_eigenpair(_matrix(qubits, sector, h1, h2))[0] for sector in SECTORS])
 
 
 def string_order(state: npt.NDArray[np.float32], first: int, last: int) -> float:
@@ -136,7 +136,7 @@ def _matrix(qubits: int, sector: Sector, h1: float, h2: float) -> csr_matrix:
     return csr_matrix(basis.cluster - diags(h1 * basis.field + h2 * basis.coupling))
 
 
-def _lowest(matrix: csr_matrix) -> tuple[float, _Floats]:
+def _lowest_eigenpair(matrix: csr_matrix) -> tuple[float, _Floats]:
     """Return the least eigenvalue and its eigenvector."""
     rows = matrix.shape[0]
     if rows <= _DENSE:

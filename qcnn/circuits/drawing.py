@@ -50,7 +50,7 @@ def draw(ansatz: Ansatz) -> CircuitDiagram:
         # Every gate as early as possible: pairs that act at the same time share their columns.
         drawn = cirq.Circuit(ansatz.circuit.all_operations())
     else:
-        drawn = _before(ansatz.circuit, ansatz.readouts[0])
+        drawn = _operations_before(ansatz.circuit, ansatz.readouts[0])
         title += f"; drawn: what readout {ansatz.readouts[0]} depends on, on at most {MAX_QUBITS} qubits"
     diagram = drawn.to_text_diagram_drawer()
     if diagram.width() > MAX_COLUMNS:
@@ -58,7 +58,7 @@ def draw(ansatz: Ansatz) -> CircuitDiagram:
     return CircuitDiagram(title, diagram.render(horizontal_spacing=1), _figure(diagram))
 
 
-def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
+def _operations_before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
     """Return the operations that a readout depends on, without those that would bring in too many qubits."""
     qubits = {readout}
     kept: list[cirq.Operation] = []

@@ -74,7 +74,7 @@ def parse(text: str) -> Noise:
     Raises:
         ValueError: it is not as `ALLOWED` says.
     """
-    return _noise(_typed(text)) if text else NOISELESS
+    return _build_noise(_parse_parts(text)) if text else NOISELESS
 
 
 def from_mapping(values: Mapping[object, object]) -> Noise:
@@ -86,10 +86,10 @@ def from_mapping(values: Mapping[object, object]) -> Noise:
     >>> from_mapping({"depolarizing": {"one": 0.001, "two": 0.01}}).two.depolarizing
     0.01
     """
-    return _noise(_flat(values))
+    return _build_noise(_flatten(values))
 
 
-def _typed(text: str) -> Iterator[tuple[str, float]]:
+def _parse_parts(text: str) -> Iterator[tuple[str, float]]:
     for part in text.split(","):
         name, _, value = part.partition("=")
         if not _NUMBER.fullmatch(value.strip()):
@@ -97,7 +97,7 @@ def _typed(text: str) -> Iterator[tuple[str, float]]:
         yield name.strip(), float(value)
 
 
-def _flat(values: Mapping[object, object]) -> Iterator[tuple[str, int | float]]:
+def _flatten(values: Mapping[object, object]) -> Iterator[tuple[str, int | float]]:
     for name, value in values.items():
         inner = {f"{name}.{of_class}": each for of_class, each in value.items()} if isinstance(value, Mapping) else None
         for each, number in (inner or {str(name): value}).items():
@@ -106,13 +106,13 @@ def _flat(values: Mapping[object, object]) -> Iterator[tuple[str, int | float]]:
             yield each, number
 
 
-def _noise(named: Iterable[tuple[str, int | float]]) -> Noise:
+def _build_noise(named: Iterable[tuple[str, int | float]]) -> Noise:
     found: dict[str, float] = {}
     for name, value in named:
         # Before it is a float: not every integer can be one.
         if not 0 <= value <= 1:
             raise ValueError("no probability")
-        for each in _meant(name):
+        for each in _expand_name(name):
             if each in found:
                 raise ValueError("twice the same")
             found[each] = float(value)
@@ -122,7 +122,7 @@ def _noise(named: Iterable[tuple[str, int | float]]) -> Noise:
     return Noise(**of_class, readout=found.get(READOUT, 0.0))
 
 
-def _meant(name: str) -> list[str]:
+def _expand_name(name: str) -> list[str]:
     """Return what a name means: without a class, a channel of both."""
     channel, point, of_class = name.partition(".")
     if name == READOUT:

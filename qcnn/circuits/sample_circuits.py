@@ -9,7 +9,7 @@ from qcnn.circuits.noise import GateNoise, Noise
 from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.errors import ConfigError
 
-_TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
+_ROTATIONS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
 
 
 def data_state(preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Sequence[float]) -> cirq.Circuit:
@@ -29,7 +29,7 @@ def data_state(preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Seq
     if preparation.kind == "state" or len(sample) != preparation.features:
         what = f"{preparation.features} angles" if preparation.features else "left out: a state vector is no circuit"
         raise ConfigError(f"sample: must be {what}. Given: {given}")
-    turn = _TURNS[preparation.kind]
+    turn = _ROTATIONS[preparation.kind]
     # |0> would not show a turn about Z.
     first = cirq.H.on_each(*qubits) if preparation.kind == "rz" else []
     return cirq.Circuit(first, (turn(angle)(qubit) for qubit, angle in zip(qubits, sample, strict=False)))
@@ -49,7 +49,7 @@ def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Nois
     """
     every = (*preparation.all_operations(), *ansatz.circuit.all_operations())
     flips = cirq.bit_flip(noise.readout).on_each(*ansatz.readouts) if noise.readout else []
-    return cirq.Circuit(_followed(every, noise), flips)
+    return cirq.Circuit(_add_noise(every, noise), flips)
 
 
 def excitation(qubits: Sequence[cirq.Qid], excited: int, angle: float) -> cirq.Circuit:
@@ -64,21 +64,21 @@ def product(kind: Kind, qubits: Sequence[cirq.Qid], features: Sequence[float]) -
     return cirq.Circuit(before, [turn(angle)(qubit) for qubit, angle in zip(qubits, features, strict=False)])
 
 
-def _followed(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[cirq.Operation]:
+def _add_noise(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[cirq.Operation]:
     """Yield operations, each followed by the noise of its class; a circuit as an operation is what is in it."""
     for operation in operations:
         if not operation.qubits:
             # A global phase, at which cirq's simulator of density matrices fails.
             continue
         if isinstance(operation.untagged, cirq.CircuitOperation):
-            yield from _followed(cirq.decompose_once(operation), noise)
+            yield from _add_noise(cirq.decompose_once(operation), noise)
             continue
         yield operation
         if channel := noise.channel(len(operation.qubits)):
-            yield from _operations(channel, operation.qubits)
+            yield from _noise_operations(channel, operation.qubits)
 
 
-def _operations(channel: GateNoise, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:
+def _noise_operations(channel: GateNoise, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:
     if channel.depolarizing:
         yield cirq.depolarize(channel.depolarizing, n_qubits=len(qubits))(*qubits)
     if channel.amplitude_damping:

@@ -13,12 +13,12 @@ import pyarrow as pa
 from qcnn.errors import ArtifactError
 
 # A piece has at most this many rows, and at most this many values.
-_MOST_ROWS = 2**17
-_MOST_VALUES = 2**22
+_MAX_ROWS = 2**17
+_MAX_VALUES = 2**22
 # Above, not every whole number is a float.
-_MOST_WHOLE = 2.0**53
+_MAX_EXACT_INTEGER = 2.0**53
 # Bytes that may always be unpacked at once, and how many times its size in the file anything else may have.
-_MOST_UNPACKED, _MOST_RATIO = 2**28, 100
+_MAX_UNPACKED, _MAX_RATIO = 2**28, 100
 FINITE, TEXT = "must be a finite number", "must be text"
 # What stands in a message for a value that is not there.
 NOTHING = "nothing"
@@ -85,13 +85,13 @@ def value_error(place: str, column: str, what: str, value: object) -> ArtifactEr
 
 def format_number(value: object) -> str:
     """Return a value of a column as a person writes it: whole numbers, as far as floats tell them, without a point."""
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_WHOLE
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT_INTEGER
     return str(int(value)) if is_whole else str(value) or NOTHING  # type: ignore[call-overload]
 
 
-def piece_rows(columns: int) -> int:
+def rows_per_chunk(columns: int) -> int:
     """Return how many rows a piece may have, of so many columns."""
-    return max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, columns)))
+    return max(1, min(_MAX_ROWS, _MAX_VALUES // max(1, columns)))
 
 
 def check_unpacked(what: str, packed: int, unpacked: int) -> None:
@@ -100,14 +100,14 @@ def check_unpacked(what: str, packed: int, unpacked: int) -> None:
     Raises:
         ArtifactError: it does.
     """
-    if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * packed):
+    if unpacked > max(_MAX_UNPACKED, _MAX_RATIO * packed):
         raise ArtifactError(
-            f"data: {what} must not unpack to more than {_MOST_RATIO} times its size. "
+            f"data: {what} must not unpack to more than {_MAX_RATIO} times its size. "
             f"Given: {packed} bytes that unpack to {unpacked}"
         )
 
 
-def columns_of(batch: pa.RecordBatch, names: Sequence[str], text: Collection[str], done: int = 0) -> Columns:
+def columns_from_batch(batch: pa.RecordBatch, names: Sequence[str], text: Collection[str], done: int = 0) -> Columns:
     """Return columns of a batch that follows so many rows.
 
     Raises:

@@ -14,14 +14,14 @@ from pyarrow import csv as arrow_csv
 
 from qcnn.errors import ArtifactError
 from qcnn.tables.chunks import NOTHING, Write, write_batches
-from qcnn.tables.text import BLOCK, LONGEST, TextFile, lines_of
+from qcnn.tables.text import BLOCK, MAX_LINE, TextFile, read_lines
 
 # Stands after the last line; no file in UTF-8 has it, nor what is read of one that is none.
-_AFTER = "\ud800"
+_END = "\ud800"
 # Stands in a row of its own after what pyarrow reads, which takes the end of the file for the end of a quote.
-_LAST = "\x1a"
+_LAST_FIELD = "\x1a"
 # As Parquet and npz have them: what pandas and R write into CSV, in whatever case.
-_TRUTH = {"true": 1.0, "false": 0.0}
+_BOOLEANS = {"true": 1.0, "false": 0.0}
 
 
 class CsvFile(TextFile):
@@ -40,22 +40,25 @@ class CsvFile(TextFile):
 
     def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
         types = {name: pa.string() if name in text else pa.float64() for name in names}
-        last = ",".join([_LAST] * len(self.names))
+        last = ",".join([_LAST_FIELD] * len(self.names))
         with (
             self._path.open("rb") as file,
             arrow_csv.open_csv(
-                _Ended(file, f"\n{last}\n".encode()),
+                _ExtendedFile(file, f"\n{last}\n".encode()),
                 read_options=arrow_csv.ReadOptions(block_size=BLOCK),
                 parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
                 convert_options=arrow_csv.ConvertOptions(
-                    column_types=types, include_columns=list(names), null_values=[_LAST], strings_can_be_null=False
+                    column_types=types,
+                    include_columns=list(names),
+                    null_values=[_LAST_FIELD],
+                    strings_can_be_null=False,
                 ),
             ) as reader,
         ):
             for batch, after in itertools.pairwise(itertools.chain(filter(len, reader), [None])):
                 if after is None:
                     *_, row = batch.slice(len(batch) - 1).to_pylist()
-                    if row != {name: _LAST if name in text else None for name in names}:
+                    if row != {name: _LAST_FIELD if name in text else None for name in names}:
                         raise pa.ArrowInvalid("a quote is not closed")
                     batch = batch.slice(0, len(batch) - 1)
                 yield batch
@@ -64,7 +67,7 @@ class CsvFile(TextFile):
         # The first names the columns.
         return itertools.islice(_records(self._path), 1, None)
 
-    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+    def _parse_rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
         positions = {name: self.names.index(name) for name in names}
         for place, row in itertools.islice(self._rows(), done, None):
             if len(row) != len(self.names):
@@ -72,11 +75,11 @@ class CsvFile(TextFile):
                     f"data: {place}: must have {len(self.names)} values, as many as the first line has names. "
                     f"Given: {len(row)}"
                 )
-            yield [self._value(row[position], place, name, text) for name, position in positions.items()]
+            yield [self._parse_value(row[position], place, name, text) for name, position in positions.items()]
 
-    def _number(self, value: str) -> float | str:
+    def _parse_number(self, value: str) -> float | str:
         word = value.strip()
-        if (truth := _TRUTH.get(word.lower())) is not None:
+        if (truth := _BOOLEANS.get(word.lower())) is not None:
             return truth
         try:
             # Python would take 1_0 for a number too.
@@ -99,7 +102,7 @@ def _writer(file: IO[bytes], schema: pa.Schema) -> arrow_csv.CSVWriter:
     return arrow_csv.CSVWriter(file, schema, write_options=arrow_csv.WriteOptions(include_header=False))
 
 
-class _Ended:
+class _ExtendedFile:
     """A file with more behind its end."""
 
     closed = False
@@ -117,17 +120,17 @@ class _Ended:
 
 def _records(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the values of all rows, the names of the columns first, each after the line that it begins in."""
-    csv.field_size_limit(LONGEST)
-    reader = csv.reader(itertools.chain(lines_of(path), [_AFTER]))
+    csv.field_size_limit(MAX_LINE)
+    reader = csv.reader(itertools.chain(read_lines(path), [_END]))
     while True:
         place = f"line {reader.line_num + 1}"
         try:
             values = next(reader, None)
         except csv.Error as error:
             raise ArtifactError(f"data: {place}: must be a row of CSV. Given: {error}") from None
-        if values is None or values == [_AFTER]:
+        if values is None or values == [_END]:
             return
-        if values and values[-1].endswith(_AFTER):
+        if values and values[-1].endswith(_END):
             raise ArtifactError(f"data: {place}: a quote must be closed. Given: a row up to the end of the file")
         # pyarrow takes empty lines for none, too.
         if values:

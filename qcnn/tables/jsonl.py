@@ -17,7 +17,7 @@ from pyarrow import json as arrow_json
 
 from qcnn.errors import ArtifactError, format_value
 from qcnn.tables.chunks import NOTHING, Columns, Write
-from qcnn.tables.text import BLOCK, LONGEST, TextFile, check_utf8, lines_of
+from qcnn.tables.text import BLOCK, MAX_LINE, TextFile, check_utf8, read_lines
 
 # Parts of what is read at a time, which several cores take.
 _PARTS = 4
@@ -34,7 +34,7 @@ class JsonlFile(TextFile):
         """
         super().__init__(path)
         place, line = next(self._rows(), ("", "{}"))
-        self.names = list(_object(line.strip(), place))
+        self.names = list(_parse_object(line.strip(), place))
 
     def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([(name, pa.string() if name in text else pa.float64()) for name in names])
@@ -44,22 +44,22 @@ class JsonlFile(TextFile):
             if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
                 file.seek(0)
             # Of a line that is too long there is only a part, which pyarrow refuses.
-            while lines := file.read(BLOCK) + file.readline(LONGEST):
+            while lines := file.read(BLOCK) + file.readline(MAX_LINE):
                 found = arrow_json.read_json(pa.BufferReader(lines), read, parse)
                 # It takes two objects on a line, and one on two lines, too.
-                if len(found) != _count(lines):
+                if len(found) != _count_lines(lines):
                     raise pa.ArrowInvalid("not an object a line")
                 yield from found.combine_chunks().to_batches()
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        return ((f"line {number}", line) for number, line in enumerate(lines_of(self._path), 1) if line.strip())
+        return ((f"line {number}", line) for number, line in enumerate(read_lines(self._path), 1) if line.strip())
 
-    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+    def _parse_rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
         for place, line in itertools.islice(self._rows(), done, None):
-            values = _object(line.strip(), place)
-            yield [self._value(values.get(name), place, name, text) for name in names]
+            values = _parse_object(line.strip(), place)
+            yield [self._parse_value(values.get(name), place, name, text) for name in names]
 
-    def _number(self, value: Any) -> float | str:
+    def _parse_number(self, value: Any) -> float | str:
         # True and false are 1 and 0, as in the other formats.
         with contextlib.suppress(OverflowError):
             if isinstance(value, int | float) and math.isfinite(number := float(value)):
@@ -68,7 +68,7 @@ class JsonlFile(TextFile):
 
 
 @contextlib.contextmanager
-def write_json_lines(path: Path) -> Iterator[Write]:
+def write_jsonl(path: Path) -> Iterator[Write]:
     """Yield what writes rows into a new file, an object each."""
     with path.open("wb") as file:
 
@@ -83,28 +83,28 @@ def write_json_lines(path: Path) -> Iterator[Write]:
         yield write
 
 
-def _count(lines: bytes) -> int:
+def _count_lines(lines: bytes) -> int:
     """Return how many lines hold something."""
     if b"\r" in lines or lines[:1].isspace() or re.search(rb"\n\s", lines):
         return sum(map(bool, map(bytes.strip, lines.splitlines())))
     return lines.count(b"\n") + (not lines.endswith(b"\n"))
 
 
-def _object(line: str, place: str) -> Mapping[str, Any]:
+def _parse_object(line: str, place: str) -> Mapping[str, Any]:
     check_utf8(line, place)
     try:
-        values = json.loads(line, object_pairs_hook=_FileValues)
+        values = json.loads(line, object_pairs_hook=_JsonObject)
     # Python gives up where brackets are nested too deep, and on integers of thousands of digits.
     except (ValueError, RecursionError):
         values = None
-    if not isinstance(values, _FileValues):
+    if not isinstance(values, _JsonObject):
         raise ArtifactError(f"data: {place}: must be one object of JSON. Given: {line}")
     if values.is_ambiguous:
         raise ArtifactError(f"data: {place}: must have every key once. Given: {line}")
     return values
 
 
-class _FileValues(dict[str, Any]):
+class _JsonObject(dict[str, Any]):
     """The values of an object; it is ambiguous where a key stands twice."""
 
     def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:

@@ -15,18 +15,18 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import Columns, TableFile, Write, check_unpacked, piece_rows
+from qcnn.tables.chunks import Columns, TableFile, Write, check_unpacked, rows_per_chunk
 
-_ENDING = ".npy"
+_EXTENSION = ".npy"
 # Whole numbers with and without sign, floating point, true and false; and text.
 _NUMBERS, _TEXT = "iufb", "U"
 # The states of 15 qubits have 32,768 amplitudes.
-_MOST_COLUMNS = _MOST_MEMBERS = 2**16
+_MAX_COLUMNS = _MAX_MEMBERS = 2**16
 # Bytes of a text, four of which are a character.
-_MOST_TEXT = 2**12
+_MAX_TEXT = 2**12
 # np.save writes newer versions for structures only, whose headers may have gigabytes.
 _VERSION = (1, 0)
-_WRITTEN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _CHUNK = 2**20
 
 
@@ -42,7 +42,7 @@ class _Array:
 
     @property
     def names(self) -> list[str]:
-        name = self.member.removesuffix(_ENDING)
+        name = self.member.removesuffix(_EXTENSION)
         return [f"{name}_{column}" for column in range(self.shape[1])] if self.shape[1:] else [name]
 
     def read(self, file: IO[bytes], first: int, count: int) -> npt.NDArray[Any]:
@@ -82,25 +82,25 @@ class NpzFile(TableFile):
         self._path = path
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
-            if len(members) > _MOST_MEMBERS:
-                raise ArtifactError(f"data: must have at most {_MOST_MEMBERS} arrays. Given: {len(members)}")
-            self._arrays = [_described(archive, member) for member in members]
+            if len(members) > _MAX_MEMBERS:
+                raise ArtifactError(f"data: must have at most {_MAX_MEMBERS} arrays. Given: {len(members)}")
+            self._arrays = [_read_header(archive, member) for member in members]
         counts = {array.shape[0] for array in self._arrays}
         if len(counts) > 1:
             raise ArtifactError(f"data: every array must have as many rows. Given: {sorted(counts)}")
         self.names = [name for array in self._arrays for name in array.names]
         self._rows = self.rows = counts.pop() if counts else 0
-        if len(self.names) > _MOST_COLUMNS:
-            raise ArtifactError(f"data: must have at most {_MOST_COLUMNS} columns. Given: {len(self.names)}")
+        if len(self.names) > _MAX_COLUMNS:
+            raise ArtifactError(f"data: must have at most {_MAX_COLUMNS} columns. Given: {len(self.names)}")
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
         """Yield pieces of some columns."""
         wanted = [array for array in self._arrays if not set(array.names).isdisjoint(names)]
         for array in wanted:
             allowed, what = (_NUMBERS, "numbers") if set(array.names).isdisjoint(text) else (_TEXT, "text")
-            if array.dtype.kind not in allowed or array.dtype.itemsize > _MOST_TEXT:
+            if array.dtype.kind not in allowed or array.dtype.itemsize > _MAX_TEXT:
                 raise ArtifactError(f"data: array {array.member} must hold {what}. Given: {array.dtype}")
-        most = piece_rows(sum(len(array.names) for array in wanted))
+        most = rows_per_chunk(sum(len(array.names) for array in wanted))
         with contextlib.ExitStack() as stack:
             archive = stack.enter_context(zipfile.ZipFile(self._path))
             files = [stack.enter_context(_open_values(archive, array)) for array in wanted]
@@ -112,7 +112,7 @@ class NpzFile(TableFile):
 
 
 @contextlib.contextmanager
-def write_arrays(path: Path) -> Iterator[Write]:
+def write_npz(path: Path) -> Iterator[Write]:
     """Yield what writes rows into a new archive, an array (rows,) a column.
 
     An archive holds one array after the other, each behind its length: until the end they are kept in files that have
@@ -130,20 +130,20 @@ def write_arrays(path: Path) -> Iterator[Write]:
         yield write
         with zipfile.ZipFile(path, "w") as archive:
             for name, (file, dtype) in kept.items():
-                _copy(archive, name, file, dtype)
+                _write_array(archive, name, file, dtype)
 
 
-def _copy(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: np.dtype[Any]) -> None:
+def _write_array(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: np.dtype[Any]) -> None:
     described = {"descr": dtype.str, "fortran_order": False, "shape": (file.tell() // dtype.itemsize,)}
     file.seek(0)
     # Of no date, so that equal tables are equal files.
-    with archive.open(zipfile.ZipInfo(f"{name}{_ENDING}"), "w", force_zip64=True) as member:
+    with archive.open(zipfile.ZipInfo(f"{name}{_EXTENSION}"), "w", force_zip64=True) as member:
         npy.write_array_header_1_0(member, described)  # type: ignore[no-untyped-call]
         shutil.copyfileobj(file, member, _CHUNK)
 
 
-def _described(archive: zipfile.ZipFile, member: str) -> _Array:
-    if not member.endswith(_ENDING) or archive.getinfo(member).compress_type not in _WRITTEN:
+def _read_header(archive: zipfile.ZipFile, member: str) -> _Array:
+    if not member.endswith(_EXTENSION) or archive.getinfo(member).compress_type not in _COMPRESSIONS:
         raise ArtifactError(f"data: must hold arrays only, as np.savez writes them. Given: {member}")
     with archive.open(member) as file:
         if npy.read_magic(file) != _VERSION:  # type: ignore[no-untyped-call]

@@ -13,7 +13,15 @@ from pyarrow.parquet import ParquetFile as ArrowFile
 from pyarrow.parquet import ParquetWriter as ArrowWriter
 
 from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import Columns, TableFile, Write, check_unpacked, columns_of, piece_rows, write_batches
+from qcnn.tables.chunks import (
+    Columns,
+    TableFile,
+    Write,
+    check_unpacked,
+    columns_from_batch,
+    rows_per_chunk,
+    write_batches,
+)
 
 # Bytes that are read at a time from each column; otherwise those of whole row groups would be kept.
 _BUFFER = 2**20
@@ -41,8 +49,8 @@ class ParquetFile(TableFile):
             for name in names:
                 _check_type(file.schema_arrow.field(name).type, name, name in text)
             _check_sizes(file.metadata, set(names).difference(text))
-            for batch in file.iter_batches(piece_rows(len(names)), columns=list(names), use_threads=False):
-                yield columns_of(batch, names, text, done)
+            for batch in file.iter_batches(rows_per_chunk(len(names)), columns=list(names), use_threads=False):
+                yield columns_from_batch(batch, names, text, done)
                 done += len(batch)
 
 

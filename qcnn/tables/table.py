@@ -13,10 +13,10 @@ import numpy as np
 from qcnn.errors import ArtifactError, format_value, single_line
 from qcnn.storage.copies import local_file, new_file_copy
 from qcnn.tables import check_ending
-from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, piece_rows
+from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, rows_per_chunk
 from qcnn.tables.csv_file import CsvFile, write_csv
-from qcnn.tables.jsonl import JsonlFile, write_json_lines
-from qcnn.tables.npz import NpzFile, write_arrays
+from qcnn.tables.jsonl import JsonlFile, write_jsonl
+from qcnn.tables.npz import NpzFile, write_npz
 from qcnn.tables.parquet import ParquetFile, write_parquet
 from qcnn.tables.text import check_utf8
 
@@ -50,8 +50,8 @@ class Table:
         """Yield the rows of these columns, or of all, in order; those in `text` hold text, the others numbers."""
         wanted = self.names if names is None else tuple(names)
         self._check_names(wanted)
-        first, most = 1, piece_rows(len(wanted))
-        with _readable(self.address):
+        first, most = 1, rows_per_chunk(len(wanted))
+        with _translate_errors(self.address):
             for columns in self._file.read(wanted, text):
                 count = len(next(iter(columns.values())))
                 for start in range(0, count, most):
@@ -104,7 +104,7 @@ def open_table(address: str) -> Iterator[Table]:
     """
     ending = check_ending("data", address)
     with local_file(address) as path:
-        with _readable(address):
+        with _translate_errors(address):
             if path.exists() and not path.is_file():
                 raise ArtifactError(f"data: must be a file. Given: {address}")
             file = _FORMATS[ending](path)
@@ -114,7 +114,7 @@ def open_table(address: str) -> Iterator[Table]:
 
 
 @contextlib.contextmanager
-def _readable(shown: str) -> Iterator[None]:
+def _translate_errors(shown: str) -> Iterator[None]:
     """Turn whatever reading raises into one line; libraries raise nearly anything for a damaged file.
 
     Raises:
@@ -135,8 +135,8 @@ def _readable(shown: str) -> Iterator[None]:
 _WRITERS: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {
     ".csv": write_csv,
     ".parquet": write_parquet,
-    ".npz": write_arrays,
-    ".jsonl": write_json_lines,
+    ".npz": write_npz,
+    ".jsonl": write_jsonl,
 }
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from qcnn.errors import ArtifactError, format_value
-from qcnn.tables.chunks import FINITE, NOTHING, TEXT, Columns, TableFile, columns_of, value_error
+from qcnn.tables.chunks import FINITE, NOTHING, TEXT, Columns, TableFile, columns_from_batch, value_error
 
 # Characters of a line; a row of some 200,000 numbers has them.
-LONGEST = 2**22
+MAX_LINE = 2**22
 # Bytes that pyarrow reads at a time.
 BLOCK = 2**22
 # Rows of a piece where each is read by itself.
@@ -31,14 +31,14 @@ class TextFile(TableFile):
         done = 0
         with contextlib.suppress(pa.ArrowInvalid, ArtifactError):
             for batch in self._batches(names, text):
-                columns = columns_of(batch, names, text)
+                columns = columns_from_batch(batch, names, text)
                 if not all(np.isfinite(columns[name]).all() for name in names if name not in text):
                     break
                 yield columns
                 done += len(batch)
             else:
                 return
-        left = self._rows_after(done, names, text)
+        left = self._parse_rows_after(done, names, text)
         while some := list(itertools.islice(left, _ROWS)):
             yield {
                 name: np.array(values, object if name in text else np.float64)
@@ -57,17 +57,17 @@ class TextFile(TableFile):
         """Yield what a row is made of, each after the line that it begins in."""
         raise NotImplementedError
 
-    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
-        """Yield the `_value` of some columns in each row after so many."""
+    def _parse_rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+        """Yield the `_parse_value` of some columns in each row after so many."""
         raise NotImplementedError
 
-    def _number(self, value: Any) -> float | str:
+    def _parse_number(self, value: Any) -> float | str:
         """Return the finite number that a value is, or what is shown of one that is none."""
         raise NotImplementedError
 
-    def _value(self, value: Any, place: str, name: str, text: Collection[str]) -> float | str:
+    def _parse_value(self, value: Any, place: str, name: str, text: Collection[str]) -> float | str:
         if name not in text:
-            if isinstance(number := self._number(value), str):
+            if isinstance(number := self._parse_number(value), str):
                 raise value_error(place, name, FINITE, number)
             return number
         if not isinstance(value, str):
@@ -76,7 +76,7 @@ class TextFile(TableFile):
         return value
 
 
-def lines_of(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file with their ends, whichever those are.
 
     Raises:
@@ -86,9 +86,9 @@ def lines_of(path: Path) -> Iterator[str]:
     # What is not UTF-8 is read as characters that UTF-8 does not have.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         for number in itertools.count(1):
-            line = file.readline(LONGEST + 1)
-            if len(line) > LONGEST:
-                raise ArtifactError(f"data: line {number}: must have at most {LONGEST} characters. Given: {line}")
+            line = file.readline(MAX_LINE + 1)
+            if len(line) > MAX_LINE:
+                raise ArtifactError(f"data: line {number}: must have at most {MAX_LINE} characters. Given: {line}")
             if not line:
                 return
             yield line

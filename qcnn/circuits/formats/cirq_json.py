@@ -12,7 +12,7 @@ from qcnn.errors import ConfigError, single_line
 
 # What a circuit of gates does not need: a circuit within it may be repeated any number of times, a power of a number
 # may have any number of digits.
-_REFUSED = ("CircuitOperation", "sympy.Pow")
+_UNSUPPORTED = ("CircuitOperation", "sympy.Pow")
 # The one power that cirq's own gates of angles have, such as `cirq.cphase`: an angle over pi.
 _OVER_PI = {"cirq_type": "sympy.Pow", "args": [{"cirq_type": "sympy.pi"}, {"cirq_type": "sympy.Integer", "i": -1}]}
 
@@ -38,7 +38,7 @@ def read(content: str, name: str) -> Ansatz:
     """
 
     def known(part: dict[str, Any]) -> dict[str, Any]:
-        if part.get("cirq_type") in _REFUSED and part != _OVER_PI:
+        if part.get("cirq_type") in _UNSUPPORTED and part != _OVER_PI:
             raise ConfigError(
                 "model: the file's circuit must consist of gates with exponents linear in the symbols. "
                 f"Given: {part['cirq_type']} in {name}"
@@ -52,7 +52,7 @@ def read(content: str, name: str) -> Ansatz:
     try:
         json.loads(content, object_hook=known)
         # Cirq's own kinds alone: what is read from a file runs no code of its choice.
-        return _on_ring(_ansatz(cirq.read_json(json_text=content), name), name)
+        return _move_to_ring(_to_ansatz(cirq.read_json(json_text=content), name), name)
     except ConfigError:
         raise
     except Exception as error:  # Whatever cirq raises of numbers, names and qubits that are none.
@@ -60,10 +60,10 @@ def read(content: str, name: str) -> Ansatz:
         raise ConfigError(f"model: the file is no cirq JSON that can be read ({reason}). Given: {name}") from None
 
 
-def _ansatz(found: object, name: str) -> Ansatz:
+def _to_ansatz(found: object, name: str) -> Ansatz:
     match found:
         case cirq.AbstractCircuit():
-            return _of_circuit(found.unfreeze(), name)
+            return _from_circuit(found.unfreeze(), name)
         case [cirq.AbstractCircuit() as circuit, list(symbols), list(readouts)]:
             return Ansatz(circuit.unfreeze(), tuple(symbols), tuple(readouts))
     raise ConfigError(
@@ -72,7 +72,7 @@ def _ansatz(found: object, name: str) -> Ansatz:
     )
 
 
-def _of_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
+def _from_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
     measured: dict[cirq.Qid, None] = {}
     operations = []
     for operation in circuit.all_operations():
@@ -90,20 +90,20 @@ def _of_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
             measured.update(dict.fromkeys(operation.qubits))
         else:
             operations.append(operation)
-    symbols = sorted(cirq.parameter_symbols(circuit), key=_natural)
+    symbols = sorted(cirq.parameter_symbols(circuit), key=_sort_key)
     return Ansatz(cirq.Circuit(operations), tuple(symbols), tuple(measured) or tuple(sorted(circuit.all_qubits())))
 
 
-def _natural(symbol: sympy.Symbol) -> Any:
+def _sort_key(symbol: sympy.Symbol) -> Any:
     """Return what names are sorted by: s2 before s10, as cirq sorts its qubits."""
     return cirq.NamedQubit(symbol.name)
 
 
-def _on_ring(ansatz: Ansatz, name: str) -> Ansatz:
+def _move_to_ring(ansatz: Ansatz, name: str) -> Ansatz:
     qubits = sorted(ansatz.circuit.all_qubits().union(ansatz.readouts))
     if wrong := [qubit for qubit in qubits if qubit.dimension != 2]:
         raise ConfigError(f"model: qubits must have two levels. Given: {single_line(wrong[0])} in {name}")
-    numbers = [_number(qubit) for qubit in qubits]
+    numbers = [_ring_index(qubit) for qubit in qubits]
     places = [number for number in numbers if number is not None]
     if len(set(places)) < len(qubits):
         places = list(range(len(qubits)))
@@ -119,10 +119,10 @@ def _on_ring(ansatz: Ansatz, name: str) -> Ansatz:
 
 def width(ansatz: Ansatz) -> int:
     """Return on how many of the first qubits of the ring what was read acts."""
-    return 1 + max(_number(qubit) or 0 for qubit in ansatz.circuit.all_qubits().union(ansatz.readouts))
+    return 1 + max(_ring_index(qubit) or 0 for qubit in ansatz.circuit.all_qubits().union(ansatz.readouts))
 
 
-def _number(qubit: cirq.Qid) -> int | None:
+def _ring_index(qubit: cirq.Qid) -> int | None:
     """Return the place of a qubit on the ring, None where it is not numbered."""
     match qubit:
         case cirq.GridQubit(row=0, col=int(number)) | cirq.LineQubit(x=int(number)) if number >= 0:

@@ -18,16 +18,16 @@ MODELS = ("hybrid", "deep")
 # Files of circuits: OpenQASM, and cirq's JSON.
 QASM, JSON = ".qasm", ".json"
 # What an argument of a process, a parameter of a pipeline and an object of Kubernetes can hold beside all else.
-MOST_CHARACTERS = 30_000
+MAX_CHARACTERS = 30_000
 # A text of so many characters may unpack to anything; that of 10,000 gates has 5 MB.
-_MOST_BYTES = 2**24
-_MOST_NAME = 60
-_DIGITS = 8
+_MAX_BYTES = 2**24
+_MAX_NAME_LENGTH = 60
+_DIGEST_DIGITS = 8
 # The most that was tried: `hybrid` then has 655,360 gates, which each process makes and reads in a quarter of a minute
 # and keeps in half a GiB.
 MAX_QUBITS = 32_768
-_HELD = re.compile(r"([\w.-]{1,60}\.(?:qasm|json))#([A-Za-z0-9_-]+)", re.ASCII)
-_OTHERS = re.compile(r"[^\w.-]", re.ASCII)
+_EMBEDDED = re.compile(r"([\w.-]{1,60}\.(?:qasm|json))#([A-Za-z0-9_-]+)", re.ASCII)
+_INVALID_CHARACTER = re.compile(r"[^\w.-]", re.ASCII)
 
 
 def is_file(model: str) -> bool:
@@ -37,7 +37,7 @@ def is_file(model: str) -> bool:
 
 def is_embedded(model: str) -> bool:
     """Whether a model has the form of a text that holds a circuit."""
-    return bool(_HELD.fullmatch(model))
+    return bool(_EMBEDDED.fullmatch(model))
 
 
 def embed(file: str, content: str) -> str:
@@ -48,12 +48,12 @@ def embed(file: str, content: str) -> str:
     Raises:
         ConfigError: it has too many characters.
     """
-    name = _OTHERS.sub("_", PurePosixPath(file).name)[-_MOST_NAME:]
+    name = _INVALID_CHARACTER.sub("_", PurePosixPath(file).name)[-_MAX_NAME_LENGTH:]
     packed = base64.urlsafe_b64encode(lzma.compress(content.encode())).decode().rstrip("=")
     text = f"{name}#{packed}"
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise ConfigError(
-            f"model: the circuit must fit into {MOST_CHARACTERS} characters once packed; this one takes {len(text)}. "
+            f"model: the circuit must fit into {MAX_CHARACTERS} characters once packed; this one takes {len(text)}. "
             f"Name a function that makes it instead, as module:function. Given: {file}"
         )
     return text
@@ -66,13 +66,13 @@ def embedded_content(model: str) -> str:
     Raises:
         ValueError: it holds none, or is damaged or too large.
     """
-    found = _HELD.fullmatch(model)
-    if not found or len(model) > MOST_CHARACTERS:
+    found = _EMBEDDED.fullmatch(model)
+    if not found or len(model) > MAX_CHARACTERS:
         raise ValueError("no text that holds a circuit")
-    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_BYTES * 2)
+    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAX_BYTES * 2)
     try:
         packed = base64.urlsafe_b64decode(found[2] + "=" * (-len(found[2]) % 4))
-        content = reader.decompress(packed, _MOST_BYTES)
+        content = reader.decompress(packed, _MAX_BYTES)
     except (binascii.Error, lzma.LZMAError) as error:
         raise ValueError(f"damaged ({error})") from None
     if not reader.eof:
@@ -82,7 +82,7 @@ def embedded_content(model: str) -> str:
 
 def with_display_names(text: str) -> str:
     """Return text, such as a line of a log, with the circuits that it holds as people read them."""
-    return _HELD.sub(lambda found: model_display_name(found[0]), text) if "#" in text else text
+    return _EMBEDDED.sub(lambda found: model_display_name(found[0]), text) if "#" in text else text
 
 
 def model_display_name(model: str) -> str:
@@ -99,4 +99,4 @@ def model_display_name(model: str) -> str:
     except ValueError:
         # Refused elsewhere; what is shown has an end all the same.
         content = packed
-    return f"{name}@{hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]}"
+    return f"{name}@{hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]}"

@@ -20,7 +20,7 @@ from qcnn.circuits.formats.embedded import JSON, QASM
 from qcnn.errors import ConfigError, single_line
 
 # How often an operation may decompose into operations that decompose in turn.
-_MOST_DEPTH = 50
+_MAX_DEPTH = 50
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,19 +67,19 @@ def plain_gates(operations: Iterable[cirq.Operation], depth: int = 0) -> Iterato
         # A global phase acts on none.
         if not operation.qubits or isinstance(operation.gate, cirq.IdentityGate):
             continue
-        made = _made(operation)
+        made = _direct_translation(operation)
         if made is not None:
             yield from made
-        elif depth < _MOST_DEPTH:
-            yield from plain_gates(_parts(operation), depth + 1)
+        elif depth < _MAX_DEPTH:
+            yield from plain_gates(_decompose(operation), depth + 1)
         else:
-            raise _unwritable(operation)
+            raise _unsupported_operation(operation)
 
 
-def _made(operation: cirq.Operation) -> list[PlainGate] | None:
+def _direct_translation(operation: cirq.Operation) -> list[PlainGate] | None:
     """Return the gates of an operation, None where it has first to be decomposed."""
     gate, qubits = operation.gate, operation.qubits
-    if isinstance(gate, cirq.EigenGate) and (kind := _kind(gate)):
+    if isinstance(gate, cirq.EigenGate) and (kind := _power_type(gate)):
         names, turning = _POWERS[kind]
         if not cirq.is_parameterized(gate) and (name := names.get(float(gate.exponent))):
             return [PlainGate(name, (), qubits)]
@@ -87,15 +87,15 @@ def _made(operation: cirq.Operation) -> list[PlainGate] | None:
     if isinstance(gate, cirq.CSwapGate):
         return [PlainGate("cswap", (), qubits)]
     if isinstance(gate, cirq.ControlledGate) and gate.num_controls() == 1:
-        return _controlled(gate, operation)
+        return _translate_controlled(gate, operation)
     return None
 
 
-def _kind(gate: cirq.EigenGate) -> type[cirq.EigenGate] | None:
+def _power_type(gate: cirq.EigenGate) -> type[cirq.EigenGate] | None:
     return next((kind for kind in _POWERS if isinstance(gate, kind)), None)
 
 
-def _controlled(gate: cirq.ControlledGate, operation: cirq.Operation) -> list[PlainGate] | None:
+def _translate_controlled(gate: cirq.ControlledGate, operation: cirq.Operation) -> list[PlainGate] | None:
     """Return what a controlled power of X, Y or Z is made of: a controlled rotation, and a phase of its control."""
     power, control, target = gate.sub_gate, operation.qubits[0], operation.qubits[-1]
     name = next((name for kind, name in _CONTROLLED.items() if isinstance(power, kind)), None)
@@ -111,24 +111,24 @@ def _controlled(gate: cirq.ControlledGate, operation: cirq.Operation) -> list[Pl
     return [*flip, *turned, *flip]
 
 
-def _parts(operation: cirq.Operation) -> Iterable[cirq.Operation]:
+def _decompose(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     with warnings.catch_warnings():
         # Cirq's, of its own code.
         warnings.simplefilter("ignore")
         try:
             parts = decomposed(operation)
             if parts is None and not cirq.is_parameterized(operation):
-                parts = _of_matrix(cirq.unitary(operation), operation.qubits)
+                parts = _decompose_matrix(cirq.unitary(operation), operation.qubits)
         except (
             Exception
         ) as error:  # Whatever a gate of somebody's own raises, or cirq of a matrix that is hardly unitary.
-            raise _unwritable(operation, f" ({type(error).__name__}: {single_line(error)})") from None
+            raise _unsupported_operation(operation, f" ({type(error).__name__}: {single_line(error)})") from None
     if parts is None:
-        raise _unwritable(operation)
+        raise _unsupported_operation(operation)
     return parts
 
 
-def _of_matrix(matrix: npt.NDArray[np.complex128], qubits: Sequence[cirq.Qid]) -> Iterable[cirq.Operation]:
+def _decompose_matrix(matrix: npt.NDArray[np.complex128], qubits: Sequence[cirq.Qid]) -> Iterable[cirq.Operation]:
     """Return what makes a gate that is only known by its matrix."""
     line: list[cirq.Qid] = list(cirq.LineQubit.range(len(qubits)))
     places = dict(zip(line, qubits, strict=True))
@@ -142,12 +142,12 @@ def _angle(exponent: Any, operation: cirq.Operation) -> Angle:
     symbols = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
     slopes = [(str(symbol.name), exponent.diff(symbol)) for symbol in symbols]
     if any(slope.free_symbols for _, slope in slopes):
-        raise _unwritable(operation)
+        raise _unsupported_operation(operation)
     constant = math.pi * float(exponent.subs(dict.fromkeys(symbols, 0)))
     return Angle(constant, tuple((name, float(slope)) for name, slope in slopes))
 
 
-def _unwritable(operation: cirq.Operation, reason: str = "") -> ConfigError:
+def _unsupported_operation(operation: cirq.Operation, reason: str = "") -> ConfigError:
     free = " while its parameters are free; those of a trained model are numbers"
     return ConfigError(
         f"export: an operation has no form in the gates of OpenQASM{free if cirq.is_parameterized(operation) else ''}"
@@ -171,10 +171,10 @@ _DEFINITIONS = {
 }
 _IN_STDGATES = ("sx", "swap", "cswap", "crx", "cry")
 # How OpenQASM 2 calls them.
-_EARLIER = {"p": "u1", "cp": "cu1"}
+_OPENQASM2_NAMES = {"p": "u1", "cp": "cu1"}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Names of stdgates.inc and words of OpenQASM 3.
-_WORDS = """
+_RESERVED_NAMES = """
 p x y z h s sdg t tdg sx rx ry rz cx cy cz cp crx cry crz ch swap ccx cswap cu CX U phase cphase id u1 u2 u3 gphase
 rxx ryy rzz pi tau euler im sin cos tan exp ln log sqrt pow mod popcount rotl rotr ceiling floor arcsin arccos
 arctan inv ctrl negctrl gate qubit qreg creg bit bool int uint float angle complex array input output const let
@@ -182,7 +182,7 @@ measure reset barrier delay duration stretch box include def defcal cal extern i
 break continue switch case default opaque pragma true false void mutable readonly sizeof durationof
 OPENQASM defcalgrammar
 """
-_TAKEN = frozenset(_WORDS.split())
+_RESERVED = frozenset(_RESERVED_NAMES.split())
 
 
 def bound(ansatz: Ansatz, values: npt.NDArray[np.float64]) -> Ansatz:
@@ -234,8 +234,8 @@ def openqasm(ansatz: Ansatz, qubits: Sequence[cirq.Qid], version: int, notes: It
             f"Given: {len(ansatz.symbols)} parameters"
         )
     gates = list(plain_gates(ansatz.circuit.all_operations()))
-    names = _inputs(ansatz)
-    q, c = (_free(name, names.values()) for name in "qc")
+    names = _input_names(ansatz)
+    q, c = (_unique_name(name, names.values()) for name in "qc")
     place = {qubit: f"{q}[{number}]" for number, qubit in enumerate(qubits)}
     used = {gate.name for gate in gates}
     if version == OPENQASM2:
@@ -250,38 +250,40 @@ def openqasm(ansatz: Ansatz, qubits: Sequence[cirq.Qid], version: int, notes: It
         included = _IN_STDGATES
     defined = [f"gate {text}" for name, text in _DEFINITIONS.items() if name in used and name not in included]
     inputs = [f"input float[64] {names[symbol.name]};" for symbol in ansatz.symbols]
-    lines = [_line(gate, place, names, version) for gate in gates]
+    lines = [_format_gate(gate, place, names, version) for gate in gates]
     comments = [f"// {note}" for note in notes]
     return "\n".join([head[0], *comments, *head[1:], *defined, *inputs, *registers, *lines, *ends, ""])
 
 
-def _line(gate: PlainGate, place: dict[cirq.Qid, str], names: dict[str, str], version: int) -> str:
-    name = _EARLIER.get(gate.name, gate.name) if version == OPENQASM2 else gate.name
-    angles = f"({', '.join(_form(angle, names) for angle in gate.angles)})" if gate.angles else ""
+def _format_gate(gate: PlainGate, place: dict[cirq.Qid, str], names: dict[str, str], version: int) -> str:
+    name = _OPENQASM2_NAMES.get(gate.name, gate.name) if version == OPENQASM2 else gate.name
+    angles = f"({', '.join(_format_angle(angle, names) for angle in gate.angles)})" if gate.angles else ""
     return f"{name}{angles} {', '.join(place[qubit] for qubit in gate.qubits)};"
 
 
-def _form(angle: Angle, names: dict[str, str]) -> str:
-    terms = [_number(angle.constant)] if angle.constant or not angle.coefficients else []
+def _format_angle(angle: Angle, names: dict[str, str]) -> str:
+    terms = [_format_number(angle.constant)] if angle.constant or not angle.coefficients else []
     for name, factor in angle.coefficients:
-        terms.append({1.0: names[name], -1.0: f"-{names[name]}"}.get(factor, f"{_number(factor)}*{names[name]}"))
+        terms.append({1.0: names[name], -1.0: f"-{names[name]}"}.get(factor, f"{_format_number(factor)}*{names[name]}"))
     return " + ".join(terms).replace("+ -", "- ")
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     """Return a number to its last digit; OpenQASM 2 wants a point in 1.0e-17."""
     text = repr(value)
     return text if "." in text else text.replace("e", ".0e")
 
 
-def _inputs(ansatz: Ansatz) -> dict[str, str]:
+def _input_names(ansatz: Ansatz) -> dict[str, str]:
     """Return what the inputs of a file are called: as the symbols, where that is a name that is not taken."""
     symbols = [str(symbol.name) for symbol in ansatz.symbols]
-    free = {name for name in symbols if _IDENTIFIER.fullmatch(name) and name not in _TAKEN}
-    return {name: name if name in free else _free(f"parameter_{number}", free) for number, name in enumerate(symbols)}
+    free = {name for name in symbols if _IDENTIFIER.fullmatch(name) and name not in _RESERVED}
+    return {
+        name: name if name in free else _unique_name(f"parameter_{number}", free) for number, name in enumerate(symbols)
+    }
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def _unique_name(name: str, taken: Collection[str]) -> str:
     """Return a name, with as many underscores behind it as make it one that is not taken."""
     while name in taken:
         name += "_"

@@ -12,7 +12,7 @@ from qcnn.storage.store import BucketUri, parse_bucket_uri
 from qcnn.storage.sync import open_store
 
 # Bytes of a file; those of circuits that a text can hold are far smaller.
-_MOST_BYTES = {QASM: 2_000_000, JSON: 20_000_000}
+_MAX_BYTES = {QASM: 2_000_000, JSON: 20_000_000}
 
 
 def with_circuit(words: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def embedded(model: str) -> str:
     Raises:
         ConfigError: there is no such file, it is too large, or holds no circuit that can be trained; one line.
     """
-    with _local(model) as path:
-        content = _content(path, model)
+    with _local_path(model) as path:
+        content = _read_text(path, model)
     # Loaded here: it takes a second, and most experiments have no file.
     from qcnn.circuits.formats import cirq_json, openqasm
 
@@ -58,7 +58,7 @@ def embedded(model: str) -> str:
 
 
 @contextlib.contextmanager
-def _local(model: str) -> Iterator[Path]:
+def _local_path(model: str) -> Iterator[Path]:
     place = parse_bucket_uri(model)
     if not place:
         yield Path(model)
@@ -73,8 +73,8 @@ def _local(model: str) -> Iterator[Path]:
         yield path
 
 
-def _content(path: Path, model: str) -> str:
-    most = _MOST_BYTES[QASM if model.endswith(QASM) else JSON]
+def _read_text(path: Path, model: str) -> str:
+    most = _MAX_BYTES[QASM if model.endswith(QASM) else JSON]
     try:
         with path.open("rb") as file:
             read = file.read(most + 1)

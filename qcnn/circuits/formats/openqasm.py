@@ -24,9 +24,9 @@ _VERSION = re.compile(r"\s*OPENQASM\s+(\d+)(?:\.\d+)?\s*;")
 # Sizes and places of registers, and OpenQASM 3's qubits without a register.
 _SIZE = re.compile(r"(?:\[\s*(?=\d[\d_]*\s*\])|\$)(\d[\d_]*)")
 # Qiskit's parser of OpenQASM 3 reads a thousand in a second.
-_MOST_STATEMENTS = 25_000
+_MAX_STATEMENTS = 25_000
 # Parts of definitions and gates that do nothing, seconds of looking at them.
-_MOST_STEPS = 100_000
+_MAX_STEPS = 100_000
 # How a line begins that says what a gate is.
 _DEFINING = ("gate ", "opaque ")
 # Where Qiskit's parsers say that something is: line and column.
@@ -37,16 +37,16 @@ _OWN_REGISTER = re.compile(r"\b[qc]reg\s+(\w+)")
 _QELIB1 = re.compile(r'\binclude\s*"qelib1\.inc"\s*;')
 # Gates of Qiskit's that the published qelib1.inc (arXiv:1707.03429) does not have are known with it, too, but for:
 # waiting, which is nothing here and which Qiskit makes as many gates of as its argument says, and what is no gate.
-_OTHERWISE = ("u0", "delay")
+_EXCLUDED_GATES = ("u0", "delay")
 # Words that begin a statement of OpenQASM 3 which is no part of a circuit of gates, wherever it stands.
-_UNREAD = re.compile(
+_UNSUPPORTED = re.compile(
     r"(?:^|[;{}])\s*(?P<word>if|else|for|while|switch|break|continue|end|return|def|extern|cal|defcal|defcalgrammar"
     r"|const|output|bool|int|uint|float|angle|complex|array|duration|stretch|box|reset|delay|#?pragma)\b"
 )
 # The registers of OpenQASM 2, with their sizes.
 _REGISTER = re.compile(r"\b[qc]reg\s+\w+\s*\[\s*(\d[\d_]*)\s*\]")
 # Bits of all registers: qubits, and as many classical bits.
-_MOST_BITS = 2 * MAX_QUBITS
+_MAX_BITS = 2 * MAX_QUBITS
 
 
 def read(text: str, name: str) -> Ansatz:
@@ -64,28 +64,28 @@ def read(text: str, name: str) -> Ansatz:
     version = _VERSION.match(code)
     if not version or version[1] not in ("2", "3"):
         raise ConfigError(f"model: a file of OpenQASM must begin with OPENQASM 2.0; or OPENQASM 3.0;. Given: {name}")
-    if code.count(";") > _MOST_STATEMENTS:
-        raise ConfigError(f"model: must have at most {_MOST_STATEMENTS} statements. Given: more in {name}")
+    if code.count(";") > _MAX_STATEMENTS:
+        raise ConfigError(f"model: must have at most {_MAX_STATEMENTS} statements. Given: more in {name}")
     for size in _SIZE.finditer(code):
         # Before it is believed: Qiskit would make as many.
         if len(size[1]) > len(str(MAX_QUBITS)) or int(size[1].replace("_", "")) > MAX_QUBITS:
-            where = _line(code, size.start())
+            where = _line_prefix(code, size.start())
             raise ConfigError(f"model: {where}registers must have at most {MAX_QUBITS} bits. Given: {name}")
     with warnings.catch_warnings():
         # Of Qiskit's about its own future, such as how a gate will be controlled.
         warnings.simplefilter("ignore")
         if version[1] == "2":
-            return _ansatz(_parsed2(text, code, name), {}, [], code, name)
-        return _ansatz(*_parsed3(text, code, name), code, name)
+            return _to_ansatz(_parse_openqasm2(text, code, name), {}, [], code, name)
+        return _to_ansatz(*_parse_openqasm3(text, code, name), code, name)
 
 
-def _parsed2(text: str, code: str, name: str) -> "QuantumCircuit":
+def _parse_openqasm2(text: str, code: str, name: str) -> "QuantumCircuit":
     """Return the circuit of OpenQASM 2. What the file defines or declares counts, whatever Qiskit knows by its name."""
     try:
         from qiskit import qasm2
         from qiskit.circuit.library import IGate
     except ImportError:
-        raise _missing("Qiskit", name) from None
+        raise _missing_library("Qiskit", name) from None
     _check_bits(sum(int(size[1].replace("_", "")) for size in _REGISTER.finditer(code)), name)
     gates = set(_OWN_GATE.findall(code))
     if included := _QELIB1.search(code):
@@ -97,7 +97,7 @@ def _parsed2(text: str, code: str, name: str) -> "QuantumCircuit":
         dataclasses.replace(each, builtin=True)
         for each in qasm2.LEGACY_CUSTOM_INSTRUCTIONS
         # Of the published file, which are not built in, a register cannot have the name.
-        if each.name not in (*_OTHERWISE, *(own if each.builtin else gates)) and (included or each.builtin)
+        if each.name not in (*_EXCLUDED_GATES, *(own if each.builtin else gates)) and (included or each.builtin)
     ]
     waiting = qasm2.CustomInstruction("u0", 1, 1, lambda _: IGate(), builtin=True)
     if waiting.name not in own:
@@ -106,19 +106,19 @@ def _parsed2(text: str, code: str, name: str) -> "QuantumCircuit":
         # No other files are read: a path of this machine means nothing elsewhere.
         return qasm2.loads(text, include_path=(), custom_instructions=known)
     except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
-        raise _refused(error, name) from None
+        raise _parser_error(error, name) from None
 
 
-def _parsed3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str, int], list[int]]":
+def _parse_openqasm3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str, int], list[int]]":
     """Return the circuit of OpenQASM 3, the lines of its inputs, and the line of each of its instructions."""
     try:
         import openqasm3
 
         from qcnn.circuits.formats.conversion import convert, line_of
     except ImportError:
-        raise _missing("Qiskit's reader of OpenQASM 3", name) from None
-    if unread := _UNREAD.search(code):
-        word, line = unread["word"], _line(code, unread.start("word"))
+        raise _missing_library("Qiskit's reader of OpenQASM 3", name) from None
+    if unread := _UNSUPPORTED.search(code):
+        word, line = unread["word"], _line_prefix(code, unread.start("word"))
         allowed = (
             "constants must be written as numbers where they are used"
             if word == "const"
@@ -140,7 +140,7 @@ def _parsed3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str
     except ConfigError:
         raise
     except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
-        raise _refused(error, name) from None
+        raise _parser_error(error, name) from None
 
 
 def _check_statements(program: "Program", name: str) -> None:
@@ -163,14 +163,14 @@ def _check_statements(program: "Program", name: str) -> None:
             )
         if size is not None and not isinstance(statement, ast.IODeclaration):
             bits += size.value
-        if any(not _are_counted(part) for part in (statement, *getattr(statement, "body", ()))):
+        if any(not _has_valid_controls(part) for part in (statement, *getattr(statement, "body", ()))):
             raise ConfigError(
                 f"model: {line}ctrl must have a whole number of controls, 1 to {MAX_QUBITS}. Given: another in {name}"
             )
     _check_bits(bits, name)
 
 
-def _are_counted(part: "QASMNode") -> bool:
+def _has_valid_controls(part: "QASMNode") -> bool:
     """Whether there are few enough controls; the importer would believe any number, and computes 2 to its power."""
     from openqasm3.ast import GateModifierName, IntegerLiteral
 
@@ -191,15 +191,15 @@ def _check_bits(bits: int, name: str) -> None:
     Raises:
         ConfigError: there are more.
     """
-    if bits > _MOST_BITS:
-        raise ConfigError(f"model: registers must have at most {_MOST_BITS} bits together. Given: {bits} in {name}")
+    if bits > _MAX_BITS:
+        raise ConfigError(f"model: registers must have at most {_MAX_BITS} bits together. Given: {bits} in {name}")
 
 
-def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int], code: str, name: str) -> Ansatz:
+def _to_ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int], code: str, name: str) -> Ansatz:
     """Return what is trained of a circuit; without the lines of its instructions they are looked for in the file."""
     from qiskit.circuit import Measure
 
-    from qcnn.circuits.formats.qiskit_gates import MOST_OPERATIONS, operations, said, word_of
+    from qcnn.circuits.formats.qiskit_gates import MAX_OPERATIONS, error_message, openqasm_name, operations
 
     if not circuit.num_qubits:
         raise ConfigError(f"model: the circuit must have qubits. Given: none in {name}")
@@ -212,7 +212,7 @@ def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int],
         operation = instruction.operation
 
         def refused(message: str, number: int = number, operation: "Instruction" = operation) -> ConfigError:
-            where = f"line {lines[number]}: " if lines else _only_line(code, word_of(operation))
+            where = f"line {lines[number]}: " if lines else _unique_line_prefix(code, openqasm_name(operation))
             return ConfigError(f"model: {where}{message} in {name}")
 
         qubits = [at[circuit.find_bit(qubit).index] for qubit in instruction.qubits]
@@ -221,7 +221,7 @@ def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int],
         if ended := [qubit for qubit in qubits if qubit in measured]:
             raise refused(
                 "a qubit may be measured at the circuit's end alone. "
-                f"Given: {word_of(operation)} on qubit {ended[0].col} after its measurement,"
+                f"Given: {openqasm_name(operation)} on qubit {ended[0].col} after its measurement,"
             )
         if isinstance(operation, Measure):
             (bit,) = instruction.clbits
@@ -234,13 +234,14 @@ def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int],
                 # What does nothing takes its time, too.
                 steps += 1
                 made += [part] if part else []
-                if len(made) > MOST_OPERATIONS or steps > _MOST_STEPS:
-                    raise ConfigError(f"model: must have at most {MOST_OPERATIONS} gates. Given: more")
+                if len(made) > MAX_OPERATIONS or steps > _MAX_STEPS:
+                    raise ConfigError(f"model: must have at most {MAX_OPERATIONS} gates. Given: more")
         except ConfigError as error:
             raise refused(str(error).removeprefix("model: ")) from None
         except Exception as error:  # What Qiskit raises of numbers that a definition makes of its arguments.
             raise refused(
-                f"a gate's definition must make numbers of its arguments ({said(error)}). Given: {word_of(operation)}"
+                f"a gate definition must compute numbers from its arguments ({error_message(error)}). "
+                f"Given: {openqasm_name(operation)}"
             ) from None
     held = {str(symbol) for symbol in cirq.parameter_symbols(cirq.Circuit(made))}
     if unused := [symbol for symbol in inputs if symbol not in held]:
@@ -252,11 +253,11 @@ def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int],
     return Ansatz(cirq.Circuit(made), tuple(symbols.values()), tuple(readouts))
 
 
-def _line(code: str, place: int) -> str:
+def _line_prefix(code: str, place: int) -> str:
     return f"line {1 + code.count(chr(10), 0, place)}: "
 
 
-def _only_line(code: str, word: str) -> str:
+def _unique_line_prefix(code: str, word: str) -> str:
     """Return which line uses a word, nothing where several do: Qiskit does not say which of them it read."""
     lines = [line.lstrip() for line in code.split("\n")]
     uses = re.compile(rf"(?<![\w.]){re.escape(word)}(?![\w.])")
@@ -264,22 +265,22 @@ def _only_line(code: str, word: str) -> str:
     return f"line {found[0]}: " if len(found) == 1 else ""
 
 
-def _missing(library: str, name: str) -> ConfigError:
+def _missing_library(library: str, name: str) -> ConfigError:
     return ConfigError(f'model: needs {library}, which is not installed: pip install "qcnn[run]". Given: {name}')
 
 
-def _refused(error: Exception, name: str) -> ConfigError:
+def _parser_error(error: Exception, name: str) -> ConfigError:
     """Return what a parser says as one line, with the number of the line that it names."""
     # The parser of OpenQASM 3 says nothing of a syntax error but at which word it met it.
     cause = error.__cause__.args[0] if error.__cause__ and error.__cause__.args else None
     token = getattr(cause, "offendingToken", None)
     if token is not None:
         return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {single_line(token.text)}. Given: {name}")
-    from qcnn.circuits.formats.qiskit_gates import said
+    from qcnn.circuits.formats.qiskit_gates import error_message
 
-    message = said(error)
+    message = error_message(error)
     place = _PLACE.match(message)
-    where = f"line {place[1] or place[2]}: " if place else _line_of_parser(error)
+    where = f"line {place[1] or place[2]}: " if place else _parser_line_prefix(error)
     what = message[place.end() :] if place else message
     if "unbound parameters" in what:
         return ConfigError(
@@ -289,7 +290,7 @@ def _refused(error: Exception, name: str) -> ConfigError:
     return ConfigError(f"model: {where}cannot be read as OpenQASM ({what}). Given: {name}")
 
 
-def _line_of_parser(error: Exception) -> str:
+def _parser_line_prefix(error: Exception) -> str:
     """Return which line Qiskit's parser was at when it failed by its own fault; nothing where none is known."""
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         if line := getattr(getattr(frame.f_locals.get("ctx"), "start", None), "line", None):

@@ -112,13 +112,13 @@ def test_every_number_arrives_as_it_was(
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_large_table_comes_in_pieces_of_bounded_size(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
-    count = 3 * chunks.piece_rows(1) // 2
+    count = 3 * chunks.rows_per_chunk(1) // 2
     write(path, pd.DataFrame({"a": np.arange(count), "b": 0.5}))
     with open_table(str(path)) as table:
         first = 1
         for piece in table.pieces():
             assert piece.first == first
-            assert len(piece) <= chunks.piece_rows(2)
+            assert len(piece) <= chunks.rows_per_chunk(2)
             assert piece.columns["a"][0] == first - 1
             first += len(piece)
     assert first == count + 1
@@ -193,7 +193,7 @@ def test_empty_lines_of_jsonl_are_none(tmp_path: Path, end: str) -> None:
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_table_may_be_left_after_its_first_piece(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
-    write(path, pd.DataFrame({"a": np.arange(2 * chunks.piece_rows(1))}))
+    write(path, pd.DataFrame({"a": np.arange(2 * chunks.rows_per_chunk(1))}))
     with open_table(str(path)) as table:
         assert next(table.pieces()).first == 1
 
@@ -250,7 +250,7 @@ def test_parquet_that_unpacks_to_many_times_its_size_is_refused(
     path = tmp_path / "data.parquet"
     parquet.write_table(pa.table({"a": np.zeros(10**5)}), path, compression="zstd", use_dictionary=False)
     assert len(read(path)["a"]) == 10**5
-    monkeypatch.setattr(chunks, "_MOST_UNPACKED", 2**19)
+    monkeypatch.setattr(chunks, "_MAX_UNPACKED", 2**19)
     assert re.fullmatch(
         r"data: column a: must not unpack to more than 100 times its size\. Given: \d+ bytes that unpack to \d+",
         refusal(path),
@@ -302,7 +302,7 @@ def test_an_array_by_columns_that_unpacks_to_many_times_its_size_is_refused(
     path = tmp_path / "data.npz"
     np.savez_compressed(path, a=np.asfortranarray(np.zeros((10**5, 2))))
     assert len(read(path)["a_0"]) == 10**5
-    monkeypatch.setattr(chunks, "_MOST_UNPACKED", 2**19)
+    monkeypatch.setattr(chunks, "_MAX_UNPACKED", 2**19)
     assert re.fullmatch(
         r"data: array a\.npy must not unpack to more than 100 times its size\. "
         r"Given: \d+ bytes that unpack to \d+",

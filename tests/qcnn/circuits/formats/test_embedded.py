@@ -47,7 +47,7 @@ def test_it_is_shown_by_its_name_and_what_tells_it_from_others() -> None:
         _text(lzma.compress(b"\xff\xfe")),
         # 100 MB of zeros take 15 kB.
         _text(lzma.compress(bytes(100_000_000), preset=1)),
-        "a.qasm#" + "A" * embedded.MOST_CHARACTERS,
+        "a.qasm#" + "A" * embedded.MAX_CHARACTERS,
     ],
     ids=["empty", "no-archive", "no-base64", "no-circuit", "folder", "cut", "no-text", "bomb", "long"],
 )
