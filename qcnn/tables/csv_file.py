@@ -1,4 +1,4 @@
-"""Tables in CSV files, whose first line names the columns."""
+"""CSV tables. The first line contains the column names."""
 
 import csv
 import io
@@ -16,22 +16,22 @@ from qcnn.errors import ArtifactError
 from qcnn.tables.chunks import NOTHING, Write, write_batches
 from qcnn.tables.text import BLOCK, MAX_LINE, TextFile, read_lines
 
-# Stands after the last line; no file in UTF-8 has it, nor what is read of one that is none.
+# Appended as the last line. Neither UTF-8 text nor invalid bytes read with surrogateescape contain this character.
 _END = "\ud800"
-# Stands in a row of its own after what pyarrow reads, which takes the end of the file for the end of a quote.
+# Fields of a row that is appended for pyarrow, because pyarrow accepts the end of the file as the end of a quote.
 _LAST_FIELD = "\x1a"
-# As Parquet and npz have them: what pandas and R write into CSV, in whatever case.
+# Booleans as pandas and R write them to CSV, compared without case. Parquet and npz give the same numbers.
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 
 
 class CsvFile(TextFile):
-    """A CSV file. A row may take several lines where a text has line breaks; empty lines are none."""
+    """CSV file. Text with line breaks spans several lines. Empty lines are ignored."""
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns.
 
         Raises:
-            ArtifactError: there are none.
+            ArtifactError: If there are no names.
         """
         super().__init__(path)
         place, self.names = next(_records(path), ("line 1", []))
@@ -64,7 +64,7 @@ class CsvFile(TextFile):
                 yield batch
 
     def _rows(self) -> Iterator[tuple[str, list[str]]]:
-        # The first names the columns.
+        # The first record contains the column names.
         return itertools.islice(_records(self._path), 1, None)
 
     def _parse_rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
@@ -82,7 +82,7 @@ class CsvFile(TextFile):
         if (truth := _BOOLEANS.get(word.lower())) is not None:
             return truth
         try:
-            # Python would take 1_0 for a number too.
+            # float() also accepts 1_0.
             number = float(word) if value.isascii() and "_" not in word else math.nan
         except ValueError:
             number = math.nan
@@ -90,12 +90,12 @@ class CsvFile(TextFile):
 
 
 def write_csv(path: Path) -> AbstractContextManager[Write]:
-    """Return what writes rows into a new file, the names of the columns first."""
+    """Return a context manager that yields a function which writes rows to a new file."""
     return write_batches(path, _writer)
 
 
 def _writer(file: IO[bytes], schema: pa.Schema) -> arrow_csv.CSVWriter:
-    # pyarrow would quote every name.
+    # pyarrow quotes every column name.
     head = io.StringIO()
     csv.writer(head, lineterminator="\n").writerow(schema.names)
     file.write(head.getvalue().encode())
@@ -103,7 +103,7 @@ def _writer(file: IO[bytes], schema: pa.Schema) -> arrow_csv.CSVWriter:
 
 
 class _ExtendedFile:
-    """A file with more behind its end."""
+    """File followed by additional bytes."""
 
     closed = False
 
@@ -111,15 +111,15 @@ class _ExtendedFile:
         self._files = [file, io.BytesIO(more)]
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes."""
+        """Read up to `size` bytes."""
         return self._files[0].read(size) or self._files[1].read(size)
 
     def close(self) -> None:
-        """Leave it to whoever opened the file."""
+        """Do nothing. The caller closes the file."""
 
 
 def _records(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the values of all rows, the names of the columns first, each after the line that it begins in."""
+    """Yield (label of the first line, values) of each row, starting with the column names."""
     csv.field_size_limit(MAX_LINE)
     reader = csv.reader(itertools.chain(read_lines(path), [_END]))
     while True:
@@ -127,11 +127,11 @@ def _records(path: Path) -> Iterator[tuple[str, list[str]]]:
         try:
             values = next(reader, None)
         except csv.Error as error:
-            raise ArtifactError(f"data: {place}: must be a row of CSV. Given: {error}") from None
+            raise ArtifactError(f"data: {place}: must be a CSV row. Given: {error}") from None
         if values is None or values == [_END]:
             return
         if values and values[-1].endswith(_END):
             raise ArtifactError(f"data: {place}: a quote must be closed. Given: a row up to the end of the file")
-        # pyarrow takes empty lines for none, too.
+        # pyarrow ignores empty lines, too.
         if values:
             yield place, values

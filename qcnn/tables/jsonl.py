@@ -1,4 +1,4 @@
-"""Tables in JSONL files: an object of JSON a line; the keys of the first one are the columns."""
+"""JSONL tables: one JSON object per line. The keys of the first object are the columns."""
 
 import codecs
 import contextlib
@@ -19,18 +19,18 @@ from qcnn.errors import ArtifactError, format_value
 from qcnn.tables.chunks import NOTHING, Columns, Write
 from qcnn.tables.text import BLOCK, MAX_LINE, TextFile, check_utf8, read_lines
 
-# Parts of what is read at a time, which several cores take.
+# Parts of a block that pyarrow parses in parallel.
 _PARTS = 4
 
 
 class JsonlFile(TextFile):
-    """A JSONL file. Empty lines are none; keys that the first object does not have are left out."""
+    """JSONL file. Empty lines and keys that the first object does not have are ignored."""
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns.
 
         Raises:
-            ArtifactError: the first line is no object.
+            ArtifactError: If the first line is not an object.
         """
         super().__init__(path)
         place, line = next(self._rows(), ("", "{}"))
@@ -43,10 +43,10 @@ class JsonlFile(TextFile):
         with self._path.open("rb") as file:
             if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
                 file.seek(0)
-            # Of a line that is too long there is only a part, which pyarrow refuses.
+            # readline() truncates a line that is too long, and pyarrow rejects the truncated line.
             while lines := file.read(BLOCK) + file.readline(MAX_LINE):
                 found = arrow_json.read_json(pa.BufferReader(lines), read, parse)
-                # It takes two objects on a line, and one on two lines, too.
+                # pyarrow also accepts two objects on one line and one object on two lines.
                 if len(found) != _count_lines(lines):
                     raise pa.ArrowInvalid("not an object a line")
                 yield from found.combine_chunks().to_batches()
@@ -60,7 +60,7 @@ class JsonlFile(TextFile):
             yield [self._parse_value(values.get(name), place, name, text) for name in names]
 
     def _parse_number(self, value: Any) -> float | str:
-        # True and false are 1 and 0, as in the other formats.
+        # true and false are 1 and 0, as in the other formats.
         with contextlib.suppress(OverflowError):
             if isinstance(value, int | float) and math.isfinite(number := float(value)):
                 return number
@@ -69,7 +69,7 @@ class JsonlFile(TextFile):
 
 @contextlib.contextmanager
 def write_jsonl(path: Path) -> Iterator[Write]:
-    """Yield what writes rows into a new file, an object each."""
+    """Yield a function that writes rows to a new file, one object per row."""
     with path.open("wb") as file:
 
         def write(columns: Columns) -> None:
@@ -84,7 +84,7 @@ def write_jsonl(path: Path) -> Iterator[Write]:
 
 
 def _count_lines(lines: bytes) -> int:
-    """Return how many lines hold something."""
+    """Return the number of lines that are not blank."""
     if b"\r" in lines or lines[:1].isspace() or re.search(rb"\n\s", lines):
         return sum(map(bool, map(bytes.strip, lines.splitlines())))
     return lines.count(b"\n") + (not lines.endswith(b"\n"))
@@ -94,18 +94,18 @@ def _parse_object(line: str, place: str) -> Mapping[str, Any]:
     check_utf8(line, place)
     try:
         values = json.loads(line, object_pairs_hook=_JsonObject)
-    # Python gives up where brackets are nested too deep, and on integers of thousands of digits.
+    # RecursionError: brackets are nested too deep. ValueError: no JSON, or an integer has thousands of digits.
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, _JsonObject):
-        raise ArtifactError(f"data: {place}: must be one object of JSON. Given: {line}")
+        raise ArtifactError(f"data: {place}: must be one JSON object. Given: {line}")
     if values.is_ambiguous:
-        raise ArtifactError(f"data: {place}: must have every key once. Given: {line}")
+        raise ArtifactError(f"data: {place}: must have unique keys. Given: {line}")
     return values
 
 
 class _JsonObject(dict[str, Any]):
-    """The values of an object; it is ambiguous where a key stands twice."""
+    """JSON object. `is_ambiguous` is True if a key occurs more than once."""
 
     def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
         super().__init__(pairs)

@@ -161,7 +161,7 @@ def test_csv_as_other_programs_write_it(tmp_path: Path, end: str) -> None:
         ('a,b\n1,"2\n3,4\n', "line 2: a quote must be closed. Given: a row up to the end of the file"),
         ('a,b\n1,2\n1,"', "line 3: a quote must be closed. Given: a row up to the end of the file"),
         ('a,b\n1,"2"\n"3",4\n5,6\n7,"8\n9,9\n', "line 5: a quote must be closed. Given: a row up"),
-        ("a,a\n1,2\n", "every column must have a name of its own. Given: a twice"),
+        ("a,a\n1,2\n", "column names must be unique. Given: a twice"),
         (",a\n0,1\n", "column 1 must have a name. Given: ['', 'a']"),
         ("a;b\n1;2\n", "column b is missing. Given: a;b in FILE"),
         ("a,b\xff\n1,2\n", r"column 2: must be text in UTF-8. Given: b\udcff"),
@@ -210,14 +210,14 @@ def test_a_table_may_be_left_after_its_first_piece(tmp_path: Path, ending: str) 
         ('{"a": 1, "b": 1e999}\n', "line 1, column b: must be a finite number. Given: inf"),
         ('{"a": 1, "b": 1%s}\n' % ("0" * 400), "line 1, column b: must be a finite number. Given: an integer of"),
         ('{"a": 1, "b\\ud800": 2}\n', r"column 2: must be text in UTF-8. Given: b\ud800"),
-        ('{"a": 1, "a": 2, "b": 2}\n', "line 1: must have every key once. Given: {"),
-        ('{"a": 1, "b": 2}\n[1, 2]\n', "line 2: must be one object of JSON. Given: [1, 2]"),
-        ('{"a": 1, "b": 2}\n{"a": 1, "b"\n', 'line 2: must be one object of JSON. Given: {"a": 1, "b"'),
-        ('{"a": 1, "b": %s\n' % ("[" * 100_000), "line 1: must be one object of JSON. Given: {"),
+        ('{"a": 1, "a": 2, "b": 2}\n', "line 1: must have unique keys. Given: {"),
+        ('{"a": 1, "b": 2}\n[1, 2]\n', "line 2: must be one JSON object. Given: [1, 2]"),
+        ('{"a": 1, "b": 2}\n{"a": 1, "b"\n', 'line 2: must be one JSON object. Given: {"a": 1, "b"'),
+        ('{"a": 1, "b": %s\n' % ("[" * 100_000), "line 1: must be one JSON object. Given: {"),
         ('{"a": 1, "b": "\xff"}\n', "line 1: must be text in UTF-8. Given: {"),
-        ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}{"a": 5, "b": 6}\n', "line 2: must be one object of JSON. Given: {"),
-        ('{"a": 1, "b": 2}\n\n{"a": 3,\n"b": 4}\n', "line 3: must be one object of JSON. Given: {"),
-        ('{"a": 1, "b": 2}{"a": 1, "b": 2}\n\n', "line 1: must be one object of JSON. Given: {"),
+        ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}{"a": 5, "b": 6}\n', "line 2: must be one JSON object. Given: {"),
+        ('{"a": 1, "b": 2}\n\n{"a": 3,\n"b": 4}\n', "line 3: must be one JSON object. Given: {"),
+        ('{"a": 1, "b": 2}{"a": 1, "b": 2}\n\n', "line 1: must be one JSON object. Given: {"),
     ],
 )
 def test_bad_jsonl_is_refused_by_its_line(tmp_path: Path, content: str, message: str) -> None:
@@ -233,7 +233,7 @@ def test_bad_jsonl_is_refused_by_its_line(tmp_path: Path, content: str, message:
         (pa.table({"a": [1, 2], "b": [np.inf, 0]}), "row 1, column b: must be a finite number. Given: inf"),
         (pa.table({"a": [1, 2], "b": ["1", "2"]}), "column b: must hold numbers. Given: string"),
         (pa.table({"a": [1, 2], "b": [[1], [2]]}), "column b: must hold numbers. Given: list<"),
-        (pa.table([[1], [2]], ["a", "a"]), "every column must have a name of its own. Given: a twice"),
+        (pa.table([[1], [2]], ["a", "a"]), "column names must be unique. Given: a twice"),
         (pa.table({"a": pa.array([], pa.int8())}), "must hold at least one row. Given: FILE"),
     ],
     ids=range(6),
@@ -267,14 +267,14 @@ def test_rows_of_parquet_are_counted_over_its_groups(tmp_path: Path) -> None:
     ("arrays", "message"),
     [
         ({"a": np.array([1, 2]), "b": np.array([0, np.nan])}, "row 2, column b: must be a finite number. Given: nan"),
-        ({"a": np.array([1, 2]), "b": np.array([1])}, "every array must have as many rows. Given: [1, 2]"),
+        ({"a": np.array([1, 2]), "b": np.array([1])}, "all arrays must have the same number of rows. Given: [1, 2]"),
         ({"a": np.array([1, {}], object)}, "array a.npy must hold numbers. Given: object"),
         ({"a": np.array(["1e400"], np.longdouble)}, "row 1, column a: must be a finite number. Given: inf"),
         ({"a": np.array([1j])}, "array a.npy must hold numbers. Given: complex128"),
         ({"a": np.array(["1"])}, "array a.npy must hold numbers. Given: <U1"),
         ({"a": np.array(1)}, "array a.npy must have the shape (rows,) or (rows, k). Given: ()"),
         ({"a": np.zeros((2, 0))}, "array a.npy must have the shape (rows,) or (rows, k). Given: (2, 0)"),
-        ({"a": np.zeros((2, 2)), "a_1": np.zeros(2)}, "every column must have a name of its own. Given: a_1 twice"),
+        ({"a": np.zeros((2, 2)), "a_1": np.zeros(2)}, "column names must be unique. Given: a_1 twice"),
         ({}, "must hold at least one row. Given: FILE"),
     ],
     ids=range(10),
@@ -361,13 +361,13 @@ def test_what_other_columns_are_called_does_not_matter(tmp_path: Path, ending: s
     else:
         parquet.write_table(pa.table([[value] for value in frame.loc[0]], list(frame.columns)), path)
     assert read(path, ["a"]) == {"a": [1]}
-    assert refusal(path, ["b"]) == "data: every column must have a name of its own. Given: b twice"
+    assert refusal(path, ["b"]) == "data: column names must be unique. Given: b twice"
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data.csv").mkdir()
     assert refusal(tmp_path / "data.csv") == "data: must be a file. Given: FILE"
-    assert refusal(tmp_path / "none.csv") == "data: cannot be read (it is not there). Given: FILE"
+    assert refusal(tmp_path / "none.csv") == "data: cannot be read (file not found). Given: FILE"
     with pytest.raises(ConfigError, match=r"^data: must end in \.csv, \.parquet, \.npz or \.jsonl\. Given: a\.txt$"):
         read(Path("a.txt"))
 
