@@ -14,6 +14,7 @@ def ending_of(name: str) -> str | None:
     """Return the file extension of a table's path or URI, or None if it is not a table format.
 
     A file named `.csv` is a hidden file, not a table.
+
     >>> ending_of("gs://bucket/rows.CSV"), ending_of("rows.txt"), ending_of(".csv")
     ('.csv', None, None)
     """

@@ -47,7 +47,7 @@ def test_text_and_mapping_have_one_form(given: object, text: str) -> None:
     ids=single_line,
 )
 def test_what_is_no_noise_is_refused_in_one_line_with_the_word(given: object) -> None:
-    with pytest.raises(ConfigError, match=r"^noise: must be probabilities from 0 to 1 of .* Given: ") as error:
+    with pytest.raises(ConfigError, match=r"^noise: must be probabilities from 0 to 1 for .* Given: ") as error:
         experiment({"options": {"noise": given}})
     assert str(error.value).isprintable()
 

@@ -37,7 +37,7 @@ def test_a_feature_turns_its_qubit(kind: Kind, amplitudes: list[complex]) -> Non
         (EXCITATION, (0.5, 0.3), "must be a qubit, 0 to 3, and an angle, such as 3,0.5. Given: 0.5,0.3"),
         (EXCITATION, (1,), "must be a qubit, 0 to 3, and an angle, such as 3,0.5. Given: 1"),
         (Preparation("rx", 3), (1, 2), "must be 3 angles. Given: 1,2"),
-        (Preparation("state"), (1, 2), "must be left out: a state vector is no circuit. Given: 1,2"),
+        (Preparation("state"), (1, 2), "must be omitted for state vectors. Given: 1,2"),
     ],
 )
 def test_what_is_no_sample_is_refused(preparation: Preparation, sample: tuple[float, ...], line: str) -> None:
