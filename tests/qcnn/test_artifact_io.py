@@ -164,7 +164,8 @@ def test_a_text_that_is_no_description_is_refused(tmp_path: Path, content: str) 
 @pytest.mark.parametrize("model", ["os:mkdir", "subprocess:check_output", "importlib.resources:files", "builtins:list"])
 def test_a_description_names_no_function_of_pythons_own(model: str) -> None:
     config = from_mapping(json.loads(json.dumps({"qubits": 4, "model": model})))
-    with pytest.raises(Exception, match=rf"^model: must not be a function of Python's standard library\. Given: {model}$"):
+    message = rf"^model: must not be a function of Python's standard library\. Given: {model}$"
+    with pytest.raises(Exception, match=message):
         circuits.build(config.model, config.qubits)
 
 
