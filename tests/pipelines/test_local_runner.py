@@ -29,9 +29,7 @@ _WORDS = {"qubits": 4, "rounds": 20, "epochs": 2, "batch_size": 8, "workers": 2}
 
 
 @pytest.mark.long
-def test_kubeflows_local_runner_runs_the_pipeline_and_leaves_what_the_steps_leave_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_runner_matches_local_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with _local_runner(tmp_path, monkeypatch):
         outputs = main_pipeline()(**_WORDS).outputs
     assert set(outputs) == set(Outputs._fields)
@@ -45,7 +43,7 @@ def test_kubeflows_local_runner_runs_the_pipeline_and_leaves_what_the_steps_leav
 
 
 @pytest.mark.long
-def test_kubeflows_local_runner_makes_data_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_runner_generates_data_from_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file := tmp_path / "rows.csv").write_bytes(ROWS)
     sha256 = hashlib.sha256(ROWS).hexdigest()
     words = {name: field.default for name, field in EXPERIMENT_FIELDS.items()}

@@ -22,7 +22,7 @@ _ENDLESS = {"qubits": 4, "rounds": 10, "epochs": 100_000, "batch_size": 8, "work
 
 
 @pytest.mark.long
-def test_a_pipeline_that_is_cancelled_takes_its_training_along(vertex: Vertex, tmp_path: Path) -> None:
+def test_cancelled_pipeline_cancels_custom_job(vertex: Vertex, tmp_path: Path) -> None:
     compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     job = v1.PipelineJob(
         display_name="qcnn",
@@ -44,9 +44,7 @@ def test_a_pipeline_that_is_cancelled_takes_its_training_along(vertex: Vertex, t
 
 
 @pytest.mark.long
-def test_a_file_of_samples_is_cached_by_its_contents_and_the_dataset_can_be_traced_to_them(
-    vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_file_is_cached_by_content(vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.process_environment()["STORAGE_EMULATOR_HOST"])
     address = f"gs://{vertex.bucket}/mine/rows.csv"
     compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1")

@@ -17,7 +17,7 @@ def _floor(model: str) -> ErrorBound:
     return floor
 
 
-def test_no_fit_of_a_b_cos_c_sin_beats_the_floor_of_hybrid() -> None:
+def test_hybrid_bound_is_minimum_of_linear_fit() -> None:
     features = np.stack([np.ones_like(ANGLE), np.cos(ANGLE), np.sin(ANGLE)], axis=1)
     weights, *_ = np.linalg.lstsq(features, LABEL)
     floor = _floor("hybrid")
@@ -25,7 +25,7 @@ def test_no_fit_of_a_b_cos_c_sin_beats_the_floor_of_hybrid() -> None:
     assert floor.predict(ANGLE) == pytest.approx(features @ weights, abs=1e-6)
 
 
-def test_no_output_of_size_one_beats_the_floor_of_deep() -> None:
+def test_deep_bound_is_minimum_of_bounded_output() -> None:
     errors = [np.mean((slope * np.cos(ANGLE) - LABEL) ** 2) for slope in np.linspace(-1, 1, 201)]
     floor = _floor("deep")
     assert floor.mse == pytest.approx(min(errors), abs=1e-9)
@@ -33,15 +33,15 @@ def test_no_output_of_size_one_beats_the_floor_of_deep() -> None:
 
 
 @pytest.mark.parametrize(("model", "activation"), [("hybrid", "relu"), ("my_circuits:ladder", "linear")])
-def test_claims_no_floor_that_is_not_known(model: str, activation: str) -> None:
+def test_error_bound_of_other_models_is_none(model: str, activation: str) -> None:
     assert error_bound(model, activation) is None
 
 
-def test_a_single_readout_has_no_hidden_layer_to_go_below_it() -> None:
+def test_error_bound_of_deep_ignores_hidden_activation() -> None:
     assert error_bound("deep", "relu") == error_bound("deep", "linear")
 
 
-def test_documents_quote_lower_bounds() -> None:
+def test_docs_quote_error_bounds() -> None:
     quoted = re.search(r"1 - 8/pi\^2 = (\d\.\d+).*?`deep`.*?bound\sis\s(\d\.\d+)\.", documents(), re.DOTALL)
     assert quoted
     assert quoted.groups() == tuple(f"{_floor(model).mse:.4f}" for model in ("hybrid", "deep"))
