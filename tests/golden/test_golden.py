@@ -1,4 +1,4 @@
-"""What earlier trees have written is read by this one, to the same numbers; tests/golden/make.py has made it."""
+"""Artifacts of earlier versions, created by tests/golden/make.py, are read with the same numbers."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ from tests.small_trainings import outcomes
 GOLDEN = Path(__file__).parent
 FOLDERS = sorted(path.parent.parent for path in GOLDEN.glob("*/excitations/run.json"))
 RUNS = [folder / run for folder in FOLDERS for run in ("excitations", "rows")]
-# Other processors round the last digit otherwise.
+# Last digits differ between processors.
 ROUNDED = 1e-12
 
 of_every_run = pytest.mark.parametrize("run", RUNS, ids=lambda run: str(run.relative_to(GOLDEN)))

@@ -1,4 +1,4 @@
-"""The pipeline as Kubeflow's own local runner runs it, each step a process, with nothing of the runner replaced."""
+"""The pipeline in KFP's local runner, which runs each step as a process."""
 
 import contextlib
 import hashlib
@@ -56,11 +56,11 @@ def test_local_runner_generates_data_from_file(tmp_path: Path, monkeypatch: pyte
 
 @contextlib.contextmanager
 def _local_runner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have pipelines of this block run here, into a folder."""
-    # A step's shell looks for the interpreter that runs this.
+    """Context manager in which pipelines run locally and write to a folder."""
+    # The shell of a step must find the current interpreter.
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     with warnings.catch_warnings():
-        # Kubeflow's SDK warns of images that are not named python.
+        # The KFP SDK warns about images that are not named python.
         warnings.simplefilter("ignore")
         local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(folder / "kfp"))
         yield

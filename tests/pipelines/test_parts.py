@@ -1,4 +1,4 @@
-"""The pipeline of a schedule, parsed strictly into Kubeflow's own PipelineSpec."""
+"""Pipelines for recurring runs, parsed strictly as PipelineSpec of KFP."""
 
 import copy
 from pathlib import Path

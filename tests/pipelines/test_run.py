@@ -1,4 +1,4 @@
-"""The compiled pipeline on a Vertex AI of this machine; that it ends with the right losses: tests/vertex."""
+"""The compiled pipeline on the local Vertex AI server. tests/vertex checks the losses."""
 
 import hashlib
 import json
@@ -51,7 +51,7 @@ def test_data_file_is_cached_by_content(vertex: Vertex, tmp_path: Path, monkeypa
     words = {**_ENDLESS, "rounds": 0, "data": address, "encoding": "ry"}
 
     def generated(name: str, content: bytes) -> v1.PipelineTaskDetail:
-        """Run the pipeline on a file of such contents, and return its first step."""
+        """Run the pipeline for a file with this content and return the details of its first step."""
         job = v1.PipelineJob(
             display_name="qcnn",
             pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),
@@ -76,7 +76,7 @@ def test_data_file_is_cached_by_content(vertex: Vertex, tmp_path: Path, monkeypa
     for name, content, state in (
         ("one", ROWS, _STATES.SUCCEEDED),
         ("changed", changed, _STATES.SUCCEEDED),
-        # Of what the file was before, the dataset is known.
+        # The dataset of the first content is cached.
         ("again", ROWS, _STATES.SKIPPED),
     ):
         with new_file_copy(address) as path:

@@ -1,4 +1,4 @@
-"""The compiled study, parsed strictly into Kubeflow's own PipelineSpec."""
+"""The compiled study, parsed strictly as PipelineSpec of KFP."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_trials_run_in_parallel_loop_before_selection(spec: PipelineSpec) -> Non
 
 
 def test_trial_parameter_is_experiment_as_string(spec: PipelineSpec) -> None:
-    # A list of anything but text would give its items another type than its steps take.
+    # Items of a list other than strings would have another type than the inputs of the steps.
     (loop,) = [task for name, task in spec.root.dag.tasks.items() if name.startswith("for-loop")]
     inside = spec.components[loop.component_ref.name]
     assert inside.input_definitions.parameters[loop.parameter_iterator.item_input].parameter_type == STRING

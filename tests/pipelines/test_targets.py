@@ -1,4 +1,4 @@
-"""What a target takes to be compiled for."""
+"""Compiled files and pipeline interfaces by target."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pipelines as they are compiled for Vertex AI, taken by its own client library."""
+"""Pipelines compiled for Vertex AI."""
 
 import json
 from collections.abc import Callable
@@ -71,14 +71,14 @@ def test_train_step_gets_project_location_and_pod(compile_one: Callable[..., Pip
 def test_train_step_is_cached_if_image_is_pinned(tmp_path: Path) -> None:
     pinned = compile_qcnn(VERTEX, tmp_path / "a.yaml", f"registry/qcnn@sha256:{64 * '1'}")
     assert pinned.root.dag.tasks["train"].caching_options.enable_cache
-    # What differs from run to run would make every run train anew.
+    # An input that differs between runs would disable the cache.
     assert "pipeline_job" not in str(pinned)
     behind_a_tag = compile_qcnn(VERTEX, tmp_path / "b.yaml", "registry/qcnn:1")
     assert not behind_a_tag.root.dag.tasks["train"].caching_options.enable_cache
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"secrets": {"A": "b/c"}}, r"^pod\.secrets: has no meaning on Vertex AI; "),
         ({"gpus": 1}, r"^pod\.accelerator: must be named on Vertex AI "),
@@ -86,7 +86,7 @@ def test_train_step_is_cached_if_image_is_pinned(tmp_path: Path) -> None:
         ({"vertex": {"machine_type": "x1"}}, r"^pod\.vertex\.machine_type: must be of those "),
     ],
 )
-def test_compile_rejects_settings_unsupported_by_vertex(settings: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_compile_rejects_settings_unsupported_by_vertex(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
         compile_qcnn(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1", settings)
     assert not list(tmp_path.iterdir())

@@ -37,7 +37,7 @@ def test_deep_reads_out_last_qubit(qubits: int, layers: int) -> None:
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 def test_large_circuits_share_gates_and_moments(model: str) -> None:
-    """Each gate is an object once, whatever number of pairs it acts on, or making and reading take minutes."""
+    """Pairs share one gate object. Otherwise, building and parsing take minutes."""
     layers = 1 if model == "hybrid" else 10
     circuit = circuits.build(model, 1024).circuit
     assert len({id(operation.gate) for operation in circuit.all_operations()}) <= 50 * layers
@@ -127,7 +127,7 @@ def raises_what_cannot_be_written(qubits: list[cirq.Qid]) -> None:
 
 def is_interrupted(qubits: list[cirq.Qid]) -> None:
     os.kill(os.getpid(), signal.SIGINT)
-    # Until the interpreter comes to handle it.
+    # Wait until the interpreter handles the signal.
     while True:
         pass
 

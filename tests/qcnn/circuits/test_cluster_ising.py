@@ -16,12 +16,12 @@ from qcnn.circuits.cluster_ising import (
     string_order,
 )
 
-# In each phase and near its borders: SPT, paramagnet, antiferromagnet.
+# Points in each phase and near its boundaries: SPT, paramagnet, antiferromagnet.
 FIELDS = [(0.0, 0.0), (0.5, 0.2), (0.9, 0.0), (0.3, 1.4), (1.5, 0.5), (0.4, -1.3), (1.6, -1.6)]
 
 
 def _hamiltonian(n: int, h1: float, h2: float) -> npt.NDArray[np.float64]:
-    """The published formula, by cirq."""
+    """Return the matrix of the published Hamiltonian, built with cirq."""
     x, z = ([gate(qubit) for qubit in cirq.LineQubit.range(n)] for gate in (cirq.X, cirq.Z))
     terms = [-1.0 * z[i] * x[i + 1] * z[i + 2] for i in range(n - 2)]
     terms += [-h1 * x[i] for i in range(n)] + [-h2 * x[i] * x[i + 1] for i in range(n - 1)]
@@ -58,7 +58,7 @@ def test_ground_state_without_fields_is_cluster_state(n: int) -> None:
         stabilizer = cirq.Z(qubits[i]) * cirq.X(qubits[i + 1]) * cirq.Z(qubits[i + 2])
         assert _expectation(stabilizer, ground.state) == pytest.approx(1, abs=1e-5)
     assert string_order(ground.state, 0, n - 2 + n % 2) == pytest.approx(1, abs=1e-5)
-    # The ends are free: four states, one in each sector, of which the symmetric one is taken.
+    # The open ends are free, so each sector has one ground state. The symmetric one is returned.
     assert sector_energies(n, 0, 0) == pytest.approx(-(n - 2))
     assert ground.sector == Sector(1, 1)
 
@@ -94,10 +94,10 @@ def test_string_order_matches_published_operator() -> None:
 
 
 def test_ground_state_is_reflection_symmetric() -> None:
-    # An odd number of sites, so that both ends are of the same half.
+    # With an odd number of sites, both ends are in the same sublattice.
     state = ground_state(9, 0.7, -0.4).state
-    turned = state.reshape((2,) * 9).transpose(range(8, -1, -1)).ravel()
-    assert turned == pytest.approx(state, abs=4 * RESOLUTION)
+    reflected = state.reshape((2,) * 9).transpose(range(8, -1, -1)).ravel()
+    assert reflected == pytest.approx(state, abs=4 * RESOLUTION)
 
 
 def test_ground_state_is_deterministic() -> None:
@@ -113,7 +113,7 @@ def test_ground_state_is_independent_of_start_vector(n: int, monkeypatch: pytest
     monkeypatch.setattr(np.random, "PCG64", lambda seed: pcg64(seed + 1))
     for fields, state in zip(FIELDS, before, strict=True):
         assert ground_state(n, *fields).state.tobytes() == state.tobytes()
-        # Far from where rounding to float32 alone would decide by the last digit.
+        # Amplitudes are exact multiples of the resolution, so rounding to float32 does not change them.
         assert np.all(state / RESOLUTION == np.round(state / RESOLUTION))
         assert not np.any(np.signbit(state[state == 0]))
 
@@ -123,8 +123,8 @@ def test_symmetric_sector_is_first() -> None:
     assert len(set(SECTORS)) == 4
 
 
-# Points of infinite chains in the figure of arXiv:1810.03787, h1 and h2 of both boundaries, as they were read off it
-# in github.com/Jaybsoni/Quantum-Convolutional-Neural-Networks.
+# h1 and h2 of both boundaries of infinite chains in the figure of arXiv:1810.03787. Source of the digitized values:
+# github.com/Jaybsoni/Quantum-Convolutional-Neural-Networks.
 PUBLISHED = (
     *((0.1000, -1.004, 0.8439), (0.2556, -1.0009, 0.6636), (0.4111, -1.024, 0.5033), (0.5667, -1.049, 0.3631)),
     *((0.7222, -1.079, 0.2229), (0.8778, -1.109, 0.09766), (1.0333, -1.154, -0.02755), (1.1889, -1.225, -0.1377)),

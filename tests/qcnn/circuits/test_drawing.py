@@ -11,14 +11,14 @@ def test_small_circuit_is_drawn_completely() -> None:
     drawing = draw(ansatz)
     assert drawing.title == "5 qubits, 21 parameters, 3 readouts"
     assert all(f"^{symbol}" in drawing.text or f"-{symbol}" in drawing.text for symbol in ansatz.symbols)
-    # Five convolutions, each with one ZZ on two lines.
+    # Five two-qubit convolutions, each with one ZZ.
     assert drawing.text.count("ZZ^s6") == 5
     assert drawing.image.shape[2] == 3
     assert drawing.image.min() < 100 < drawing.image.max()
 
 
 @pytest.mark.parametrize("qubits", [3, MAX_QUBITS + 1])
-def test_qubits_without_gates_are_drawn(qubits: int) -> None:
+def test_readout_qubits_without_gates_are_counted(qubits: int) -> None:
     first, *others = ring(qubits)
     drawing = draw(Ansatz(cirq.Circuit(cirq.X.on_each(*others)), (), (first,)))
     assert drawing.title.startswith(f"{qubits} qubits, 0 parameters, 1 readouts")

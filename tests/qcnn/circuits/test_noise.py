@@ -1,4 +1,4 @@
-"""The word `noise`: one form of it whoever writes it, and what it says of a gate."""
+"""Field `noise`: normalized form, validation and channels by gate."""
 
 import math
 
@@ -26,11 +26,11 @@ from qcnn.experiment_io import from_mapping as experiment
     ],
 )
 def test_noise_text_and_mapping_are_normalized(given: object, text: str) -> None:
-    word = experiment({"options": {"noise": given}}).options.noise
-    assert word == text
-    # What a step hands to the next is the same again.
-    assert experiment({"options": {"noise": word}}).options.noise == text
-    assert bool(parse(word)) == bool(text)
+    normalized = experiment({"options": {"noise": given}}).options.noise
+    assert normalized == text
+    # Pipeline steps parse the normalized form again.
+    assert experiment({"options": {"noise": normalized}}).options.noise == text
+    assert bool(parse(normalized)) == bool(text)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_invalid_noise_is_rejected(given: object) -> None:
     assert str(error.value).isprintable()
 
 
-def test_noisy_circuit_adds_noise_by_gate_class() -> None:
+def test_noise_channel_depends_on_gate_class() -> None:
     noise = from_mapping({"depolarizing": {"one": 0.1}, "phase_damping": 0.2})
     assert noise == Noise(GateNoise(depolarizing=0.1, phase_damping=0.2), GateNoise(phase_damping=0.2))
     assert (noise.channel(1), noise.channel(2), noise.channel(3)) == (noise.one, noise.two, noise.two)

@@ -1,4 +1,4 @@
-"""A log as JSON: every line of a real process, and what becomes of lines that others read."""
+"""JSON logs: lines of a real process, and conversion of lines for users and other processes."""
 
 import datetime
 import json
@@ -65,7 +65,7 @@ def _run(program: str, log_format: str = "json") -> subprocess.CompletedProcess[
             *("qcnn", "CRITICAL", "ZeroDivisionError: division by zero"),
         ),
     ],
-    ids=["our own", "a library", "a level of its own", "an error", "an exception", "an exception of a thread"],
+    ids=["qcnn", "library", "custom level", "error", "exception", "thread exception"],
 )
 def test_messages_and_exceptions_are_single_objects(program: str, logger: str, severity: str, message: str) -> None:
     done = _run(program)

@@ -1,4 +1,4 @@
-"""What a process serves, of a real training and where it cannot."""
+"""Prometheus metrics of a real training process, and port errors."""
 
 import contextlib
 import logging
@@ -20,9 +20,9 @@ def test_served_metrics_match_log(watched_training: Watched) -> None:
         assert labels == {"job_name": JOB, "role": "worker", "index": "0"}
     served = {name: value for name, (_, value) in found.items()}
     assert served["qcnn_epochs"] == EPOCHS
-    # It may have trained another epoch before it was scraped.
-    said = {each[1]: each for line in objects(watched_training.lines) if (each := _EPOCH.match(line["message"]))}
-    epoch = said[str(int(served["qcnn_epoch"]))]
+    # The process may train more epochs before the scrape.
+    logged = {each[1]: each for line in objects(watched_training.lines) if (each := _EPOCH.match(line["message"]))}
+    epoch = logged[str(int(served["qcnn_epoch"]))]
     assert int(epoch[1]) >= 3
     assert f"{served['qcnn_train_loss']:.4f}" == epoch[2]
     assert f"{served['qcnn_validation_loss']:.4f}" == epoch[3]

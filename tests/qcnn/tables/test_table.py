@@ -1,4 +1,4 @@
-"""Tables of four formats are read in pieces, and what is wrong with one is said in a line that names the row."""
+"""Tables of four formats are read and written in chunks, with single-line errors that contain the row."""
 
 import io
 import json
@@ -25,7 +25,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def write(path: Path, frame: pd.DataFrame) -> None:
-    """Write a table as pandas does; numpy where pandas has no such format."""
+    """Write a table with pandas, or with NumPy for npz."""
     match path.suffix:
         case ".csv":
             frame.to_csv(path, index=False)
@@ -43,7 +43,7 @@ def _plain(column: "pd.Series[Any]") -> np.ndarray[Any, Any]:
 
 
 def read(path: Path, names: Sequence[str] | None = None, text: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """Return a table as a whole."""
+    """Return all values of a table by column."""
     found: dict[str, list[Any]] = {}
     with open_table(str(path)) as table:
         for piece in table.pieces(names, text):
@@ -52,7 +52,7 @@ def read(path: Path, names: Sequence[str] | None = None, text: Sequence[str] = (
     return found
 
 
-def refusal(path: Path, names: Sequence[str] | None = None, text: Sequence[str] = ()) -> str:
+def read_error(path: Path, names: Sequence[str] | None = None, text: Sequence[str] = ()) -> str:
     with pytest.raises(QcnnError) as refused:
         read(path, names, text)
     message = str(refused.value)
@@ -90,14 +90,14 @@ def test_csv_booleans_are_case_insensitive(tmp_path: Path) -> None:
     path.write_text("x,sure\n1,TRUE\n2, false\n3,1\n4,False\ntrue,0\n")
     assert read(path) == {"x": [1, 2, 3, 4, 1], "sure": [1, 0, 1, 0, 0]}
     path.write_text("x,sure\n1,yes\n")
-    assert refusal(path) == "data: line 2, column sure: must be a finite number. Given: yes"
+    assert read_error(path) == "data: line 2, column sure: must be a finite number. Given: yes"
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(NUMBERS, st.integers(-(2**40), 2**40)), min_size=1, max_size=20))
 def test_numbers_are_read_exactly(tmp_path_factory: pytest.TempPathFactory, values: list[tuple[float, int]]) -> None:
     frame = pd.DataFrame(values, columns=["a", "b"])
-    # pandas' JSON rounds; it is read back as exactly as Python writes it, below.
+    # pandas rounds numbers in JSON, so JSONL is written with the json module below.
     for ending in (".csv", ".parquet", ".npz"):
         path = tmp_path_factory.mktemp("tables") / f"data{ending}"
         write(path, frame)
@@ -170,13 +170,13 @@ def test_csv_dialects_are_read(tmp_path: Path, end: str) -> None:
 def test_invalid_csv_is_rejected_with_line(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(content.encode("latin-1"))
-    assert refusal(path, ["b"] if "is missing" in message else None).startswith(f"data: {message}")
+    assert read_error(path, ["b"] if "is missing" in message else None).startswith(f"data: {message}")
 
 
 def test_open_quote_in_unread_column_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text('a,note\n1,"x"\n2,"y\n3,z\n')
-    assert refusal(path, ["a"]) == "data: line 3: a quote must be closed. Given: a row up to the end of the file"
+    assert read_error(path, ["a"]) == "data: line 3: a quote must be closed. Given: a row up to the end of the file"
     path.write_text('a,note\n1,x\n2,"\x1a"')
     assert read(path, text=["note"]) == {"a": [1, 2], "note": ["x", "\x1a"]}
 
@@ -221,7 +221,7 @@ def test_reading_can_stop_after_first_chunk(tmp_path: Path, ending: str) -> None
 def test_invalid_jsonl_is_rejected_with_line(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "data.jsonl"
     path.write_bytes(content.encode("latin-1"))
-    assert refusal(path, ["a", "b"] if content else None).startswith(f"data: {message}")
+    assert read_error(path, ["a", "b"] if content else None).startswith(f"data: {message}")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_invalid_jsonl_is_rejected_with_line(tmp_path: Path, content: str, messa
 def test_invalid_parquet_is_rejected_with_row(tmp_path: Path, table: pa.Table, message: str) -> None:
     path = tmp_path / "data.parquet"
     parquet.write_table(table, path)
-    assert refusal(path).startswith(f"data: {message}")
+    assert read_error(path).startswith(f"data: {message}")
 
 
 def test_parquet_with_high_compression_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,14 +249,14 @@ def test_parquet_with_high_compression_is_rejected(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(chunks, "_MAX_UNPACKED", 2**19)
     assert re.fullmatch(
         r"data: column a: must not unpack to more than 100 times its size\. Given: \d+ bytes that unpack to \d+",
-        refusal(path),
+        read_error(path),
     )
 
 
 def test_parquet_row_numbers_continue_across_groups(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     parquet.write_table(pa.table({"a": [1.0, 2.0, 3.0, np.nan]}), path, row_group_size=2)
-    assert refusal(path) == "data: row 4, column a: must be a finite number. Given: nan"
+    assert read_error(path) == "data: row 4, column a: must be a finite number. Given: nan"
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_parquet_row_numbers_continue_across_groups(tmp_path: Path) -> None:
 def test_invalid_npz_is_rejected_with_row(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     path = tmp_path / "data.npz"
     np.savez(path, **arrays)
-    assert refusal(path).startswith(f"data: {message}")
+    assert read_error(path).startswith(f"data: {message}")
 
 
 def test_truncated_npz_array_is_rejected(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_truncated_npz_array_is_rejected(tmp_path: Path) -> None:
         np.lib.format.write_array_header_1_0(header, described)  # type: ignore[no-untyped-call]
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("a.npy", header.getvalue() + bytes(2**20))
-        assert refusal(path) == "data: is damaged (array a.npy ends too early). Given: FILE"
+        assert read_error(path) == "data: is damaged (array a.npy ends too early). Given: FILE"
 
 
 def test_npz_with_high_compression_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ def test_npz_with_high_compression_is_rejected(tmp_path: Path, monkeypatch: pyte
     assert re.fullmatch(
         r"data: array a\.npy must not unpack to more than 100 times its size\. "
         r"Given: \d+ bytes that unpack to \d+",
-        refusal(path),
+        read_error(path),
     )
 
 
@@ -310,7 +310,7 @@ def test_damaged_file_is_rejected(tmp_path: Path, ending: str, harm: Callable[[b
     path = tmp_path / f"data{ending}"
     write(path, pd.DataFrame({"a": np.arange(100)}))
     path.write_bytes(harm(path.read_bytes()))
-    assert refusal(path).startswith("data: is damaged (")
+    assert read_error(path).startswith("data: is damaged (")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl"])
@@ -322,7 +322,9 @@ def test_endless_line_is_rejected_in_bounded_memory(tmp_path: Path, ending: str)
             file.write(start)
             for _ in range(6):
                 file.write(b"1" * 2**20)
-        assert refusal(path, ["a"]).startswith(f"data: line {line}: must have at most 4194304 characters. Given: 111")
+        assert read_error(path, ["a"]).startswith(
+            f"data: line {line}: must have at most 4194304 characters. Given: 111"
+        )
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl"])
@@ -332,7 +334,7 @@ def test_invalid_row_after_long_value_is_rejected(tmp_path: Path, ending: str) -
     place, value = ("line 3", "x") if ending == ".csv" else ("line 2", "'x'")
     if ending == ".jsonl":
         path.write_text(path.read_text().replace('"1"', "1"))
-    assert refusal(path, ["a"]) == f"data: {place}, column a: must be a finite number. Given: {value}"
+    assert read_error(path, ["a"]) == f"data: {place}, column a: must be a finite number. Given: {value}"
 
 
 def test_parquet_page_with_wrong_checksum_is_rejected(tmp_path: Path) -> None:
@@ -342,26 +344,26 @@ def test_parquet_page_with_wrong_checksum_is_rejected(tmp_path: Path) -> None:
     content = path.read_bytes()
     place = content.index(numbers[500].tobytes())
     path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-    assert refusal(path).startswith("data: is damaged (")
+    assert read_error(path).startswith("data: is damaged (")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_names_of_unread_columns_are_not_checked(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
-    # pandas writes its index without a name.
+    # pandas writes an index without a name.
     frame = pd.DataFrame([[0, 1, 2, 3, "x"]], columns=["", "a", "b", "b", ""])
     if ending == ".csv":
         write(path, frame)
     else:
         parquet.write_table(pa.table([[value] for value in frame.loc[0]], list(frame.columns)), path)
     assert read(path, ["a"]) == {"a": [1]}
-    assert refusal(path, ["b"]) == "data: column names must be unique. Given: b twice"
+    assert read_error(path, ["b"]) == "data: column names must be unique. Given: b twice"
 
 
 def test_folder_and_missing_file_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "data.csv").mkdir()
-    assert refusal(tmp_path / "data.csv") == "data: must be a file. Given: FILE"
-    assert refusal(tmp_path / "none.csv") == "data: cannot be read (file not found). Given: FILE"
+    assert read_error(tmp_path / "data.csv") == "data: must be a file. Given: FILE"
+    assert read_error(tmp_path / "none.csv") == "data: cannot be read (file not found). Given: FILE"
     with pytest.raises(ConfigError, match=r"^data: must end in \.csv, \.parquet, \.npz or \.jsonl\. Given: a\.txt$"):
         read(Path("a.txt"))
 
@@ -371,11 +373,11 @@ def test_contents_of_unread_columns_are_not_checked(tmp_path: Path, ending: str)
     path = tmp_path / f"data{ending}"
     write(path, pd.DataFrame({"a": [1, 2], "note": ["x", "y"]}))
     assert read(path, ["a"]) == {"a": [1, 2]}
-    assert "column b is missing. Given: a, note in FILE" in refusal(path, ["b"])
+    assert "column b is missing. Given: a, note in FILE" in read_error(path, ["b"])
 
 
 def by_others(path: Path) -> pd.DataFrame:
-    """Read a table as pandas does, or numpy."""
+    """Read a table with pandas, NumPy or json."""
     match path.suffix:
         case ".csv":
             return pd.read_csv(path, float_precision="round_trip")
@@ -421,7 +423,7 @@ def test_equal_tables_give_equal_npz_files(tmp_path: Path) -> None:
 
 
 class StoppedError(Exception):
-    """What happens in the midst of writing."""
+    """Error that interrupts writing."""
 
 
 def _stop(write: Callable[..., None]) -> None:
@@ -452,7 +454,7 @@ def test_interrupted_write_leaves_no_file(
     assert [found.read_bytes() for found in tmp_path.iterdir()] == [b"before"]
 
 
-def test_missing_output_folder_is_rejected(tmp_path: Path) -> None:
+def test_invalid_output_path_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ArtifactError, match=r"^output: cannot be written \("), new_table(f"{tmp_path}/file/a.csv"):
         pass

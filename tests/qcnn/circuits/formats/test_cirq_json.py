@@ -19,7 +19,7 @@ def test_cirq_json_round_trip_is_exact(drawn: tuple[Ansatz, int]) -> None:
     text = cirq_json.written(ansatz)
     again = cirq_json.read(text, "a.json")
     assert (again.circuit, again.symbols, again.readouts) == (ansatz.circuit, ansatz.symbols, ansatz.readouts)
-    # Equal to the letter: a fingerprint is taken of it.
+    # The text must be identical, because the digest of a circuit depends on it.
     assert cirq_json.written(again) == text
 
 

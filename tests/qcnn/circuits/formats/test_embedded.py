@@ -27,11 +27,11 @@ def test_display_name_is_file_name_and_digest() -> None:
     assert embedded.model_display_name(text) == "a.json@820be4ca"
     assert as_shown({"model": text, "qubits": 4}) == {"model": "a.json@820be4ca", "qubits": 4}
     assert embedded.model_display_name(embedded.embed("a.json", CONTENT + " ")) != embedded.model_display_name(text)
-    # Packed by another release of the library it is the same.
+    # The digest does not depend on the compression.
     assert embedded.model_display_name(_text(lzma.compress(CONTENT.encode(), preset=0))) == "a.qasm@820be4ca"
     assert [embedded.model_display_name(model) for model in ("hybrid", "a.qasm", "a:b")] == ["hybrid", "a.qasm", "a:b"]
     assert embedded.with_display_names(f'"model": "{text}", "a": "#"') == '"model": "a.json@820be4ca", "a": "#"'
-    # What is damaged is not shown whole either.
+    # Damaged text has a short display name, too.
     assert len(embedded.model_display_name(text[:-10])) == len("a.json@820be4ca")
 
 
@@ -45,7 +45,7 @@ def test_display_name_is_file_name_and_digest() -> None:
         "x/a.qasm#AAAA",
         embedded.embed("a.qasm", CONTENT)[:-8],
         _text(lzma.compress(b"\xff\xfe")),
-        # 100 MB of zeros take 15 kB.
+        # 100 MB of zeros are compressed to 15 kB.
         _text(lzma.compress(bytes(100_000_000), preset=1)),
         "a.qasm#" + "A" * embedded.MAX_CHARACTERS,
     ],

@@ -1,4 +1,4 @@
-"""Exported circuits in the other libraries' own simulators: the same unitaries and the same readouts."""
+"""Exported circuits have the same unitaries and readouts in the simulators of other libraries."""
 
 import itertools
 import re
@@ -45,7 +45,7 @@ def _by_qiskit(text: str, version: int) -> QuantumCircuit:
 
 
 def _unitary_of_qiskit(circuit: QuantumCircuit) -> Complex:
-    """Return the unitary with the first qubit as the most significant, as cirq has it."""
+    """Return the unitary with the first qubit as the most significant bit, as in cirq."""
     return np.asarray(Operator(circuit.remove_final_measurements(inplace=False).reverse_bits()).data)
 
 
@@ -59,11 +59,11 @@ def test_random_circuit_openqasm_round_trip(drawn: tuple[Ansatz, int]) -> None:
     ansatz, qubits = drawn
     values = _values(ansatz)
     expected = unitary(ansatz.circuit, ansatz.symbols, values, qubits)
-    # With inputs, through Qiskit's parser into ours.
+    # With inputs: export and import.
     again = openqasm.read(export.openqasm(ansatz, ring(qubits), 3), "a.qasm")
     assert (again.symbols, again.readouts) == (ansatz.symbols, ansatz.readouts)
     assert_equal_up_to_phase(unitary(again.circuit, again.symbols, values, qubits), expected, 1e-6)
-    # With numbers, by Qiskit's own operators.
+    # With numbers: unitary from Qiskit.
     bound = export.bound(ansatz, values)
     for version in (2, 3):
         circuit = _by_qiskit(export.openqasm(bound, ring(qubits), version), version)
@@ -72,7 +72,7 @@ def test_random_circuit_openqasm_round_trip(drawn: tuple[Ansatz, int]) -> None:
 
 
 def _readouts_of_qiskit(circuit: QuantumCircuit) -> Floats:
-    """Return Z on what is measured at the end, in the order of the bits, by Qiskit's state vectors."""
+    """Return Z on the measured qubits, in the order of the bits, from Qiskit's state vector."""
     measured = {
         circuit.find_bit(part.clbits[0]).index: circuit.find_bit(part.qubits[0]).index
         for part in circuit.data
@@ -107,7 +107,7 @@ _random = np.random.default_rng(0)
     ids=range(8),
 )
 def test_export_of_gate_on_any_qubits_keeps_unitary(gate: cirq.Gate) -> None:
-    """Cirq decomposes some of them rightly on neighbours in their order alone."""
+    """Cirq decomposes some gates correctly only on adjacent qubits in order."""
     for places in itertools.islice(itertools.permutations(range(4), cirq.num_qubits(gate)), 0, None, 5):
         qubits = ring(4)
         ansatz = Ansatz(cirq.Circuit(gate.on(*(qubits[place] for place in places))), (), tuple(qubits))
@@ -149,7 +149,7 @@ def test_reimported_network_equals_original() -> None:
 
 
 def test_reimported_network_trains_identically(tmp_path: Path) -> None:
-    """Its parameters begin with the same numbers, and each moves as fast: inputs count in turns of pi, too."""
+    """Initial parameters and gradients are equal, because inputs are also in units of pi."""
     config = from_mapping({**SMALL, "simulator": "statevector"})
     export.write(circuits.build(config.model, config.qubits), ring(config.qubits), tmp_path / "a.qasm", 3, [])
     of_file = config.model_copy(update={"model": embedded(str(tmp_path / "a.qasm"))})
@@ -194,7 +194,7 @@ def test_export_of_symbols_to_openqasm2_is_rejected() -> None:
 
 
 class Turn(cirq.Gate):
-    """A gate of the user's own, with a parameter."""
+    """Custom gate with a parameter."""
 
     def __init__(self, power: object) -> None:
         self.power = power

@@ -1,4 +1,4 @@
-"""A circuit's file where an experiment is read first: it becomes a text that needs no file."""
+"""Circuit files are embedded in experiments when an experiment is read."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ from qcnn.simulators.structure.gates import fingerprint
 from tests.docs.documents import ROOT
 
 QASM = 'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float a;\nqubit[2] q;\nrx(a) q[0];\ncx q[0], q[1];\n'
-# A half is written as a whole number over 0.
+# cirq JSON in which the exponent 0.5 is replaced by 1/0.
 NO_NUMBER = cirq.to_json(cirq.Circuit(cirq.X(cirq.LineQubit(0)) ** 0.5)).replace(
     "0.5", '{"cirq_type": "sympy.Rational", "p": 1, "q": 0}'
 )
@@ -40,7 +40,7 @@ def test_with_circuit_embeds_file(file: str) -> None:
     (a,), (first, second, *_) = sympy.symbols("a,"), circuits.ring(5)
     assert ansatz.circuit == cirq.Circuit(cirq.XPowGate(exponent=a, global_shift=-0.5)(first), cirq.CNOT(first, second))
     assert (ansatz.symbols, ansatz.readouts) == ((a,), (first, second))
-    # By the same digits it is known wherever it is shown or trained.
+    # The display name and the fingerprint have the same digits.
     assert model_display_name(text) == f"mine.qasm@{fingerprint(text, 5)[:8]}"
     assert with_circuit_read(from_mapping({"model": file})).model == text
     assert with_circuits({"model": ["hybrid", file], "seed": [1]}) == {"model": ["hybrid", text], "seed": [1]}
@@ -114,7 +114,7 @@ for file in files:
 
 
 def test_first_step_embeds_circuit_uri(file: str, tmp_path: Path) -> None:
-    # Loaded here: most of these tests need no steps.
+    # Imported here, because the other tests need no steps.
     from qcnn.components.steps.dataset import generate_data
     from qcnn.components.steps.study import plan_study
 
@@ -149,6 +149,6 @@ def test_worker_trains_with_circuit_file(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     description = json.loads((tmp_path / "model" / "model.json").read_text())
     assert description["experiment"]["model"] == embedded(example)
-    # The floor of a + b cos + c sin is 0.1894 over fresh samples.
+    # The MSE lower bound of a + b cos + c sin is 0.1894 on freshly sampled data.
     assert description["training"]["val_loss"] < 0.25
     assert "stabilizers.qasm#" not in done.stdout + done.stderr

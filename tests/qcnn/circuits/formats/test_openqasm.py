@@ -1,4 +1,4 @@
-"""OpenQASM as Qiskit reads it, against Qiskit's own unitaries."""
+"""Import of OpenQASM, compared with unitaries from Qiskit."""
 
 import warnings
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ inv @ rx(alpha) q[2]; ctrl(2) @ p(omega) q[1],q[2],q[3]; gphase(alpha);
 
 
 def _unitary_of_qiskit(circuit: QuantumCircuit) -> Complex:
-    """Return the unitary with the first qubit as the most significant, as cirq has it."""
+    """Return the unitary with the first qubit as the most significant bit, as in cirq."""
     return np.asarray(Operator(circuit.reverse_bits()).data)
 
 
@@ -78,7 +78,7 @@ def test_standard_gates_match_qiskit(text: str) -> None:
     ansatz = openqasm.read(text, "a.qasm")
     circuit = _by_qiskit(text)
     assert_equal_up_to_phase(_unitary(ansatz, circuit.num_qubits), _unitary_of_qiskit(circuit))
-    # The simulators take all of it.
+    # Simulators support all gates.
     assert read_network(ansatz, ring(circuit.num_qubits)).readouts == tuple(range(circuit.num_qubits))
 
 
@@ -89,25 +89,25 @@ def test_inputs_become_symbols_in_order_and_units_of_pi() -> None:
     bound = circuit.assign_parameters(radians)
     assert_equal_up_to_phase(_unitary(ansatz, 4, tuple(radians.values())), _unitary_of_qiskit(bound))
     gates = read_network(ansatz, ring(4)).gates
-    # RX(omega) is X to the power of omega's turns.
+    # RX(omega) is a power of X with the exponent omega / pi.
     assert next(gate.exponent.coefficients for gate in gates if gate.exponent.coefficients) == ((0, 1.0),)
 
 
 def test_gate_arguments_keep_declaration_order() -> None:
-    """Qiskit's importer takes them in the order of their names."""
+    """Qiskit's importer sorts arguments by name."""
     text = HEAD3 + "gate mine(b, a) u { rx(b) u; ry(2*a) u; } gate none u { x u; } mine(0.3, 0.4) q[0]; none q[1];"
     written = HEAD3 + "rx(0.3) q[0]; ry(0.8) q[0]; x q[1];"
     found, expected = (_unitary(openqasm.read(each, "a.qasm"), 4) for each in (text, written))
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-# Another gate than any library's of the same name, of so many angles and qubits.
+# Body of a gate definition that differs from any library gate with the same name, by numbers of angles and qubits.
 OWN = "gate {name}{angles} {qubits} {{ U(0.3, 0.4, 0.5) a0; {body} }}"
 ENTANGLING = {2: "U(0.1, 0.2, 0.3) a{0}; CX a{0}, a{1};", 3: "ctrl @ U(0.1, 0.2, 0.3) a{0}, a{1}; gphase(0.7);"}
 
 
 def _own_gate(version: int, name: str, angles: int, qubits: int) -> tuple[str, str]:
-    """Return the definition of a gate, and a call of it without its last semicolon."""
+    """Return a gate definition and a call without the final semicolon."""
     arguments, given = [f"t{n}" for n in range(angles)], [f"{0.2 + n / 10}" for n in range(angles)]
     body = "".join(f"U({argument}, 0.2, 2*{argument}) a0; " for argument in arguments)
     body += " ".join(ENTANGLING[version].format(n, n + 1) for n in range(qubits - 1))
@@ -121,7 +121,7 @@ def _own_gate(version: int, name: str, angles: int, qubits: int) -> tuple[str, s
 
 
 QELIB1_GATES = [(each.name, each.num_params, each.num_qubits) for each in qasm2.LEGACY_CUSTOM_INSTRUCTIONS]
-# Names of stdgates.inc, and others by which Qiskit knows gates; angles and qubits are those of Qiskit or not.
+# Names of gates in stdgates.inc and Qiskit, with the numbers of angles and qubits of Qiskit's gate or other numbers.
 STDGATES_GATES = [("x", 0, 1), ("rz", 1, 1), ("p", 1, 1), ("phase", 1, 1), ("u", 3, 1), ("h", 1, 2), ("cx", 0, 2)]
 STDGATES_GATES += [("rzz", 1, 2), ("iswap", 0, 2), ("ecr", 0, 2), ("ccx", 0, 3), ("sxdg", 0, 1), ("cu", 4, 2)]
 
@@ -142,7 +142,7 @@ def test_openqasm2_gate_definitions_take_precedence(include: str, more: int) -> 
 @pytest.mark.parametrize("include", ['include "stdgates.inc";', ""])
 @pytest.mark.parametrize(("name", "angles", "qubits"), STDGATES_GATES)
 def test_openqasm3_gate_definitions_take_precedence(include: str, name: str, angles: int, qubits: int) -> None:
-    """Under modifiers too, where Qiskit takes gates for its own by their names."""
+    """Also with modifiers, because Qiskit identifies some gates by name when it applies modifiers."""
     made = []
     for called in (name, "neutral"):
         definition, call = _own_gate(3, called, angles, qubits)
@@ -163,7 +163,7 @@ def test_openqasm3_gate_definitions_take_precedence(include: str, name: str, ang
     ],
 )
 def test_readouts_use_gate_definitions_of_file(text: str) -> None:
-    """H twice is nothing, and Z after RX(0.75) is cos(0.75)."""
+    """H twice is the identity, and Z after RX(0.75) is cos(0.75)."""
     circuit = openqasm.read(text, "a.qasm").circuit
     observed = [cirq.Z(qubit) for qubit in ring(4)]
     readouts = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(circuit, observed)
@@ -182,7 +182,7 @@ def test_divisions_without_remainder_are_accepted() -> None:
     same = "rx(pi/2) q[0]; ry(1.5) q[1]; rz(0.5) q[2]; x q[2]; rx(0.3) q[3];"
     found, expected = (_unitary(openqasm.read(HEAD3 + each, "a.qasm"), 4) for each in (text, same))
     assert_equal_up_to_phase(found, expected)
-    # OpenQASM 2 has no whole numbers.
+    # OpenQASM 2 has no integer division.
     halves = openqasm.read(HEAD2 + "rx(1/2*pi) q[0];", "a.qasm")
     assert_equal_up_to_phase(_unitary(halves, 5), _unitary(openqasm.read(HEAD2 + "rx(pi/2) q[0];", "a.qasm"), 5))
 
@@ -208,7 +208,7 @@ def test_divisions_without_remainder_are_accepted() -> None:
     ],
 )
 def test_slices_include_both_ends(index: str, places: list[int]) -> None:
-    """Both ends belong to a slice, whatever its step, and negative places count from the register's end."""
+    """Slices include both ends for any step, and negative indices count from the end of the register."""
     text = HEAD3 + f"rx(0.3) q[{index}];"
     operations = list(openqasm.read(text, "a.qasm").circuit.all_operations())[4:]
     assert [operation.qubits for operation in operations] == [(ring(4)[place],) for place in places]
@@ -250,7 +250,7 @@ def test_readouts_are_measured_qubits_in_bit_order(text: str, readouts: tuple[in
     assert openqasm.read(text, "a.qasm").readouts == tuple(ring(5)[place] for place in readouts)
 
 
-# Each calls the one before it, those of all but one twice.
+# Each gate calls the previous one: twice in EMPTY, once in DEEP.
 EMPTY = "".join(f"gate g{n} a {{ {'' if n == 0 else f'g{n - 1} a; g{n - 1} a;'} }}\n" for n in range(40))
 DEEP = "gate g0 a { x a; }\n" + "".join(f"gate g{n} a {{ g{n - 1} a; }}\n" for n in range(1, 500))
 BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 1} a;'} }}\n" for n in range(40))
@@ -446,7 +446,7 @@ def test_invalid_openqasm_is_rejected(text: str, line: str) -> None:
 
 
 def test_u0_of_any_duration_has_no_gates() -> None:
-    """Qiskit would make a gate for each unit of it."""
+    """Qiskit creates one gate per unit of the duration."""
     assert openqasm.read(HEAD2 + "u0(1e9) q[0];", "a.qasm") == openqasm.read(HEAD2, "a.qasm")
 
 
