@@ -81,9 +81,9 @@ def test_train_step_is_cached_if_image_is_pinned(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"secrets": {"A": "b/c"}}, r"^pod\.secrets: has no meaning on Vertex AI; "),
-        ({"gpus": 1}, r"^pod\.accelerator: must be named on Vertex AI "),
+        ({"gpus": 1}, r"^pod\.accelerator: must be set on Vertex AI "),
         ({"vertex": {"color": "red"}}, r"^pod\.vertex\.color: unknown key; "),
-        ({"vertex": {"machine_type": "x1"}}, r"^pod\.vertex\.machine_type: must be of those "),
+        ({"vertex": {"machine_type": "x1"}}, r"^pod\.vertex\.machine_type: must be a Vertex AI training machine type "),
     ],
 )
 def test_compile_rejects_settings_unsupported_by_vertex(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
