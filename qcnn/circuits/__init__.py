@@ -1,1 +1,1 @@
-"""The circuits of the network, and what is known of them without a simulator."""
+"""Circuits of the network, their data states, noise and file formats, without simulators."""

@@ -1,4 +1,4 @@
-"""What is trained: a circuit with its parameters and readouts, on the first qubits of the ring."""
+"""Trainable circuit with its parameters and readouts, on the first qubits of the ring."""
 
 import collections
 import dataclasses
@@ -10,18 +10,24 @@ import sympy
 
 from qcnn.errors import ConfigError, format_value
 
-_Kind = TypeVar("_Kind")
+_Item = TypeVar("_Item")
 
 
 @dataclasses.dataclass(frozen=True)
 class Ansatz:
-    """What is trained: a circuit applied after the data state, and the qubits read out in Z.
+    """Trainable circuit, applied to the data state, and the qubits to read out in Z.
 
-    One readout is the prediction itself; several feed the dense layers. `symbols` gives the order
-    of the quantum parameters. What the circuit may hold is decided by `qcnn.simulators.structure.gates`.
+    A single readout is the prediction. Several readouts are the inputs of the dense layers.
+    `qcnn.simulators.structure.gates` defines the supported gates.
+
+    Attributes:
+        circuit: Circuit with free symbols.
+        symbols: Circuit parameters, in the order of the weights.
+        readouts: Qubits to read out.
 
     Raises:
-        ConfigError: these are not a circuit, symbols with names of their own, and at least one qubit.
+        ConfigError: If an argument has the wrong type, names of symbols or qubits are not unique, or there are no
+            readouts.
     """
 
     circuit: cirq.Circuit
@@ -29,12 +35,12 @@ class Ansatz:
     readouts: tuple[cirq.Qid, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is no ansatz."""
+        """Convert the arguments to tuples and raise ConfigError if one is invalid."""
         if not isinstance(self.circuit, cirq.AbstractCircuit):
             raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {format_value(self.circuit)}")
         object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
-        object.__setattr__(self, "symbols", _all_of(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
-        object.__setattr__(self, "readouts", _all_of(cirq.Qid, "readouts must be qubits", self.readouts))
+        object.__setattr__(self, "symbols", _require_all(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
+        object.__setattr__(self, "readouts", _require_all(cirq.Qid, "readouts must be qubits", self.readouts))
         names = collections.Counter(symbol.name for symbol in self.symbols)
         if twice := [name for name, count in names.items() if count > 1]:
             raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
@@ -49,8 +55,8 @@ def ring(qubits: int) -> list[cirq.GridQubit]:
     return cirq.GridQubit.rect(1, qubits)
 
 
-def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
-    """Return values as a tuple; refuse what is not of a kind, such as a symbol's name instead of the symbol."""
+def _require_all(kind: type[_Item], what: str, values: object) -> tuple[_Item, ...]:
+    """Return values as a tuple, or raise ConfigError if one has another type."""
     listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     for value in listed:
         if not isinstance(value, kind):
@@ -59,10 +65,10 @@ def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
 
 
 def decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation] | None:
-    """Return what cirq decomposes an operation into, once; None where it knows nothing.
+    """Return one step of cirq's decomposition of an operation, or None if cirq has none.
 
-    Gates are decomposed on qubits that are neighbours in their order: elsewhere cirq 1.5 makes another circuit of a
-    `ThreeQubitDiagonalGate`, and fails with a `MatrixGate`.
+    Gates are decomposed on a line of adjacent qubits. On other qubits, cirq 1.5 decomposes a `ThreeQubitDiagonalGate`
+    differently and fails for a `MatrixGate`.
     """
     gate = operation.gate
     if gate is None:

@@ -1,6 +1,6 @@
-"""The circuits of the quantum convolutional network, in cirq.
+"""Circuits of the quantum convolutional network, in cirq.
 
-Words and order of gates follow the TensorFlow Quantum QCNN tutorial (Cong, Choi and Lukin,
+Terms and order of gates follow the TensorFlow Quantum QCNN tutorial (Cong, Choi and Lukin,
 arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
 """
 
@@ -29,13 +29,13 @@ _LAYER_PARAMETERS = CONVOLUTION_PARAMETERS + POOLING_PARAMETERS
 
 
 def cluster_state(qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
-    """Cluster state on a ring: H on each qubit, CZ between neighbours, the closing pair included."""
-    neighbours = itertools.pairwise([*qubits, qubits[0]])
-    return cirq.Circuit(cirq.H.on_each(*qubits), [cirq.CZ(a, b) for a, b in neighbours])
+    """Return the circuit of the cluster state on a ring: H on each qubit, CZ between neighbors."""
+    neighbors = itertools.pairwise([*qubits, qubits[0]])
+    return cirq.Circuit(cirq.H.on_each(*qubits), [cirq.CZ(a, b) for a, b in neighbors])
 
 
 def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.Circuit:
-    """One convolution layer: every neighbouring pair of the ring once, all with the same parameters.
+    """Return a convolution layer on every adjacent pair of the ring, with shared parameters.
 
     First (0,1)(2,3)..., then (1,2)(3,4)...(n-1,0). With odd n the closing pair (n-1,0) shares a
     qubit with (n-2,n-1) and comes after it.
@@ -43,14 +43,14 @@ def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.C
     *pairs, closing = itertools.pairwise([*qubits, qubits[0]])
     even, odd = pairs[0::2], pairs[1::2]
     rounds = [even, odd, [closing]] if len(qubits) % 2 else [even, [*odd, closing]]
-    return cirq.Circuit(moment for side_by_side in rounds for moment in _two_qubit(side_by_side, s))
+    return cirq.Circuit(moment for side_by_side in rounds for moment in _two_qubit_moments(side_by_side, s))
 
 
 def pool(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> tuple[cirq.Circuit, Sequence[cirq.Qid]]:
-    """Pool the first half of the qubits into the second; return the circuit and the sinks.
+    """Return the circuit that pools the first half of the qubits into the second, and the sinks.
 
     A source is pooled into its sink by basis changes s0..s2 on the sink and s3..s5 on the source, CNOT, and the
-    sink's inverse. With odd n there is one sink more than there are sources: the last qubit is kept as it is, unpooled.
+    inverse of the sink's basis change. With odd n the last qubit is a sink without a source, and no gate acts on it.
     """
     sources, sinks = qubits[: len(qubits) // 2], qubits[len(qubits) // 2 :]
     pooled = sinks[: len(sources)]
@@ -63,10 +63,10 @@ def pool(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> tuple[cirq.Ci
     return cirq.Circuit(moments), sinks
 
 
-def _two_qubit(pairs: Sequence[tuple[cirq.Qid, cirq.Qid]], s: Sequence[sympy.Symbol]) -> list[cirq.Moment]:
-    """Return the two-qubit convolution of disjoint pairs: an arbitrary two-qubit unitary in 15 parameters.
+def _two_qubit_moments(pairs: Sequence[tuple[cirq.Qid, cirq.Qid]], s: Sequence[sympy.Symbol]) -> list[cirq.Moment]:
+    """Return the moments of the two-qubit convolution, a general unitary, on disjoint pairs.
 
-    All pairs side by side, and one gate for all of them: large circuits are made in time and memory this way.
+    All pairs share moments and gate objects. This saves time and memory for large circuits.
     """
     firsts, seconds = [first for first, _ in pairs], [second for _, second in pairs]
     return [
@@ -77,7 +77,7 @@ def _two_qubit(pairs: Sequence[tuple[cirq.Qid, cirq.Qid]], s: Sequence[sympy.Sym
 
 
 def _basis_changes(*sides: tuple[Sequence[cirq.Qid], Sequence[sympy.Symbol]]) -> list[cirq.Moment]:
-    """Return X^s0 Y^s1 Z^s2, X first, on each of some qubits, of each side with its own s0..s2."""
+    """Return the moments of X^s0 Y^s1 Z^s2, X first, with separate parameters for each side."""
     moments = []
     for number, gate in enumerate((cirq.X, cirq.Y, cirq.Z)):
         powers = [(gate ** s[number], qubits) for qubits, s in sides]
@@ -90,14 +90,20 @@ def _moment(gate: cirq.Gate, places: Iterable[Sequence[cirq.Qid]]) -> cirq.Momen
 
 
 def hybrid(qubits: Sequence[cirq.Qid]) -> Ansatz:
-    """One convolution and one pooling layer; the ceil(n/2) sinks are read out. 21 parameters."""
+    """Return model `hybrid`: one convolution and one pooling layer with 21 parameters.
+
+    The ceil(n/2) sinks are read out.
+    """
     symbols = _symbols(1)
     pooled, sinks = pool(qubits, symbols[CONVOLUTION_PARAMETERS:])
     return Ansatz(convolution(qubits, symbols) + pooled, symbols, tuple(sinks))
 
 
 def deep(qubits: Sequence[cirq.Qid]) -> Ansatz:
-    """Convolution and pooling until one qubit is left; any n, 21 x ceil(log2 n) parameters."""
+    """Return model `deep`: convolution and pooling layers down to one qubit, for any number of qubits n.
+
+    It has 21 x ceil(log2 n) parameters.
+    """
     layers = (len(qubits) - 1).bit_length()
     symbols = _symbols(layers)
     circuit = cirq.Circuit()
@@ -113,18 +119,19 @@ _BUILT_IN: dict[str, Callable[[Sequence[cirq.Qid]], Ansatz]] = dict(zip(MODELS, 
 
 
 def build(model: str, qubits: int) -> Ansatz:
-    """Build the circuit of a model: a built-in name, the user's own `module:function`, or a text that holds one.
+    """Build the circuit of a model: a built-in name, `module:function`, or embedded text.
 
     Raises:
-        ConfigError: the function cannot be imported, fails, or returns no ansatz; the circuit held has more qubits.
+        ConfigError: If the function cannot be imported, fails or does not return an ansatz, or if an embedded circuit
+            has more qubits.
     """
     if model in _BUILT_IN:
         return _BUILT_IN[model](ring(qubits))
     if is_embedded(model):
-        return _held(model, qubits)
+        return _build_embedded(model, qubits)
     if is_file(model):
-        raise ConfigError(f"model: the file must have been read into the experiment. Given: {model}")
-    ansatz = _call(model, qubits)
+        raise ConfigError(f"model: the file must be embedded in the experiment. Given: {model}")
+    ansatz = _call_function(model, qubits)
     if not isinstance(ansatz, Ansatz):
         raise ConfigError(
             f"model: must return qcnn.circuits.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}"
@@ -132,7 +139,7 @@ def build(model: str, qubits: int) -> Ansatz:
     return ansatz
 
 
-def _held(model: str, qubits: int) -> Ansatz:
+def _build_embedded(model: str, qubits: int) -> Ansatz:
     ansatz = cirq_json.read(embedded_content(model), model_display_name(model))
     if (width := cirq_json.width(ansatz)) > qubits:
         raise ConfigError(
@@ -141,30 +148,30 @@ def _held(model: str, qubits: int) -> Ansatz:
     return ansatz
 
 
-def _call(model: str, qubits: int) -> object:
-    """Return what the user's function does.
+def _call_function(model: str, qubits: int) -> object:
+    """Call the user's function for a number of qubits and return its result.
 
     Raises:
-        ConfigError: whatever it raises, as one line.
+        ConfigError: If it cannot be imported or fails.
     """
-    # Where the user is, last: a file of theirs is found there, and hides none of the libraries.
+    # The working directory is searched last, so that the user's files do not shadow libraries.
     with contextlib.suppress(OSError):
         look_last(str(Path.cwd()))
     module, _, function = model.partition(":")
-    # A model that somebody else has made names a function too.
+    # A model from an untrusted source also contains a function's name.
     if module.partition(".")[0] in sys.stdlib_module_names:
-        raise ConfigError(f"model: must not be a function of Python's own library. Given: {model}")
-    made: object = None
+        raise ConfigError(f"model: must not be a function of Python's standard library. Given: {model}")
+    result: object = None
     with noted_interrupts() as noted:
         try:
-            made = getattr(importlib.import_module(module), function)(ring(qubits))
+            result = getattr(importlib.import_module(module), function)(ring(qubits))
         except ConfigError:
             raise
         except BaseException as error:
             if not noted:
                 reason = f"{type(error).__name__}: {single_line(error)}"
                 raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
-    return made
+    return result
 
 
 def _symbols(layers: int) -> tuple[sympy.Symbol, ...]:

@@ -4,8 +4,8 @@ Cong, Choi and Lukin, Nature Physics 15, 1273 (2019), arXiv:1810.03787: on an op
 
     H = -sum Z_i X_{i+1} Z_{i+2} - h1 sum X_i - h2 sum X_i X_{i+1}.
 
-With small fields its ground states have symmetry-protected topological (SPT) order, which that paper's network learns
-to tell from the paramagnet and the antiferromagnet around it.
+With small fields its ground states have symmetry-protected topological (SPT) order. That paper's network learns to
+distinguish this phase from the adjacent paramagnet and antiferromagnet.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-MOST_QUBITS = 15
-# Amplitudes are multiples of this: what an eigensolver leaves to chance is a billion times smaller.
+# Amplitudes are rounded to multiples of this. The random errors of an eigensolver are a billion times smaller.
 RESOLUTION = 2.0**-20
-# Energies that differ by less are equal.
+# Energies that differ by less count as equal.
 _SAME_ENERGY = 1e-9
-# Smaller matrices are diagonalized whole; ARPACK wants more rows than vectors.
+# Matrices with at most this number of rows are diagonalized densely. ARPACK needs more rows than vectors.
 _DENSE = 16
 _Floats = npt.NDArray[np.float64]
 
@@ -37,15 +36,18 @@ class Sector(NamedTuple):
     odd: int
 
 
-# The first is the one of the ground state in a positive field, and with it everywhere but deep in the antiferromagnet.
+# The ground state is in the first sector in a positive field, except deep in the antiferromagnet.
 SECTORS = (Sector(1, 1), Sector(1, -1), Sector(-1, 1), Sector(-1, -1))
 
 
 @dataclasses.dataclass(frozen=True)
 class GroundState:
-    """The lowest eigenvector: its energy in units of J, its sector, and its amplitudes.
+    """Eigenvector of the lowest energy.
 
-    `state` is float32 (2^qubits,), qubit 0 the most significant.
+    Attributes:
+        energy: Energy in units of J.
+        sector: Symmetry sector.
+        state: Amplitudes, float32 (2^qubits,). Qubit 0 is the most significant bit.
     """
 
     energy: float
@@ -56,40 +58,54 @@ class GroundState:
 def ground_state(qubits: int, h1: float, h2: float) -> GroundState:
     """Return the ground state of an open chain of 4 to 15 qubits.
 
-    H commutes with two products of X (see Sector). Where it is degenerate, or with open ends nearly so, its ground
-    states lie in different sectors and each is unique in its own: the ground state is the lowest of the four, and of
-    equal ones that of the first sector. Its sign is that of its largest amplitude in the basis of X, which is positive.
+    H commutes with two products of X (see `Sector`). If the ground state is degenerate, or nearly so because of the
+    open ends, each sector contains exactly one of the ground states. The result has the lowest energy of the four
+    sectors. Of equal energies, the first sector is used. The sign makes the largest amplitude in the X basis positive.
+
+    Args:
+        qubits: Number of qubits.
+        h1: Field, in units of J.
+        h2: Coupling of X X, in units of J.
 
     >>> ground = ground_state(4, h1=0.0, h2=0.0)
     >>> round(ground.energy, 6), ground.sector
     (-2.0, Sector(even=1, odd=1))
     """
-    found = [(sector, *_lowest(_matrix(qubits, sector, h1, h2))) for sector in SECTORS]
+    found = [(sector, *_lowest_eigenpair(_matrix(qubits, sector, h1, h2))) for sector in SECTORS]
     least = min(energy for _, energy, _ in found)
     sector, energy, vector = next(one for one in found if one[1] < least + _SAME_ENERGY)
     size = np.abs(vector)
-    # The first of those that symmetries make equal but for rounding.
+    # Symmetries make several amplitudes equal up to rounding. The first of them is used.
     vector = vector * np.sign(vector[np.argmax(size > (1 - 1e-6) * size.max())])
     amplitudes = np.zeros(2**qubits)
     amplitudes[_basis(qubits, sector).place] = vector
-    # Adding zero turns -0 into 0.
+    # Adding zero replaces -0 by 0.
     state = np.round(_hadamards(amplitudes, qubits) / RESOLUTION) * RESOLUTION + 0.0
     return GroundState(float(energy), sector, state.astype(np.float32))
 
 
 def sector_energies(qubits: int, h1: float, h2: float) -> _Floats:
-    """Return the lowest energy of each of SECTORS, (4,).
+    """Return the lowest energy of each sector in `SECTORS`, (4,).
 
     They differ by an exponentially small amount in the SPT phase, whose open ends are free, and by a gap elsewhere.
+
+    Args:
+        qubits: Number of qubits, 4 to 15.
+        h1: Field, in units of J.
+        h2: Coupling of X X, in units of J.
     """
-    return np.array([_lowest(_matrix(qubits, sector, h1, h2))[0] for sector in SECTORS])
+    return np.array([_lowest_eigenpair(_matrix(qubits, sector, h1, h2))[0] for sector in SECTORS])
 
 
 def string_order(state: npt.NDArray[np.float32], first: int, last: int) -> float:
     """Return the expectation value of Z_first X_{first+1} X_{first+3} ... X_{last-1} Z_last.
 
-    Of sites that an even number of sites apart. It is 1 in the cluster state, and vanishes with growing distance
-    outside the SPT phase.
+    It is 1 in the cluster state. Outside the SPT phase it vanishes with increasing distance.
+
+    Args:
+        state: Amplitudes, float32 (2^qubits,).
+        first: First site.
+        last: Last site, an even number of sites from the first.
     """
     qubits = len(state).bit_length() - 1
     amplitudes = state.astype(np.float64)
@@ -100,7 +116,7 @@ def string_order(state: npt.NDArray[np.float32], first: int, last: int) -> float
 
 
 class _Basis(NamedTuple):
-    """A sector in the basis of X: the states it has, their sums of X and of X X, and what -Z X Z does to them."""
+    """Sector in the X basis: state indices, their sums of X and of X X, and the matrix of -Z X Z."""
 
     place: npt.NDArray[np.int64]
     field: _Floats
@@ -110,7 +126,10 @@ class _Basis(NamedTuple):
 
 @functools.lru_cache(maxsize=len(SECTORS))
 def _basis(qubits: int, sector: Sector) -> _Basis:
-    """Return a sector's states, numbered by the first qubits - 2 sites, 1 for X = -1: the parities give the others."""
+    """Return the basis of a sector. The first qubits - 2 sites number its states, with bit 1 for X = -1.
+
+    The parities determine the other two sites.
+    """
     from scipy.sparse import csr_matrix
 
     free = qubits - 2
@@ -120,7 +139,7 @@ def _basis(qubits: int, sector: Sector) -> _Basis:
         bits.append(functools.reduce(np.bitwise_xor, bits[site % 2 : free : 2]) ^ (sector[site % 2] < 0))
     x = 1.0 - 2.0 * np.array(bits)
     place = functools.reduce(lambda high, bit: 2 * high + bit, bits)
-    # Z_i Z_{i+2} flips two sites, of which those beyond the free ones follow from the parities.
+    # Z_i Z_{i+2} flips two sites. Flips of the last two sites follow from the parities.
     flipped = [number ^ sum(1 << (free - 1 - j) for j in (i, i + 2) if j < free) for i in range(free)]
     cluster = csr_matrix(
         (-np.concatenate(list(x[1:-1])), (np.tile(number, free), np.concatenate(flipped))), shape=(2**free, 2**free)
@@ -129,20 +148,20 @@ def _basis(qubits: int, sector: Sector) -> _Basis:
 
 
 def _matrix(qubits: int, sector: Sector, h1: float, h2: float) -> csr_matrix:
-    # SciPy takes a sixth of a second to load, and only ground states need it.
+    # Importing SciPy takes 0.17 s, and only ground states need it.
     from scipy.sparse import csr_matrix, diags
 
     basis = _basis(qubits, sector)
     return csr_matrix(basis.cluster - diags(h1 * basis.field + h2 * basis.coupling))
 
 
-def _lowest(matrix: csr_matrix) -> tuple[float, _Floats]:
-    """Return the least eigenvalue and its eigenvector."""
+def _lowest_eigenpair(matrix: csr_matrix) -> tuple[float, _Floats]:
+    """Return the lowest eigenvalue and its eigenvector."""
     rows = matrix.shape[0]
     if rows <= _DENSE:
         energies, vectors = np.linalg.eigh(matrix.toarray())
     else:
-        # Raw bits, which NumPy promises to keep, so that the same start is drawn everywhere.
+        # NumPy guarantees a stable stream for raw bits only, so the start vector is equal for all NumPy versions.
         start = np.random.PCG64(0).random_raw(rows).astype(np.float64) * 2.0**-63 - 1
         from scipy.sparse.linalg import eigsh
 
@@ -151,7 +170,7 @@ def _lowest(matrix: csr_matrix) -> tuple[float, _Floats]:
 
 
 def _hadamards(amplitudes: _Floats, qubits: int) -> _Floats:
-    """Turn amplitudes in the basis of X into those in the basis of Z: a Hadamard on every qubit."""
+    """Apply a Hadamard gate to every qubit, which changes amplitudes from the X basis to the Z basis."""
     for _ in range(qubits):
         pairs = amplitudes.reshape(2, -1)
         amplitudes = np.stack([pairs[0] + pairs[1], pairs[0] - pairs[1]], axis=1).ravel() / np.sqrt(2)
@@ -161,12 +180,12 @@ def _hadamards(amplitudes: _Floats, qubits: int) -> _Floats:
 MOST_H1 = 1.6
 MOST_H2 = 1.6
 _H1 = np.arange(17) / 10
-# The h2 above which there is a paramagnet.
+# Upper boundary h2 of the SPT phase, to the paramagnet, for each h1.
 _PARAMAGNET = (
     *(1.0, 0.8255, 0.7123, 0.6071, 0.5085, 0.4149, 0.3254, 0.2393, 0.1560, 0.0751, 0.0),
     *(-0.0809, -0.1565, -0.2311, -0.3046, -0.3773, -0.4492),
 )
-# The h2 below which there is an antiferromagnet.
+# Lower boundary h2 of the SPT phase, to the antiferromagnet, for each h1.
 _ANTIFERROMAGNET = (
     *(-1.0, -0.9948, -0.9995, -1.0073, -1.0186, -1.0329, -1.0505, -1.0712, -1.0954, -1.1224, -1.1525),
     *(-1.1850, -1.2198, -1.2565, -1.2950, -1.3347, -1.3759),
@@ -174,11 +193,14 @@ _ANTIFERROMAGNET = (
 
 
 def boundaries(h1: _Floats) -> tuple[_Floats, _Floats]:
-    """Return the least and the greatest h2 of the SPT phase, of h1 from 0 to MOST_H1; linear between points."""
+    """Return the minimum and the maximum h2 of the SPT phase for h1 from 0 to MOST_H1.
+
+    Boundaries are interpolated linearly.
+    """
     return np.interp(h1, _H1, _ANTIFERROMAGNET), np.interp(h1, _H1, _PARAMAGNET)
 
 
 def is_spt(h1: _Floats, h2: _Floats) -> npt.NDArray[np.bool_]:
-    """Return whether long chains have SPT order; on the solvable line h2 = 0 exactly where h1 < 1."""
+    """Return whether long chains have SPT order. On the solvable line h2 = 0 this means h1 < 1."""
     below, above = boundaries(h1)
     return (below < h2) & (h2 < above)

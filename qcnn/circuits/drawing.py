@@ -1,4 +1,4 @@
-"""The circuit as text and as image."""
+"""Circuit diagrams as text and images."""
 
 import dataclasses
 from pathlib import Path
@@ -13,17 +13,17 @@ from qcnn.atomic_files import new_file
 from qcnn.circuits.circuits import Ansatz
 from qcnn.errors import ConfigError
 
-# Limits within which a drawing can be read and takes a second, however large the circuit is.
+# Limits that keep diagrams of large circuits legible and drawing time at about 1 s.
 MAX_QUBITS = 16
 MAX_COLUMNS = 64
 IMAGES = (".png", ".svg")
-_WIDTH, _HEIGHT = 0.62, 0.42  # of a column and of a line, in inches
+_WIDTH, _HEIGHT = 0.62, 0.42  # Size of a column and a line in inches.
 _DPI = 80
 
 
 @dataclasses.dataclass(frozen=True)
 class CircuitDiagram:
-    """A circuit laid out in lines and columns, and a line that says how much of it is drawn."""
+    """Circuit diagram as text and figure, with a title that reports which part of the circuit is drawn."""
 
     title: str
     text: str
@@ -31,26 +31,26 @@ class CircuitDiagram:
 
     @property
     def image(self) -> npt.NDArray[np.uint8]:
-        """The image, uint8 (height, width, 3)."""
+        """Image, uint8 (height, width, 3)."""
         canvas = FigureCanvasAgg(self.figure)
         canvas.draw()
         return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
 def draw(ansatz: Ansatz) -> CircuitDiagram:
-    """Draw a circuit: text of all that is drawn, image of its first columns.
+    """Draw a circuit as text and as an image.
 
-    Up to 16 qubits are drawn whole; of more, what the first readout depends on, cut to 16 qubits. The
-    image ends after 64 columns.
+    Circuits of up to 16 qubits are drawn completely. Of larger ones, at most 16 qubits of the first readout's light
+    cone are drawn. The image ends after 64 columns.
     """
-    # Qubits that no gate acts on may be read out.
+    # Readouts may be on qubits without gates.
     total = len(ansatz.circuit.all_qubits().union(ansatz.readouts))
     title = f"{total} qubits, {len(ansatz.symbols)} parameters, {len(ansatz.readouts)} readouts"
     if total <= MAX_QUBITS:
-        # Every gate as early as possible: pairs that act at the same time share their columns.
+        # Schedules every gate as early as possible, so that parallel gates share columns.
         drawn = cirq.Circuit(ansatz.circuit.all_operations())
     else:
-        drawn = _before(ansatz.circuit, ansatz.readouts[0])
+        drawn = _operations_before(ansatz.circuit, ansatz.readouts[0])
         title += f"; drawn: what readout {ansatz.readouts[0]} depends on, on at most {MAX_QUBITS} qubits"
     diagram = drawn.to_text_diagram_drawer()
     if diagram.width() > MAX_COLUMNS:
@@ -58,8 +58,8 @@ def draw(ansatz: Ansatz) -> CircuitDiagram:
     return CircuitDiagram(title, diagram.render(horizontal_spacing=1), _figure(diagram))
 
 
-def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
-    """Return the operations that a readout depends on, without those that would bring in too many qubits."""
+def _operations_before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
+    """Return the operations in a readout's light cone, except those beyond the qubit limit."""
     qubits = {readout}
     kept: list[cirq.Operation] = []
     for operation in reversed(list(circuit.all_operations())):
@@ -70,11 +70,11 @@ def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
 
 
 def save(drawing: CircuitDiagram, path: Path) -> None:
-    """Write the image of a drawing in the form that the file's ending says.
+    """Write the image of a diagram. The file extension selects the format.
 
     Raises:
-        ConfigError: it says none of those.
-        ArtifactError: the file cannot be written.
+        ConfigError: If the extension is not one of `IMAGES`.
+        ArtifactError: If the file cannot be written.
     """
     check_ending(path)
     with new_file(path) as unfinished:
@@ -82,10 +82,10 @@ def save(drawing: CircuitDiagram, path: Path) -> None:
 
 
 def check_ending(path: Path) -> None:
-    """Refuse the name of a file that is no image.
+    """Raise ConfigError if the file extension is not an image format.
 
     Raises:
-        ConfigError: its ending is of none.
+        ConfigError: If the extension is not one of `IMAGES`.
     """
     if path.suffix not in IMAGES:
         raise ConfigError(f"image: the file's name must end in one of {', '.join(IMAGES)}. Given: {path}")
@@ -93,7 +93,7 @@ def check_ending(path: Path) -> None:
 
 def _figure(diagram: cirq.TextDiagramDrawer) -> Figure:
     columns, lines = min(diagram.width(), MAX_COLUMNS), diagram.height()
-    # Without pyplot, which keeps every figure alive.
+    # pyplot would keep a reference to every figure.
     figure = Figure(figsize=(_WIDTH * (columns + 1), _HEIGHT * (lines + 1)), dpi=_DPI)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(-1, columns), ylim=(lines, -1))

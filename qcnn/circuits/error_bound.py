@@ -1,4 +1,4 @@
-"""The least mean squared error that a model can reach over fresh samples."""
+"""Lower bound of a model's mean squared error on freshly sampled data."""
 
 import dataclasses
 import math
@@ -10,29 +10,29 @@ import numpy.typing as npt
 
 @dataclasses.dataclass(frozen=True)
 class ErrorBound:
-    """The best prediction a model can make: `slope` x cos(angle).
+    """Best prediction of a model, `slope` x cos(angle), and its error.
 
-    Over angles uniform in [-pi, pi) the label's mean is 0, its product with the cosine averages 2/pi, and the
-    squared cosine 1/2. So a + b cos + c sin errs by a^2 + 1 - 4 b/pi + b^2/2 + c^2/2, least at a = c = 0, b = 4/pi.
+    Over angles uniform in [-pi, pi), the mean of the label is 0, of label x cos 2/pi, and of cos^2 1/2. The MSE of
+    a + b cos + c sin is therefore a^2 + 1 - 4 b/pi + b^2/2 + c^2/2, with its minimum at a = c = 0, b = 4/pi.
     """
 
     slope: float
 
     @property
     def mse(self) -> float:
-        """Mean squared error of that prediction."""
+        """Mean squared error of the best prediction."""
         return 1 - 4 * self.slope / math.pi + self.slope**2 / 2
 
     def predict(self, angle: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
-        """Return the best prediction, float64 of the angles' shape, for angles in rad."""
+        """Return the best prediction for angles in radians, float64 of the same shape."""
         return self.slope * np.cos(angle.astype(np.float64))
 
 
 def error_bound(model: str, hidden_activation: str) -> ErrorBound | None:
-    """Return the floor of a model, None where none is known.
+    """Return the lower bound of a model, or None if it is unknown.
 
-    `hybrid` with linear dense layers reaches any slope: 1 - 8/pi^2. The output of `deep` is one expectation value,
-    at most 1 in size: 3/2 - 4/pi.
+    `hybrid` with linear dense layers reaches any slope, so its bound is 1 - 8/pi^2. The output of `deep` is one
+    expectation value between -1 and 1, so its bound is 3/2 - 4/pi.
     """
     if model == "deep":
         return ErrorBound(1.0)

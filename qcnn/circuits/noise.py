@@ -1,4 +1,4 @@
-"""What noise acts on a network's gates and measurements: the experiment's word `noise`, and what it says of a gate."""
+"""Noise of gates and measurements: parser of the experiment field `noise`, and channels by gate."""
 
 import dataclasses
 import re
@@ -8,8 +8,8 @@ CHANNELS = ("depolarizing", "amplitude_damping", "phase_damping")
 CLASSES = ("one", "two")
 READOUT = "readout"
 ALLOWED = (
-    f"probabilities from 0 to 1 of {', '.join(CHANNELS)} (of all gates, or with .one of those on one qubit, with .two "
-    f"of those on more) and of {READOUT}, each once, such as "
+    f"probabilities from 0 to 1 for {', '.join(CHANNELS)} (suffix .one: gates on one qubit only, suffix .two: gates "
+    f"on more qubits only) and {READOUT}, such as "
     f"depolarizing.one=0.001,depolarizing.two=0.01,readout=0.02, or empty for none"
 )
 
@@ -18,10 +18,10 @@ _NUMBER = re.compile(r"[0-9.]{1,30}(?:[eE][+-]?[0-9]{1,3})?")
 
 @dataclasses.dataclass(frozen=True)
 class GateNoise:
-    """What acts on the qubits of a gate once the gate has, in this order, as probabilities.
+    """Probabilities of the channels that act on the qubits of a gate after it, in this order.
 
-    `depolarizing` acts on all of them together, as cirq.depolarize(p, n_qubits=k); then `amplitude_damping` and
-    `phase_damping` on each, as cirq.amplitude_damp and cirq.phase_damp.
+    `depolarizing` acts jointly on all qubits, as cirq.depolarize(p, n_qubits=k). Then `amplitude_damping` and
+    `phase_damping` act on each qubit, as cirq.amplitude_damp and cirq.phase_damp.
     """
 
     depolarizing: float = 0.0
@@ -31,7 +31,7 @@ class GateNoise:
 
 @dataclasses.dataclass(frozen=True)
 class Noise:
-    """What follows gates on one qubit (`one`) and on more (`two`), and the bit flip before a measurement.
+    """Noise after gates on one qubit (`one`) and on more (`two`), and bit-flip probability of a readout.
 
     >>> noise = parse("readout=0.02,depolarizing=1e-3")
     >>> noise.two.depolarizing, noise.readout
@@ -45,51 +45,51 @@ class Noise:
     readout: float = 0.0
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether any probability is greater than 0."""
         return self != NOISELESS
 
     def channel(self, qubits: int) -> GateNoise | None:
-        """Return what follows a gate on so many qubits, None for nothing."""
-        found = self.one if qubits == 1 else self.two
-        return found if found != GateNoise() else None
+        """Return the noise after a gate on the given number of qubits, or None if there is none."""
+        noise = self.one if qubits == 1 else self.two
+        return noise if noise != GateNoise() else None
 
     @property
     def visibility(self) -> float:
-        """What is left of Z on a readout: a bit flip of probability p makes (1 - 2p) Z of it."""
+        """Factor of Z on a readout. A bit flip of probability p changes Z to (1 - 2p) Z."""
         return 1 - 2 * self.readout
 
     @property
     def text(self) -> str:
-        """The word in its one form."""
-        found = {f"{channel}.{name}": getattr(getattr(self, name), channel) for channel in CHANNELS for name in CLASSES}
-        return ",".join(f"{name}={value!r}" for name, value in {**found, READOUT: self.readout}.items() if value)
+        """Normalized value of field `noise`."""
+        gates = {f"{channel}.{name}": getattr(getattr(self, name), channel) for channel in CHANNELS for name in CLASSES}
+        return ",".join(f"{name}={value!r}" for name, value in {**gates, READOUT: self.readout}.items() if value)
 
 
 NOISELESS = Noise()
 
 
 def parse(text: str) -> Noise:
-    """Read the word.
+    """Parse the value of field `noise`.
 
     Raises:
-        ValueError: it is not as `ALLOWED` says.
+        ValueError: If it does not have the form in `ALLOWED`.
     """
-    return _noise(_typed(text)) if text else NOISELESS
+    return _build_noise(_parse_parts(text)) if text else NOISELESS
 
 
 def from_mapping(values: Mapping[object, object]) -> Noise:
-    """Read the word from a file's mapping: of a channel a probability, or one for each class of gates.
+    """Parse the mapping form of field `noise`: one probability per channel, or one per class of gates.
 
     Raises:
-        ValueError: it is not as `ALLOWED` says.
+        ValueError: If it does not have the form in `ALLOWED`.
 
     >>> from_mapping({"depolarizing": {"one": 0.001, "two": 0.01}}).two.depolarizing
     0.01
     """
-    return _noise(_flat(values))
+    return _build_noise(_flatten(values))
 
 
-def _typed(text: str) -> Iterator[tuple[str, float]]:
+def _parse_parts(text: str) -> Iterator[tuple[str, float]]:
     for part in text.split(","):
         name, _, value = part.partition("=")
         if not _NUMBER.fullmatch(value.strip()):
@@ -97,7 +97,7 @@ def _typed(text: str) -> Iterator[tuple[str, float]]:
         yield name.strip(), float(value)
 
 
-def _flat(values: Mapping[object, object]) -> Iterator[tuple[str, int | float]]:
+def _flatten(values: Mapping[object, object]) -> Iterator[tuple[str, int | float]]:
     for name, value in values.items():
         inner = {f"{name}.{of_class}": each for of_class, each in value.items()} if isinstance(value, Mapping) else None
         for each, number in (inner or {str(name): value}).items():
@@ -106,13 +106,13 @@ def _flat(values: Mapping[object, object]) -> Iterator[tuple[str, int | float]]:
             yield each, number
 
 
-def _noise(named: Iterable[tuple[str, int | float]]) -> Noise:
+def _build_noise(named: Iterable[tuple[str, int | float]]) -> Noise:
     found: dict[str, float] = {}
     for name, value in named:
-        # Before it is a float: not every integer can be one.
+        # Checked before the conversion, because float() fails for large integers.
         if not 0 <= value <= 1:
             raise ValueError("no probability")
-        for each in _meant(name):
+        for each in _expand_name(name):
             if each in found:
                 raise ValueError("twice the same")
             found[each] = float(value)
@@ -122,8 +122,8 @@ def _noise(named: Iterable[tuple[str, int | float]]) -> Noise:
     return Noise(**of_class, readout=found.get(READOUT, 0.0))
 
 
-def _meant(name: str) -> list[str]:
-    """Return what a name means: without a class, a channel of both."""
+def _expand_name(name: str) -> list[str]:
+    """Return the names with class for a channel. A name without class stands for both classes."""
     channel, point, of_class = name.partition(".")
     if name == READOUT:
         return [name]

@@ -1,4 +1,4 @@
-"""How a sample becomes the state that the network's circuit acts on."""
+"""Preparation of data states from samples, and the inputs of each preparation."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ Kind: TypeAlias = Literal["excitation", "rx", "ry", "rz", "state"]
 
 
 class InputSpec(NamedTuple):
-    """What is known of a sample under one name: its shape and the name of its data type."""
+    """Shape and data type of one input of a sample."""
 
     shape: tuple[int, ...]
     dtype: Literal["int8", "int32", "float32", "float64"]
@@ -16,20 +16,21 @@ class InputSpec(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """What the data states of a network are; every simulator reads it from its network.
+    """Preparation of the data states of a network.
 
-    - `excitation`: the cluster state on the ring, one qubit of which is turned about X. A sample is a qubit, int32, and
-      an angle, float32, rad.
-    - `rx`, `ry`, `rz`: a product state. Qubit k is turned by feature k; qubits without a feature are not turned. They
-      begin in |0>, with `rz` in |+>, which |0> would not show. A sample is a row of `features` angles, float32, rad.
-    - `state`: the sample's own state, float32 (2^qubits,), real amplitudes, qubit 0 the most significant.
+    - `excitation`: Cluster state on the ring with one qubit rotated about X. A sample is a qubit, int32, and an angle,
+      float32, in radians.
+    - `rx`, `ry`, `rz`: Product state. Qubit k is rotated by feature k; qubits without a feature are not rotated. Qubits
+      start in |0>, or in |+> with `rz`, because |0> is invariant under rotations about Z. A sample is a row of
+      `features` angles, float32, in radians.
+    - `state`: State vector of the sample, float32 (2^qubits,), real amplitudes. Qubit 0 is the most significant bit.
     """
 
     kind: Kind = "excitation"
     features: int = 0
 
     def inputs(self, qubits: int) -> dict[str, InputSpec]:
-        """Return what the model takes of a sample, by name, in the order of its inputs."""
+        """Return the inputs of the model by name, in their order."""
         match self.kind:
             case "excitation":
                 return {"qubit": InputSpec((), "int32"), "angle": InputSpec((), "float32")}
@@ -39,7 +40,7 @@ class Preparation:
 
 
 EXCITATION = Preparation()
-"""What every simulator offers."""
+"""Preparation that every simulator supports."""
 
 
 # Pairs of qubits joined by CZ.
@@ -47,5 +48,5 @@ Edges: TypeAlias = Sequence[tuple[int, int]]
 
 
 def ring_edges(qubits: int) -> list[tuple[int, int]]:
-    """Return the pairs of neighbours on the ring, the closing pair included."""
+    """Return the adjacent pairs on the ring, including the closing pair."""
     return [(qubit, (qubit + 1) % qubits) for qubit in range(qubits)]

@@ -1,4 +1,4 @@
-"""The circuit that prepares one sample, and the whole noisy circuit, for simulators of other libraries."""
+"""Circuits that prepare one sample, and noisy circuits, for simulators of other libraries."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,14 +9,19 @@ from qcnn.circuits.noise import GateNoise, Noise
 from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.errors import ConfigError
 
-_TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
+_ROTATIONS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
 
 
 def data_state(preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Sequence[float]) -> cirq.Circuit:
-    """Return what prepares a sample from |0>: of an excitation its qubit and angle, else its features; in rad.
+    """Return the circuit that prepares a sample from |0>.
+
+    Args:
+        preparation: Type of the data state.
+        qubits: Qubits of the ring.
+        sample: Qubit and angle of an excitation, or features. Angles are in radians.
 
     Raises:
-        ConfigError: the sample is none of these.
+        ConfigError: If the sample does not match the preparation.
     """
     given = ",".join(f"{value:g}" for value in sample)
     if preparation.kind == "excitation":
@@ -24,22 +29,26 @@ def data_state(preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Seq
             raise ConfigError(
                 f"sample: must be a qubit, 0 to {len(qubits) - 1}, and an angle, such as 3,0.5. Given: {given}"
             )
-        turned = cirq.rx(sample[1])(qubits[int(sample[0])])
-        return cirq.Circuit(cluster_state(qubits).all_operations(), turned)
+        rotation = cirq.rx(sample[1])(qubits[int(sample[0])])
+        return cirq.Circuit(cluster_state(qubits).all_operations(), rotation)
     if preparation.kind == "state" or len(sample) != preparation.features:
-        what = f"{preparation.features} angles" if preparation.features else "left out: a state vector is no circuit"
-        raise ConfigError(f"sample: must be {what}. Given: {given}")
-    turn = _TURNS[preparation.kind]
-    # |0> would not show a turn about Z.
+        allowed = f"{preparation.features} angles" if preparation.features else "omitted for state vectors"
+        raise ConfigError(f"sample: must be {allowed}. Given: {given}")
+    rotate = _ROTATIONS[preparation.kind]
+    # |0> is invariant under rotations about Z.
     first = cirq.H.on_each(*qubits) if preparation.kind == "rz" else []
-    return cirq.Circuit(first, (turn(angle)(qubit) for qubit, angle in zip(qubits, sample, strict=False)))
+    return cirq.Circuit(first, (rotate(angle)(qubit) for qubit, angle in zip(qubits, sample, strict=False)))
 
 
 def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Noise) -> cirq.Circuit:
-    """Return what a sample runs through under noise: its preparation, the ansatz, and the bit flips of the readouts.
+    """Return the noisy circuit of a sample: its preparation, the ansatz and the bit flips of readouts.
 
-    Z on the readouts of this circuit, by a simulator of density matrices, is what simulator density returns. The
-    ansatz keeps its symbols.
+    With a density matrix simulator, Z on the readouts of this circuit equals the result of simulator `density`.
+
+    Args:
+        ansatz: Trainable circuit. Its symbols stay free.
+        preparation: Circuit that prepares the sample.
+        noise: Noise of gates and readouts.
 
     >>> from qcnn.circuits import circuits, noise
     >>> ring = circuits.ring(4)
@@ -49,36 +58,48 @@ def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Nois
     """
     every = (*preparation.all_operations(), *ansatz.circuit.all_operations())
     flips = cirq.bit_flip(noise.readout).on_each(*ansatz.readouts) if noise.readout else []
-    return cirq.Circuit(_followed(every, noise), flips)
+    return cirq.Circuit(_add_noise(every, noise), flips)
 
 
 def excitation(qubits: Sequence[cirq.Qid], excited: int, angle: float) -> cirq.Circuit:
-    """Return the preparation of an excitation: the cluster state on the ring, one qubit of it turned about X, rad."""
+    """Return the preparation of an excitation: the cluster state with one qubit rotated about X.
+
+    Args:
+        qubits: Qubits of the ring.
+        excited: Index of the rotated qubit.
+        angle: Angle in radians.
+    """
     return cirq.Circuit(cluster_state(qubits).all_operations(), cirq.rx(angle)(qubits[excited]))
 
 
 def product(kind: Kind, qubits: Sequence[cirq.Qid], features: Sequence[float]) -> cirq.Circuit:
-    """Return the preparation of a product state: with `rz` H on every qubit, then a turn by each feature, rad."""
-    turn = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}[kind]
+    """Return the preparation of a product state: one rotation per feature, after H with `rz`.
+
+    Args:
+        kind: Axis of the rotations: rx, ry or rz.
+        qubits: Qubits of the ring.
+        features: Angles in radians.
+    """
+    rotate = _ROTATIONS[kind]
     before = cirq.H.on_each(*qubits) if kind == "rz" else []
-    return cirq.Circuit(before, [turn(angle)(qubit) for qubit, angle in zip(qubits, features, strict=False)])
+    return cirq.Circuit(before, [rotate(angle)(qubit) for qubit, angle in zip(qubits, features, strict=False)])
 
 
-def _followed(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[cirq.Operation]:
-    """Yield operations, each followed by the noise of its class; a circuit as an operation is what is in it."""
+def _add_noise(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[cirq.Operation]:
+    """Yield operations, each followed by the noise of its class. Subcircuits are expanded."""
     for operation in operations:
         if not operation.qubits:
-            # A global phase, at which cirq's simulator of density matrices fails.
+            # cirq's density matrix simulator fails for global phases.
             continue
         if isinstance(operation.untagged, cirq.CircuitOperation):
-            yield from _followed(cirq.decompose_once(operation), noise)
+            yield from _add_noise(cirq.decompose_once(operation), noise)
             continue
         yield operation
         if channel := noise.channel(len(operation.qubits)):
-            yield from _operations(channel, operation.qubits)
+            yield from _noise_operations(channel, operation.qubits)
 
 
-def _operations(channel: GateNoise, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:
+def _noise_operations(channel: GateNoise, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:
     if channel.depolarizing:
         yield cirq.depolarize(channel.depolarizing, n_qubits=len(qubits))(*qubits)
     if channel.amplitude_damping:

@@ -1,6 +1,6 @@
-"""Tables of numbers in files, read and written in pieces: CSV, Parquet, npz and JSONL, by the ending of the name.
+"""Read and write tables in chunks: CSV, Parquet, npz and JSONL files, selected by file extension.
 
-Importing this package loads no library that reads them.
+Importing this package does not import pyarrow or NumPy.
 """
 
 from pathlib import PurePosixPath
@@ -11,7 +11,9 @@ ENDINGS = (".csv", ".parquet", ".npz", ".jsonl")
 
 
 def ending_of(name: str) -> str | None:
-    """Return the ending of a table's path or address, None where it names no table; a bare .csv is a hidden file.
+    """Return the file extension of a table's path or URI, or None if it is not a table format.
+
+    A file named `.csv` is a hidden file, not a table.
 
     >>> ending_of("gs://bucket/rows.CSV"), ending_of("rows.txt"), ending_of(".csv")
     ('.csv', None, None)
@@ -21,10 +23,14 @@ def ending_of(name: str) -> str | None:
 
 
 def check_ending(word: str, name: str) -> str:
-    """Return the ending of a table's name.
+    """Return the file extension of a table's path or URI.
+
+    Args:
+        word: Field or flag, for the error message.
+        name: Path or URI.
 
     Raises:
-        ConfigError: no table ends so.
+        ConfigError: If the extension is not one of `ENDINGS`.
     """
     if not (ending := ending_of(name)):
         raise ConfigError(f"{word}: must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}. Given: {name}")

@@ -1,4 +1,4 @@
-"""What is read of a table at a time, how it is written, and what is said of a row that is wrong."""
+"""Chunks of table rows, the interface of table formats, and errors of single values."""
 
 import contextlib
 import dataclasses
@@ -12,27 +12,29 @@ import pyarrow as pa
 
 from qcnn.errors import ArtifactError
 
-# A piece has at most this many rows, and at most this many values.
-_MOST_ROWS = 2**17
-_MOST_VALUES = 2**22
-# Above, not every whole number is a float.
-_MOST_WHOLE = 2.0**53
-# Bytes that may always be unpacked at once, and how many times its size in the file anything else may have.
-_MOST_UNPACKED, _MOST_RATIO = 2**28, 100
+# Maximum numbers of rows and of values in a chunk.
+_MAX_ROWS = 2**17
+_MAX_VALUES = 2**22
+# Above this number, float64 does not represent every integer.
+_MAX_EXACT_INTEGER = 2.0**53
+# Data of up to this size in bytes may always be unpacked. Larger data may have at most this ratio to its packed size.
+_MAX_UNPACKED, _MAX_RATIO = 2**28, 100
 FINITE, TEXT = "must be a finite number", "must be text"
-# What stands in a message for a value that is not there.
+# Text for a missing value in messages.
 NOTHING = "nothing"
 
 Columns = Mapping[str, npt.NDArray[Any]]
-# Takes the next rows of a file.
+# Function that writes the next rows of a file.
 Write = Callable[[Columns], None]
 
 
 class TableFile:
-    """What a format offers: the names of its columns, and pieces of some of them, of any number of rows.
+    """Interface of a table format.
 
-    `rows` is None where only reading them would tell; `index` are the columns that are no data but the index of a table
-    that pandas wrote.
+    Attributes:
+        names: Names of the columns.
+        rows: Number of rows, or None if it is unknown before reading.
+        index: Columns that pandas wrote as the index of its table; they contain no data.
     """
 
     names: Sequence[str]
@@ -40,24 +42,33 @@ class TableFile:
     index: Sequence[str] = ()
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns, float64 that may not be finite or, of text, objects.
+        """Yield chunks of columns with any number of rows.
+
+        Numbers are float64 and may be infinite or NaN. Text columns are object arrays.
+
+        Args:
+            names: Columns to read.
+            text: Columns that contain text.
 
         Raises:
-            ArtifactError: a column is of another kind, a row is none, or a value is missing.
-            Exception: the file is damaged, whatever the library that reads it makes of that.
+            ArtifactError: If a column has another type, a row is invalid or a value is missing.
+            Exception: If the file is damaged. The type depends on the library that reads the format.
         """
         raise NotImplementedError
 
     def place(self, row: int) -> str:
-        """Return what names a row; the first is 1."""
+        """Return the label of a row for messages. Rows are counted from 1."""
         return f"row {row}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """Rows that follow each other: columns (rows,), float64 or, of text, objects; the first row's number, from 1.
+    """Consecutive rows of a table.
 
-    `place` takes a row's number and returns what names it in a message, such as "line 17".
+    Attributes:
+        first: Number of the first row, from 1.
+        columns: Values by column, (rows,), float64 or, for text, objects.
+        place: Function from a row's number to its label in messages, such as "line 17".
     """
 
     first: int
@@ -68,10 +79,15 @@ class Chunk:
         return len(next(iter(self.columns.values())))
 
     def check(self, column: str, good: npt.NDArray[np.bool_], what: str) -> None:
-        """Refuse the first row that is not good (rows,); `what` says what its value must be.
+        """Raise ArtifactError for the first invalid row of a column.
+
+        Args:
+            column: Name of the column.
+            good: Whether each row is valid, (rows,).
+            what: Requirement for the message, such as "must be a finite number".
 
         Raises:
-            ArtifactError: one is not good.
+            ArtifactError: If a row is invalid.
         """
         if not good.all():
             row = int(np.argmin(good))
@@ -79,39 +95,57 @@ class Chunk:
 
 
 def value_error(place: str, column: str, what: str, value: object) -> ArtifactError:
-    """Return the error of a value in a table."""
+    """Return the error for an invalid value.
+
+    Args:
+        place: Label of the row.
+        column: Name of the column.
+        what: Requirement, such as "must be a finite number".
+        value: Invalid value.
+    """
     return ArtifactError(f"data: {place}, column {column}: {what}. Given: {value}")
 
 
 def format_number(value: object) -> str:
-    """Return a value of a column as a person writes it: whole numbers, as far as floats tell them, without a point."""
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_WHOLE
+    """Return a value of a column as text. Integers up to 2^53 have no decimal point."""
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT_INTEGER
     return str(int(value)) if is_whole else str(value) or NOTHING  # type: ignore[call-overload]
 
 
-def piece_rows(columns: int) -> int:
-    """Return how many rows a piece may have, of so many columns."""
-    return max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, columns)))
+def rows_per_chunk(columns: int) -> int:
+    """Return the maximum number of rows of a chunk with the given number of columns."""
+    return max(1, min(_MAX_ROWS, _MAX_VALUES // max(1, columns)))
 
 
 def check_unpacked(what: str, packed: int, unpacked: int) -> None:
-    """Refuse what unpacks to far more bytes than it has in the file.
+    """Raise ArtifactError if data unpacks to far more bytes than it occupies in the file.
+
+    Args:
+        what: Name of the data, for the error message.
+        packed: Bytes in the file.
+        unpacked: Bytes after unpacking.
 
     Raises:
-        ArtifactError: it does.
+        ArtifactError: If the unpacked size exceeds 256 MiB and 100 times the packed size.
     """
-    if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * packed):
+    if unpacked > max(_MAX_UNPACKED, _MAX_RATIO * packed):
         raise ArtifactError(
-            f"data: {what} must not unpack to more than {_MOST_RATIO} times its size. "
+            f"data: {what} must not unpack to more than {_MAX_RATIO} times its size. "
             f"Given: {packed} bytes that unpack to {unpacked}"
         )
 
 
-def columns_of(batch: pa.RecordBatch, names: Sequence[str], text: Collection[str], done: int = 0) -> Columns:
-    """Return columns of a batch that follows so many rows.
+def columns_from_batch(batch: pa.RecordBatch, names: Sequence[str], text: Collection[str], done: int = 0) -> Columns:
+    """Return columns of a pyarrow batch as arrays.
+
+    Args:
+        batch: Batch of rows.
+        names: Columns to return.
+        text: Columns that contain text.
+        done: Number of rows before the batch, for the error message.
 
     Raises:
-        ArtifactError: a value is missing.
+        ArtifactError: If a value is missing.
     """
     found: dict[str, npt.NDArray[Any]] = {}
     for name in names:
@@ -126,7 +160,17 @@ def columns_of(batch: pa.RecordBatch, names: Sequence[str], text: Collection[str
 
 @contextlib.contextmanager
 def write_batches(path: Path, open_writer: Callable[[IO[bytes], pa.Schema], Any]) -> Iterator[Write]:
-    """Yield what writes rows into a new file by a writer of pyarrow, which is opened for the columns of the first."""
+    """Yield a function that writes rows to a new file with pyarrow.
+
+    The first rows define the columns.
+
+    Args:
+        path: File to create.
+        open_writer: Function that opens a pyarrow writer for a file and a schema.
+
+    Yields:
+        Function that writes the next rows.
+    """
     with path.open("wb") as file, contextlib.ExitStack() as stack:
         writers: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""Tables in CSV files, whose first line names the columns."""
+"""CSV tables. The first line contains the column names."""
 
 import csv
 import io
@@ -14,24 +14,24 @@ from pyarrow import csv as arrow_csv
 
 from qcnn.errors import ArtifactError
 from qcnn.tables.chunks import NOTHING, Write, write_batches
-from qcnn.tables.text import BLOCK, LONGEST, TextFile, lines_of
+from qcnn.tables.text import BLOCK, MAX_LINE, TextFile, read_lines
 
-# Stands after the last line; no file in UTF-8 has it, nor what is read of one that is none.
-_AFTER = "\ud800"
-# Stands in a row of its own after what pyarrow reads, which takes the end of the file for the end of a quote.
-_LAST = "\x1a"
-# As Parquet and npz have them: what pandas and R write into CSV, in whatever case.
-_TRUTH = {"true": 1.0, "false": 0.0}
+# Appended as the last line. Neither UTF-8 text nor invalid bytes read with surrogateescape contain this character.
+_END = "\ud800"
+# Fields of a row that is appended for pyarrow, because pyarrow accepts the end of the file as the end of a quote.
+_LAST_FIELD = "\x1a"
+# Booleans as pandas and R write them to CSV, compared without case. Parquet and npz give the same numbers.
+_BOOLEANS = {"true": 1.0, "false": 0.0}
 
 
 class CsvFile(TextFile):
-    """A CSV file. A row may take several lines where a text has line breaks; empty lines are none."""
+    """CSV file. Text with line breaks spans several lines. Empty lines are ignored."""
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns.
 
         Raises:
-            ArtifactError: there are none.
+            ArtifactError: If there are no names.
         """
         super().__init__(path)
         place, self.names = next(_records(path), ("line 1", []))
@@ -40,31 +40,34 @@ class CsvFile(TextFile):
 
     def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
         types = {name: pa.string() if name in text else pa.float64() for name in names}
-        last = ",".join([_LAST] * len(self.names))
+        last = ",".join([_LAST_FIELD] * len(self.names))
         with (
             self._path.open("rb") as file,
             arrow_csv.open_csv(
-                _Ended(file, f"\n{last}\n".encode()),
+                _ExtendedFile(file, f"\n{last}\n".encode()),
                 read_options=arrow_csv.ReadOptions(block_size=BLOCK),
                 parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
                 convert_options=arrow_csv.ConvertOptions(
-                    column_types=types, include_columns=list(names), null_values=[_LAST], strings_can_be_null=False
+                    column_types=types,
+                    include_columns=list(names),
+                    null_values=[_LAST_FIELD],
+                    strings_can_be_null=False,
                 ),
             ) as reader,
         ):
             for batch, after in itertools.pairwise(itertools.chain(filter(len, reader), [None])):
                 if after is None:
                     *_, row = batch.slice(len(batch) - 1).to_pylist()
-                    if row != {name: _LAST if name in text else None for name in names}:
+                    if row != {name: _LAST_FIELD if name in text else None for name in names}:
                         raise pa.ArrowInvalid("a quote is not closed")
                     batch = batch.slice(0, len(batch) - 1)
                 yield batch
 
     def _rows(self) -> Iterator[tuple[str, list[str]]]:
-        # The first names the columns.
+        # The first record contains the column names.
         return itertools.islice(_records(self._path), 1, None)
 
-    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+    def _parse_rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
         positions = {name: self.names.index(name) for name in names}
         for place, row in itertools.islice(self._rows(), done, None):
             if len(row) != len(self.names):
@@ -72,14 +75,14 @@ class CsvFile(TextFile):
                     f"data: {place}: must have {len(self.names)} values, as many as the first line has names. "
                     f"Given: {len(row)}"
                 )
-            yield [self._value(row[position], place, name, text) for name, position in positions.items()]
+            yield [self._parse_value(row[position], place, name, text) for name, position in positions.items()]
 
-    def _number(self, value: str) -> float | str:
+    def _parse_number(self, value: str) -> float | str:
         word = value.strip()
-        if (truth := _TRUTH.get(word.lower())) is not None:
+        if (truth := _BOOLEANS.get(word.lower())) is not None:
             return truth
         try:
-            # Python would take 1_0 for a number too.
+            # float() also accepts 1_0.
             number = float(word) if value.isascii() and "_" not in word else math.nan
         except ValueError:
             number = math.nan
@@ -87,20 +90,20 @@ class CsvFile(TextFile):
 
 
 def write_csv(path: Path) -> AbstractContextManager[Write]:
-    """Return what writes rows into a new file, the names of the columns first."""
+    """Return a context manager that yields a function which writes rows to a new file."""
     return write_batches(path, _writer)
 
 
 def _writer(file: IO[bytes], schema: pa.Schema) -> arrow_csv.CSVWriter:
-    # pyarrow would quote every name.
+    # pyarrow quotes every column name.
     head = io.StringIO()
     csv.writer(head, lineterminator="\n").writerow(schema.names)
     file.write(head.getvalue().encode())
     return arrow_csv.CSVWriter(file, schema, write_options=arrow_csv.WriteOptions(include_header=False))
 
 
-class _Ended:
-    """A file with more behind its end."""
+class _ExtendedFile:
+    """File followed by additional bytes."""
 
     closed = False
 
@@ -108,27 +111,27 @@ class _Ended:
         self._files = [file, io.BytesIO(more)]
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes."""
+        """Read up to `size` bytes."""
         return self._files[0].read(size) or self._files[1].read(size)
 
     def close(self) -> None:
-        """Leave it to whoever opened the file."""
+        """Do nothing. The caller closes the file."""
 
 
 def _records(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the values of all rows, the names of the columns first, each after the line that it begins in."""
-    csv.field_size_limit(LONGEST)
-    reader = csv.reader(itertools.chain(lines_of(path), [_AFTER]))
+    """Yield (label of the first line, values) of each row, starting with the column names."""
+    csv.field_size_limit(MAX_LINE)
+    reader = csv.reader(itertools.chain(read_lines(path), [_END]))
     while True:
         place = f"line {reader.line_num + 1}"
         try:
             values = next(reader, None)
         except csv.Error as error:
-            raise ArtifactError(f"data: {place}: must be a row of CSV. Given: {error}") from None
-        if values is None or values == [_AFTER]:
+            raise ArtifactError(f"data: {place}: must be a CSV row. Given: {error}") from None
+        if values is None or values == [_END]:
             return
-        if values and values[-1].endswith(_AFTER):
+        if values and values[-1].endswith(_END):
             raise ArtifactError(f"data: {place}: a quote must be closed. Given: a row up to the end of the file")
-        # pyarrow takes empty lines for none, too.
+        # pyarrow ignores empty lines, too.
         if values:
             yield place, values

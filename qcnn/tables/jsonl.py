@@ -1,4 +1,4 @@
-"""Tables in JSONL files: an object of JSON a line; the keys of the first one are the columns."""
+"""JSONL tables: one JSON object per line. The keys of the first object are the columns."""
 
 import codecs
 import contextlib
@@ -17,24 +17,24 @@ from pyarrow import json as arrow_json
 
 from qcnn.errors import ArtifactError, format_value
 from qcnn.tables.chunks import NOTHING, Columns, Write
-from qcnn.tables.text import BLOCK, LONGEST, TextFile, check_utf8, lines_of
+from qcnn.tables.text import BLOCK, MAX_LINE, TextFile, check_utf8, read_lines
 
-# Parts of what is read at a time, which several cores take.
+# Parts of a block that pyarrow parses in parallel.
 _PARTS = 4
 
 
 class JsonlFile(TextFile):
-    """A JSONL file. Empty lines are none; keys that the first object does not have are left out."""
+    """JSONL file. Empty lines and keys that the first object does not have are ignored."""
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns.
 
         Raises:
-            ArtifactError: the first line is no object.
+            ArtifactError: If the first line is not an object.
         """
         super().__init__(path)
         place, line = next(self._rows(), ("", "{}"))
-        self.names = list(_object(line.strip(), place))
+        self.names = list(_parse_object(line.strip(), place))
 
     def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([(name, pa.string() if name in text else pa.float64()) for name in names])
@@ -43,24 +43,24 @@ class JsonlFile(TextFile):
         with self._path.open("rb") as file:
             if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
                 file.seek(0)
-            # Of a line that is too long there is only a part, which pyarrow refuses.
-            while lines := file.read(BLOCK) + file.readline(LONGEST):
+            # readline() truncates a line that is too long, and pyarrow rejects the truncated line.
+            while lines := file.read(BLOCK) + file.readline(MAX_LINE):
                 found = arrow_json.read_json(pa.BufferReader(lines), read, parse)
-                # It takes two objects on a line, and one on two lines, too.
-                if len(found) != _count(lines):
+                # pyarrow also accepts two objects on one line and one object on two lines.
+                if len(found) != _count_lines(lines):
                     raise pa.ArrowInvalid("not an object a line")
                 yield from found.combine_chunks().to_batches()
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        return ((f"line {number}", line) for number, line in enumerate(lines_of(self._path), 1) if line.strip())
+        return ((f"line {number}", line) for number, line in enumerate(read_lines(self._path), 1) if line.strip())
 
-    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+    def _parse_rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
         for place, line in itertools.islice(self._rows(), done, None):
-            values = _object(line.strip(), place)
-            yield [self._value(values.get(name), place, name, text) for name in names]
+            values = _parse_object(line.strip(), place)
+            yield [self._parse_value(values.get(name), place, name, text) for name in names]
 
-    def _number(self, value: Any) -> float | str:
-        # True and false are 1 and 0, as in the other formats.
+    def _parse_number(self, value: Any) -> float | str:
+        # true and false are 1 and 0, as in the other formats.
         with contextlib.suppress(OverflowError):
             if isinstance(value, int | float) and math.isfinite(number := float(value)):
                 return number
@@ -68,8 +68,8 @@ class JsonlFile(TextFile):
 
 
 @contextlib.contextmanager
-def write_json_lines(path: Path) -> Iterator[Write]:
-    """Yield what writes rows into a new file, an object each."""
+def write_jsonl(path: Path) -> Iterator[Write]:
+    """Yield a function that writes rows to a new file, one object per row."""
     with path.open("wb") as file:
 
         def write(columns: Columns) -> None:
@@ -83,29 +83,29 @@ def write_json_lines(path: Path) -> Iterator[Write]:
         yield write
 
 
-def _count(lines: bytes) -> int:
-    """Return how many lines hold something."""
+def _count_lines(lines: bytes) -> int:
+    """Return the number of lines that are not blank."""
     if b"\r" in lines or lines[:1].isspace() or re.search(rb"\n\s", lines):
         return sum(map(bool, map(bytes.strip, lines.splitlines())))
     return lines.count(b"\n") + (not lines.endswith(b"\n"))
 
 
-def _object(line: str, place: str) -> Mapping[str, Any]:
+def _parse_object(line: str, place: str) -> Mapping[str, Any]:
     check_utf8(line, place)
     try:
-        values = json.loads(line, object_pairs_hook=_FileValues)
-    # Python gives up where brackets are nested too deep, and on integers of thousands of digits.
+        values = json.loads(line, object_pairs_hook=_JsonObject)
+    # RecursionError: brackets are nested too deep. ValueError: no JSON, or an integer has thousands of digits.
     except (ValueError, RecursionError):
         values = None
-    if not isinstance(values, _FileValues):
-        raise ArtifactError(f"data: {place}: must be one object of JSON. Given: {line}")
+    if not isinstance(values, _JsonObject):
+        raise ArtifactError(f"data: {place}: must be one JSON object. Given: {line}")
     if values.is_ambiguous:
-        raise ArtifactError(f"data: {place}: must have every key once. Given: {line}")
+        raise ArtifactError(f"data: {place}: must have unique keys. Given: {line}")
     return values
 
 
-class _FileValues(dict[str, Any]):
-    """The values of an object; it is ambiguous where a key stands twice."""
+class _JsonObject(dict[str, Any]):
+    """JSON object. `is_ambiguous` is True if a key occurs more than once."""
 
     def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
         super().__init__(pairs)

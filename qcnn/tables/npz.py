@@ -1,4 +1,4 @@
-"""Tables in archives of arrays, as np.savez writes them: never as code, and no array as a whole."""
+"""Tables in npz files, as np.savez writes them, read in chunks and without pickle."""
 
 import contextlib
 import dataclasses
@@ -15,24 +15,24 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import Columns, TableFile, Write, check_unpacked, piece_rows
+from qcnn.tables.chunks import Columns, TableFile, Write, check_unpacked, rows_per_chunk
 
-_ENDING = ".npy"
-# Whole numbers with and without sign, floating point, true and false; and text.
+_EXTENSION = ".npy"
+# NumPy type codes: signed and unsigned integers, floating point and Boolean numbers; text.
 _NUMBERS, _TEXT = "iufb", "U"
-# The states of 15 qubits have 32,768 amplitudes.
-_MOST_COLUMNS = _MOST_MEMBERS = 2**16
-# Bytes of a text, four of which are a character.
-_MOST_TEXT = 2**12
-# np.save writes newer versions for structures only, whose headers may have gigabytes.
+# State vectors of 15 qubits have 32,768 columns.
+_MAX_COLUMNS = _MAX_MEMBERS = 2**16
+# Maximum bytes of a text value; NumPy stores 4 bytes per character.
+_MAX_TEXT = 2**12
+# np.save uses later versions only for structured types, whose headers can have gigabytes.
 _VERSION = (1, 0)
-_WRITTEN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _CHUNK = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
 class _Array:
-    """Where the values of an array (rows,) or (rows, k) are: `start` bytes into a member of the archive."""
+    """Array (rows,) or (rows, k) in an archive. Its values begin at byte `start` of the member."""
 
     member: str
     start: int
@@ -42,11 +42,17 @@ class _Array:
 
     @property
     def names(self) -> list[str]:
-        name = self.member.removesuffix(_ENDING)
+        name = self.member.removesuffix(_EXTENSION)
         return [f"{name}_{column}" for column in range(self.shape[1])] if self.shape[1:] else [name]
 
     def read(self, file: IO[bytes], first: int, count: int) -> npt.NDArray[Any]:
-        """Return the columns (k, rows) of the next rows."""
+        """Read the columns of consecutive rows, (k, count).
+
+        Args:
+            file: File of the array's values.
+            first: Index of the first row.
+            count: Number of rows.
+        """
         rows, width = self.shape[0], math.prod(self.shape[1:])
         if not self.by_column:
             return self._values(file, count * width).reshape(count, width).T
@@ -63,44 +69,47 @@ class _Array:
         values = np.frombuffer(data, self.dtype)
         if self.dtype.kind in _TEXT:
             return values.astype(object)
-        # What is larger than any float64 becomes infinite, which is refused.
+        # Numbers beyond float64 become infinite, and the caller rejects infinite values.
         with np.errstate(over="ignore"):
             return values.astype(np.float64, copy=False)
 
 
 class NpzFile(TableFile):
-    """An archive whose arrays (rows,) are columns; an array NAME of (rows, k) is the columns NAME_0 to NAME_k-1."""
+    """Npz archive of columns.
+
+    An array (rows,) is one column. An array NAME of shape (rows, k) contains the columns NAME_0 to NAME_k-1.
+    """
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns and the number of rows.
 
         Raises:
-            ArtifactError: an array is no column, or two have other numbers of rows.
-            ValueError: the archive is damaged.
-            zipfile.BadZipFile: likewise.
+            ArtifactError: If a member is not an array of columns, or arrays have different numbers of rows.
+            ValueError: If an array is damaged.
+            zipfile.BadZipFile: If the archive is damaged.
         """
         self._path = path
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
-            if len(members) > _MOST_MEMBERS:
-                raise ArtifactError(f"data: must have at most {_MOST_MEMBERS} arrays. Given: {len(members)}")
-            self._arrays = [_described(archive, member) for member in members]
+            if len(members) > _MAX_MEMBERS:
+                raise ArtifactError(f"data: must have at most {_MAX_MEMBERS} arrays. Given: {len(members)}")
+            self._arrays = [_read_header(archive, member) for member in members]
         counts = {array.shape[0] for array in self._arrays}
         if len(counts) > 1:
-            raise ArtifactError(f"data: every array must have as many rows. Given: {sorted(counts)}")
+            raise ArtifactError(f"data: all arrays must have the same number of rows. Given: {sorted(counts)}")
         self.names = [name for array in self._arrays for name in array.names]
         self._rows = self.rows = counts.pop() if counts else 0
-        if len(self.names) > _MOST_COLUMNS:
-            raise ArtifactError(f"data: must have at most {_MOST_COLUMNS} columns. Given: {len(self.names)}")
+        if len(self.names) > _MAX_COLUMNS:
+            raise ArtifactError(f"data: must have at most {_MAX_COLUMNS} columns. Given: {len(self.names)}")
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns."""
+        """Yield chunks of columns. See `TableFile.read`."""
         wanted = [array for array in self._arrays if not set(array.names).isdisjoint(names)]
         for array in wanted:
             allowed, what = (_NUMBERS, "numbers") if set(array.names).isdisjoint(text) else (_TEXT, "text")
-            if array.dtype.kind not in allowed or array.dtype.itemsize > _MOST_TEXT:
+            if array.dtype.kind not in allowed or array.dtype.itemsize > _MAX_TEXT:
                 raise ArtifactError(f"data: array {array.member} must hold {what}. Given: {array.dtype}")
-        most = piece_rows(sum(len(array.names) for array in wanted))
+        most = rows_per_chunk(sum(len(array.names) for array in wanted))
         with contextlib.ExitStack() as stack:
             archive = stack.enter_context(zipfile.ZipFile(self._path))
             files = [stack.enter_context(_open_values(archive, array)) for array in wanted]
@@ -112,11 +121,11 @@ class NpzFile(TableFile):
 
 
 @contextlib.contextmanager
-def write_arrays(path: Path) -> Iterator[Write]:
-    """Yield what writes rows into a new archive, an array (rows,) a column.
+def write_npz(path: Path) -> Iterator[Write]:
+    """Yield a function that writes rows to a new archive, with one array (rows,) per column.
 
-    An archive holds one array after the other, each behind its length: until the end they are kept in files that have
-    no name.
+    An archive stores one array after the other, each with its length first. Until all rows are written, columns are
+    buffered in anonymous temporary files.
     """
     with contextlib.ExitStack() as stack:
         kept: dict[str, tuple[IO[bytes], np.dtype[Any]]] = {}
@@ -130,20 +139,20 @@ def write_arrays(path: Path) -> Iterator[Write]:
         yield write
         with zipfile.ZipFile(path, "w") as archive:
             for name, (file, dtype) in kept.items():
-                _copy(archive, name, file, dtype)
+                _write_array(archive, name, file, dtype)
 
 
-def _copy(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: np.dtype[Any]) -> None:
+def _write_array(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: np.dtype[Any]) -> None:
     described = {"descr": dtype.str, "fortran_order": False, "shape": (file.tell() // dtype.itemsize,)}
     file.seek(0)
-    # Of no date, so that equal tables are equal files.
-    with archive.open(zipfile.ZipInfo(f"{name}{_ENDING}"), "w", force_zip64=True) as member:
+    # ZipInfo without a date makes files of equal tables equal.
+    with archive.open(zipfile.ZipInfo(f"{name}{_EXTENSION}"), "w", force_zip64=True) as member:
         npy.write_array_header_1_0(member, described)  # type: ignore[no-untyped-call]
         shutil.copyfileobj(file, member, _CHUNK)
 
 
-def _described(archive: zipfile.ZipFile, member: str) -> _Array:
-    if not member.endswith(_ENDING) or archive.getinfo(member).compress_type not in _WRITTEN:
+def _read_header(archive: zipfile.ZipFile, member: str) -> _Array:
+    if not member.endswith(_EXTENSION) or archive.getinfo(member).compress_type not in _COMPRESSIONS:
         raise ArtifactError(f"data: must hold arrays only, as np.savez writes them. Given: {member}")
     with archive.open(member) as file:
         if npy.read_magic(file) != _VERSION:  # type: ignore[no-untyped-call]
@@ -151,13 +160,13 @@ def _described(archive: zipfile.ZipFile, member: str) -> _Array:
         shape, by_column, dtype = npy.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
         if len(shape) not in (1, 2) or shape[1:] == (0,):
             raise ArtifactError(f"data: array {member} must have the shape (rows,) or (rows, k). Given: {shape}")
-        # A single column in a row makes no difference.
+        # For a single column the order does not matter.
         return _Array(member, file.tell(), dtype, shape, by_column and math.prod(shape[1:]) > 1)
 
 
 @contextlib.contextmanager
 def _open_values(archive: zipfile.ZipFile, array: _Array) -> Iterator[IO[bytes]]:
-    """Yield a file of the values of an array: one to read from the start on, or anywhere if it is by column."""
+    """Yield a file of an array's values. It is seekable if the array is stored by column."""
     with archive.open(array.member) as file:
         file.read(array.start)
         if not array.by_column:
@@ -165,7 +174,7 @@ def _open_values(archive: zipfile.ZipFile, array: _Array) -> Iterator[IO[bytes]]
             return
         info = archive.getinfo(array.member)
         check_unpacked(f"array {array.member}", info.compress_size, info.file_size)
-        # A member of an archive cannot be read at several places at once.
+        # Seeking in a compressed member is slow: each step back unpacks it again from the start.
         with tempfile.TemporaryFile() as kept:
             shutil.copyfileobj(file, kept, _CHUNK)
             yield kept

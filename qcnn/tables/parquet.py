@@ -1,4 +1,4 @@
-"""Tables in Parquet files."""
+"""Parquet tables."""
 
 import itertools
 import json
@@ -13,20 +13,28 @@ from pyarrow.parquet import ParquetFile as ArrowFile
 from pyarrow.parquet import ParquetWriter as ArrowWriter
 
 from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import Columns, TableFile, Write, check_unpacked, columns_of, piece_rows, write_batches
+from qcnn.tables.chunks import (
+    Columns,
+    TableFile,
+    Write,
+    check_unpacked,
+    columns_from_batch,
+    rows_per_chunk,
+    write_batches,
+)
 
-# Bytes that are read at a time from each column; otherwise those of whole row groups would be kept.
+# Bytes to read from each column at a time. Without a buffer size, pyarrow keeps whole row groups in memory.
 _BUFFER = 2**20
 
 
 class ParquetFile(TableFile):
-    """A Parquet file with columns of numbers and text."""
+    """Parquet file with columns of numbers and text."""
 
     def __init__(self, path: Path) -> None:
-        """Read the names of the columns, which of them are the index of a pandas table, and the number of rows.
+        """Read the names of the columns, the pandas index columns and the number of rows.
 
         Raises:
-            pa.ArrowException: it is damaged; pyarrow raises OSError for some damage.
+            pa.ArrowException: If the file is damaged. pyarrow raises OSError for some damage.
         """
         self._path = path
         with ArrowFile(path) as file:
@@ -35,28 +43,28 @@ class ParquetFile(TableFile):
             self.index = _index(file.schema_arrow)
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns."""
+        """Yield chunks of columns. See `TableFile.read`."""
         done = 0
         with ArrowFile(self._path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True) as file:
             for name in names:
                 _check_type(file.schema_arrow.field(name).type, name, name in text)
             _check_sizes(file.metadata, set(names).difference(text))
-            for batch in file.iter_batches(piece_rows(len(names)), columns=list(names), use_threads=False):
-                yield columns_of(batch, names, text, done)
+            for batch in file.iter_batches(rows_per_chunk(len(names)), columns=list(names), use_threads=False):
+                yield columns_from_batch(batch, names, text, done)
                 done += len(batch)
 
 
 def write_parquet(path: Path) -> AbstractContextManager[Write]:
-    """Return what writes rows into a new file, a group of rows a piece."""
+    """Return a context manager that yields a function which writes one row group per call."""
     return write_batches(path, lambda file, schema: ArrowWriter(file, schema, write_page_checksum=True))
 
 
 def _index(schema: pa.Schema) -> list[str]:
-    """Return the columns that pandas' metadata call the index of its table; a range is no column."""
+    """Return the index columns from the pandas metadata. A RangeIndex has no column."""
     try:
         columns = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
         return [name for name in columns if isinstance(name, str) and name in schema.names]
-    # Of a file without such metadata, or with others.
+    # The metadata is missing or has another structure.
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
 
@@ -71,9 +79,9 @@ def _check_type(kind: pa.DataType, name: str, is_text: bool) -> None:
 
 
 def _check_sizes(file: FileMetaData, names: Collection[str]) -> None:
-    """Refuse columns whose pages, each of which is unpacked as a whole, may have far more bytes than the file.
+    """Raise ArtifactError if pages of columns may unpack to far more bytes than they occupy in the file.
 
-    A column of a group of rows has many bytes otherwise only where rows are many.
+    pyarrow unpacks a page as a whole. Other large column chunks have many rows and are read in batches.
     """
     for group, position in itertools.product(range(file.num_row_groups), range(file.num_columns)):
         chunk = file.row_group(group).column(position)

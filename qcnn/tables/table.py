@@ -1,4 +1,4 @@
-"""Opens a table to read or to write it in pieces, whatever its format."""
+"""Open tables of any supported format to read or write them in chunks."""
 
 import contextlib
 import dataclasses
@@ -13,10 +13,10 @@ import numpy as np
 from qcnn.errors import ArtifactError, format_value, single_line
 from qcnn.storage.copies import local_file, new_file_copy
 from qcnn.tables import check_ending
-from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, piece_rows
+from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, rows_per_chunk
 from qcnn.tables.csv_file import CsvFile, write_csv
-from qcnn.tables.jsonl import JsonlFile, write_json_lines
-from qcnn.tables.npz import NpzFile, write_arrays
+from qcnn.tables.jsonl import JsonlFile, write_jsonl
+from qcnn.tables.npz import NpzFile, write_npz
 from qcnn.tables.parquet import ParquetFile, write_parquet
 from qcnn.tables.text import check_utf8
 
@@ -30,13 +30,14 @@ _FORMATS: dict[str, Callable[[Path], TableFile]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """An open table: address, file here, columns, and the number of its rows, None where only reading it tells.
+    """Open table.
 
-    `index` are those columns that pandas wrote as the index of its table.
-
-    Raises (by `pieces`):
-        ArtifactError: a column is missing or has no name of its own, a value is missing, no number or not finite, or
-            there is no row.
+    Attributes:
+        address: Path or URI that was opened.
+        path: Local file.
+        names: Names of the columns.
+        index: Columns that pandas wrote as the index of its table.
+        rows: Number of rows, or None if it is unknown before reading.
     """
 
     address: str
@@ -47,11 +48,20 @@ class Table:
     _file: TableFile
 
     def pieces(self, names: Collection[str] | None = None, text: Collection[str] = ()) -> Iterator[Chunk]:
-        """Yield the rows of these columns, or of all, in order; those in `text` hold text, the others numbers."""
+        """Yield the rows in order, in chunks of a bounded number of values.
+
+        Args:
+            names: Columns to read, or None for all.
+            text: Columns that contain text. The others contain numbers.
+
+        Raises:
+            ArtifactError: If a column is missing or its name is not unique, a value is missing or not a finite
+                number, or the table has no rows.
+        """
         wanted = self.names if names is None else tuple(names)
         self._check_names(wanted)
-        first, most = 1, piece_rows(len(wanted))
-        with _readable(self.address):
+        first, most = 1, rows_per_chunk(len(wanted))
+        with _translate_errors(self.address):
             for columns in self._file.read(wanted, text):
                 count = len(next(iter(columns.values())))
                 for start in range(0, count, most):
@@ -66,12 +76,16 @@ class Table:
             raise ArtifactError(f"data: must hold at least one row. Given: {self.address}")
 
     def unused_index(self, used: Collection[str]) -> str | None:
-        """Return the line that names the index columns which are left out, None if there are none."""
+        """Return a warning with the pandas index columns that are ignored, or None if there are none."""
         names = [name for name in self.index if name not in used]
-        return f"data: left out as the index of a pandas table: {', '.join(names)} in {self.address}" if names else None
+        return (
+            f"data: index columns of a pandas table are ignored: {', '.join(names)} in {self.address}"
+            if names
+            else None
+        )
 
     def _check_names(self, wanted: Sequence[str]) -> None:
-        """Refuse columns that are missing or cannot be told from others; what the others are called is theirs."""
+        """Raise ArtifactError if a wanted column is missing or its name is not unique."""
         counts = Counter(self.names)
         for name in wanted:
             if name not in counts:
@@ -83,18 +97,18 @@ class Table:
                     f"data: column {position} must have a name. Given: {format_value(list(self.names))}"
                 )
             if counts[name] > 1:
-                raise ArtifactError(f"data: every column must have a name of its own. Given: {name} twice")
+                raise ArtifactError(f"data: column names must be unique. Given: {name} twice")
 
 
 @contextlib.contextmanager
 def open_table(address: str) -> Iterator[Table]:
-    r"""Open a file, or a temporary copy of one in a bucket, by the ending of its name.
+    r"""Open a table in a local file or in a bucket, from which it is copied to a temporary file.
 
-    Memory is bounded whatever the file holds: nothing of it is run, and no array or line is read as a whole.
+    Files are not trusted: memory is bounded for any content, and no content is executed.
 
     Raises:
-        ConfigError: its name ends otherwise, or the bucket refuses.
-        ArtifactError: it cannot be read, is damaged, or does not name its columns.
+        ConfigError: If the file extension is unknown or access to the bucket is denied.
+        ArtifactError: If the file cannot be read, is damaged or has no column names.
 
     >>> from pathlib import Path
     >>> _ = Path("data.csv").write_text("qubit,angle\n3,0.5\n0,-1.5\n")
@@ -104,7 +118,7 @@ def open_table(address: str) -> Iterator[Table]:
     """
     ending = check_ending("data", address)
     with local_file(address) as path:
-        with _readable(address):
+        with _translate_errors(address):
             if path.exists() and not path.is_file():
                 raise ArtifactError(f"data: must be a file. Given: {address}")
             file = _FORMATS[ending](path)
@@ -114,20 +128,22 @@ def open_table(address: str) -> Iterator[Table]:
 
 
 @contextlib.contextmanager
-def _readable(shown: str) -> Iterator[None]:
-    """Turn whatever reading raises into one line; libraries raise nearly anything for a damaged file.
+def _translate_errors(shown: str) -> Iterator[None]:
+    """Context manager that translates errors of reading to a single-line ArtifactError.
+
+    Libraries raise errors of almost any type for a damaged file.
 
     Raises:
-        ArtifactError: the file cannot be read, is damaged, or the block says so itself.
+        ArtifactError: If the file cannot be read or is damaged.
     """
     try:
         yield
     except ArtifactError:
         raise
     except Exception as error:
-        # Libraries raise OSError for damage too; only an error of the system has a number.
+        # Libraries raise OSError for damage, too. Only errors of the operating system have an errno.
         if isinstance(error, OSError) and error.errno is not None:
-            reason = "it is not there" if error.errno == errno.ENOENT else single_line(error.strerror or error)
+            reason = "file not found" if error.errno == errno.ENOENT else single_line(error.strerror or error)
             raise ArtifactError(f"data: cannot be read ({reason}). Given: {shown}") from None
         raise ArtifactError(f"data: is damaged ({single_line(error) or NOTHING}). Given: {shown}") from None
 
@@ -135,21 +151,21 @@ def _readable(shown: str) -> Iterator[None]:
 _WRITERS: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {
     ".csv": write_csv,
     ".parquet": write_parquet,
-    ".npz": write_arrays,
-    ".jsonl": write_json_lines,
+    ".npz": write_npz,
+    ".jsonl": write_jsonl,
 }
 
 
 @contextlib.contextmanager
 def new_table(address: str) -> Iterator[Write]:
-    """Yield a function that takes the next rows of a file, whose format follows from the ending of its name.
+    """Yield a function that writes the next rows of a new table. The file extension selects the format.
 
-    All pieces have the same columns of numbers. A reader sees the whole, or what was there before: the file takes its
-    name, or goes to its bucket, when the block ends well.
+    All chunks have the same columns of numbers. The file is replaced atomically, or uploaded to its bucket, when the
+    block completes without an error.
 
     Raises:
-        ConfigError: the name ends otherwise, or the bucket refuses.
-        ArtifactError: the file cannot be written.
+        ConfigError: If the file extension is unknown or access to the bucket is denied.
+        ArtifactError: If the file cannot be written.
 
     >>> from pathlib import Path
     >>> import numpy as np
@@ -164,9 +180,15 @@ def new_table(address: str) -> Iterator[Write]:
 
 
 def write_table(path: Path, address: str) -> AbstractContextManager[Write]:
-    """Return what writes rows, as `new_table`, into a file that is to go to an address; it is whole with its end.
+    """Return a context manager that yields a function which writes rows to a local file.
+
+    The file is complete when the block ends.
+
+    Args:
+        path: File to write.
+        address: Final path or URI. Its file extension selects the format.
 
     Raises:
-        ConfigError: the address ends otherwise.
+        ConfigError: If the file extension is unknown.
     """
     return _WRITERS[check_ending("output", address)](path)

@@ -1,4 +1,4 @@
-"""Lines of a text file that somebody else may have made: of bounded length, each with its number."""
+"""Tables in text files, with bounded line length and line numbers in errors."""
 
 import contextlib
 import itertools
@@ -10,35 +10,38 @@ import numpy as np
 import pyarrow as pa
 
 from qcnn.errors import ArtifactError, format_value
-from qcnn.tables.chunks import FINITE, NOTHING, TEXT, Columns, TableFile, columns_of, value_error
+from qcnn.tables.chunks import FINITE, NOTHING, TEXT, Columns, TableFile, columns_from_batch, value_error
 
-# Characters of a line; a row of some 200,000 numbers has them.
-LONGEST = 2**22
+# Maximum number of characters in a line; enough for about 200,000 numbers.
+MAX_LINE = 2**22
 # Bytes that pyarrow reads at a time.
 BLOCK = 2**22
-# Rows of a piece where each is read by itself.
+# Rows of a chunk when rows are parsed one by one.
 _ROWS = 10_000
 
 
 class TextFile(TableFile):
-    """A table in lines: pyarrow reads it as far as it can; from there on each row is read, and named, by itself."""
+    """Table in a text file, read with pyarrow up to the first error.
+
+    From there, rows are parsed one by one, because errors of pyarrow contain neither line nor value.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns."""
+        """Yield chunks of columns. See `TableFile.read`."""
         done = 0
         with contextlib.suppress(pa.ArrowInvalid, ArtifactError):
             for batch in self._batches(names, text):
-                columns = columns_of(batch, names, text)
+                columns = columns_from_batch(batch, names, text)
                 if not all(np.isfinite(columns[name]).all() for name in names if name not in text):
                     break
                 yield columns
                 done += len(batch)
             else:
                 return
-        left = self._rows_after(done, names, text)
+        left = self._parse_rows_after(done, names, text)
         while some := list(itertools.islice(left, _ROWS)):
             yield {
                 name: np.array(values, object if name in text else np.float64)
@@ -46,28 +49,32 @@ class TextFile(TableFile):
             }
 
     def place(self, row: int) -> str:
-        """Return the line that a row begins in; the first row is 1."""
+        """Return the first line of a row as a label. Rows are counted from 1."""
         return next((place for place, _ in itertools.islice(self._rows(), row - 1, None)), f"row {row}")
 
     def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
-        """Yield rows as pyarrow reads them; ArrowInvalid where it cannot, or takes for a row what is none."""
+        """Yield batches from pyarrow.
+
+        Raises:
+            pa.ArrowInvalid: If pyarrow rejects a row or accepts an invalid one.
+        """
         raise NotImplementedError
 
     def _rows(self) -> Iterator[tuple[str, Any]]:
-        """Yield what a row is made of, each after the line that it begins in."""
+        """Yield (label of the first line, content) of each row."""
         raise NotImplementedError
 
-    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
-        """Yield the `_value` of some columns in each row after so many."""
+    def _parse_rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+        """Yield the parsed values of each row after the first `done` rows."""
         raise NotImplementedError
 
-    def _number(self, value: Any) -> float | str:
-        """Return the finite number that a value is, or what is shown of one that is none."""
+    def _parse_number(self, value: Any) -> float | str:
+        """Return a value as a finite number, or as text for the error message if it is not one."""
         raise NotImplementedError
 
-    def _value(self, value: Any, place: str, name: str, text: Collection[str]) -> float | str:
+    def _parse_value(self, value: Any, place: str, name: str, text: Collection[str]) -> float | str:
         if name not in text:
-            if isinstance(number := self._number(value), str):
+            if isinstance(number := self._parse_number(value), str):
                 raise value_error(place, name, FINITE, number)
             return number
         if not isinstance(value, str):
@@ -76,29 +83,33 @@ class TextFile(TableFile):
         return value
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """Yield the lines of a file with their ends, whichever those are.
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a file with their line ends.
 
     Raises:
-        ArtifactError: a line is too long.
-        OSError: the file cannot be read.
+        ArtifactError: If a line is too long.
+        OSError: If the file cannot be read.
     """
-    # What is not UTF-8 is read as characters that UTF-8 does not have.
+    # surrogateescape maps invalid bytes to characters that `check_utf8` rejects.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         for number in itertools.count(1):
-            line = file.readline(LONGEST + 1)
-            if len(line) > LONGEST:
-                raise ArtifactError(f"data: line {number}: must have at most {LONGEST} characters. Given: {line}")
+            line = file.readline(MAX_LINE + 1)
+            if len(line) > MAX_LINE:
+                raise ArtifactError(f"data: line {number}: must have at most {MAX_LINE} characters. Given: {line}")
             if not line:
                 return
             yield line
 
 
 def check_utf8(text: str, place: str) -> None:
-    """Refuse a line, or a part of one, whose bytes are not UTF-8.
+    """Raise ArtifactError if text contains bytes that are not UTF-8.
+
+    Args:
+        text: Text that was decoded with surrogateescape.
+        place: Label of the line, for the error message.
 
     Raises:
-        ArtifactError: they are not.
+        ArtifactError: If it does.
     """
     try:
         text.encode()

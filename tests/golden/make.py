@@ -1,6 +1,6 @@
-"""Make tests/golden/NAME, what this tree writes: `python -m tests.golden.make NAME`.
+"""Create the artifacts of this version in tests/golden/NAME: `python -m tests.golden.make NAME`.
 
-Later trees read it, so it is never made again; what is written differently one day gets a folder of its own.
+Later versions must read these artifacts, so a folder is never changed. A new format gets a new folder.
 """
 
 import csv
@@ -17,16 +17,16 @@ import numpy as np
 from qcnn.errors import ConfigError
 
 GOLDEN = Path(__file__).parent
-# Where it is made: experiments and metadata name files by their whole paths, which say nothing of a machine so.
-_PLACE = Path("/tmp/golden")
-# In bytes: the graph of a network under noise, for others to serve, is larger, and is left out.
-_LARGEST = 2**16
-_KEPT = (
+# Folder of the runs. Experiments and metadata contain absolute paths, which must not depend on the machine.
+_WORK_FOLDER = Path("/tmp/golden")
+# Maximum file size in bytes. The SavedModel of a noisy network is larger and is not copied.
+_MAX_BYTES = 2**16
+_RUN_FILES = (
     *("run.json", "generate-data/executor_output.json", "generate-data/dataset/*", "train/training/**/*"),
     *("export-weights/executor_output.json", "export-weights/model/**/*"),
     *("evaluate/executor_output.json", "evaluate/metrics", "evaluate/confusion", "evaluate/predictions/*"),
 )
-_KEPT_OF_STUDY = (
+_STUDY_FILES = (
     *("study.json", "*/run.json", "*/train/training/history.csv", "*/train/training/checkpoints/epoch-000002.npz"),
     "select-best/results.csv",
 )
@@ -60,48 +60,48 @@ m[1] = measure q[3];
 
 
 def main(name: str) -> None:
-    """Make a folder of this name.
+    """Create a folder.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: If it exists.
     """
     target = GOLDEN / name
     if target.exists():
-        raise ConfigError(f"name: must be new, as what is golden is never changed. Given: {name}")
-    _PLACE.mkdir()
+        raise ConfigError(f"name: must be new, because golden files are never changed. Given: {name}")
+    _WORK_FOLDER.mkdir()
     try:
         _make(target)
     finally:
-        shutil.rmtree(_PLACE)
+        shutil.rmtree(_WORK_FOLDER)
 
 
 def _make(target: Path) -> None:
-    (_PLACE / "circuit.qasm").write_text(_CIRCUIT)
-    _write_rows(_PLACE / "rows.csv")
+    (_WORK_FOLDER / "circuit.qasm").write_text(_CIRCUIT)
+    _write_rows(_WORK_FOLDER / "rows.csv")
     for run, words in _RUNS.items():
-        made = _type("run", words)
-        _write_inputs(made / "evaluate" / "predictions" / "predictions.csv", _PLACE / "inputs.csv")
-        _qcnn("predict", str(made), "--data", "inputs.csv", "--output", "predicted.csv")
-        _copy(made, target / run, _KEPT)
+        run_folder = _run_command("run", words)
+        _write_inputs(run_folder / "evaluate" / "predictions" / "predictions.csv", _WORK_FOLDER / "inputs.csv")
+        _qcnn("predict", str(run_folder), "--data", "inputs.csv", "--output", "predicted.csv")
+        _copy(run_folder, target / run, _RUN_FILES)
         for table in ("inputs.csv", "predicted.csv"):
-            shutil.copy(_PLACE / table, target / run)
-    made = _type("study", {**_RUNS["excitations"], "epochs": 2}, "--grid", "learning_rate=0.01,0.1")
-    _copy(made, target / "study", _KEPT_OF_STUDY)
+            shutil.copy(_WORK_FOLDER / table, target / run)
+    run_folder = _run_command("study", {**_RUNS["excitations"], "epochs": 2}, "--grid", "learning_rate=0.01,0.1")
+    _copy(run_folder, target / "study", _STUDY_FILES)
 
 
-def _type(command: str, words: Mapping[str, Any], *flags: str) -> Path:
-    """Type a command with an experiment; return the folder that it makes."""
-    (_PLACE / "words.yaml").write_text(json.dumps(words))
+def _run_command(command: str, words: Mapping[str, Any], *flags: str) -> Path:
+    """Run a command with an experiment and return the folder that it creates."""
+    (_WORK_FOLDER / "words.yaml").write_text(json.dumps(words))
     _qcnn(command, "--runs", "runs", "--config", "words.yaml", *flags)
-    return max((_PLACE / "runs").iterdir(), key=lambda made: made.stat().st_ctime_ns)
+    return max((_WORK_FOLDER / "runs").iterdir(), key=lambda run_folder: run_folder.stat().st_ctime_ns)
 
 
 def _qcnn(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "qcnn.cli", *words], cwd=_PLACE, check=True)
+    subprocess.run([sys.executable, "-m", "qcnn.cli", *words], cwd=_WORK_FOLDER, check=True)
 
 
 def _write_rows(path: Path) -> None:
-    """Write 40 points of the plane and on which side of a line each is."""
+    """Write 40 points of a plane, labeled by the side of a line."""
     points = np.random.default_rng(7).uniform(-1, 1, (40, 2))
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -110,21 +110,21 @@ def _write_rows(path: Path) -> None:
 
 
 def _write_inputs(predictions: Path, path: Path) -> None:
-    """Write the samples of a table of predictions, without what is known of them."""
+    """Write the samples of a prediction table without labels and predictions."""
     with predictions.open(newline="") as file, path.open("w", newline="") as written:
         csv.writer(written).writerows(row[:-2] for row in csv.reader(file))
 
 
-def _copy(made: Path, target: Path, patterns: tuple[str, ...]) -> None:
-    for path in _files(made, patterns):
-        copy = target / path.relative_to(made)
+def _copy(run_folder: Path, target: Path, patterns: tuple[str, ...]) -> None:
+    for path in _files(run_folder, patterns):
+        copy = target / path.relative_to(run_folder)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
 
 
 def _files(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
     files = (path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
-    return (path for path in files if path.stat().st_size <= _LARGEST)
+    return (path for path in files if path.stat().st_size <= _MAX_BYTES)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What earlier trees have written is read by this one, to the same numbers; tests/golden/make.py has made it."""
+"""Artifacts of earlier versions, created by tests/golden/make.py, are read with the same numbers."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ from tests.small_trainings import outcomes
 GOLDEN = Path(__file__).parent
 FOLDERS = sorted(path.parent.parent for path in GOLDEN.glob("*/excitations/run.json"))
 RUNS = [folder / run for folder in FOLDERS for run in ("excitations", "rows")]
-# Other processors round the last digit otherwise.
+# Last digits differ between processors.
 ROUNDED = 1e-12
 
 of_every_run = pytest.mark.parametrize("run", RUNS, ids=lambda run: str(run.relative_to(GOLDEN)))
@@ -39,14 +39,14 @@ def _assert_close(found: npt.ArrayLike, expected: npt.ArrayLike) -> None:
     np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=0, atol=ROUNDED)
 
 
-def test_there_is_something_golden_and_it_is_small() -> None:
+def test_golden_folders_exist_and_are_small() -> None:
     assert FOLDERS
     for folder in FOLDERS:
         assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 300_000
 
 
 @of_every_run
-def test_a_dataset_is_the_one_that_was_trained_on(run: Path) -> None:
+def test_dataset_digest_matches_model(run: Path) -> None:
     dataset = data.load(of_run(run).dataset)
     description, config = describe(of_run(run).exported)
     assert dataset.digest == description["dataset_digest"]
@@ -58,7 +58,7 @@ def test_a_dataset_is_the_one_that_was_trained_on(run: Path) -> None:
 
 
 @of_every_run
-def test_a_training_goes_on_from_its_checkpoint_to_the_same_weights(run: Path, tmp_path: Path) -> None:
+def test_resumed_run_reaches_same_weights(run: Path, tmp_path: Path) -> None:
     before, after = sorted((of_run(run).training / checkpoints.FOLDER).iterdir())
     (folder := tmp_path / checkpoints.FOLDER).mkdir()
     shutil.copy(before, folder)
@@ -82,7 +82,7 @@ def _columns(path: Path) -> dict[str, npt.NDArray[np.float64]]:
 
 
 @of_every_run
-def test_a_model_predicts_what_it_predicted(run: Path) -> None:
+def test_predictions_match(run: Path) -> None:
     model, inputs = qcnn.load(run), _columns(run / "inputs.csv")
     expected = _columns(run / "predicted.csv")["prediction"]
     assert model.columns == tuple(inputs)
@@ -90,7 +90,7 @@ def test_a_model_predicts_what_it_predicted(run: Path) -> None:
 
 
 @pytest.mark.parametrize("run", [folder / "excitations" for folder in FOLDERS], ids=lambda run: run.parent.name)
-def test_a_model_is_served_as_it_was(run: Path) -> None:
+def test_saved_model_predictions_match(run: Path) -> None:
     loaded = tf.saved_model.load(str(of_run(run).exported / SAVED_MODEL))
     inputs = _columns(run / "inputs.csv")
     served = loaded.signatures["serving_default"](
@@ -101,7 +101,7 @@ def test_a_model_is_served_as_it_was(run: Path) -> None:
 
 
 @of_every_run
-def test_a_model_is_evaluated_to_the_same_metrics(run: Path) -> None:
+def test_evaluation_metrics_match(run: Path) -> None:
     folders = of_run(run)
     evaluation = qcnn.evaluate(run, data.load(folders.dataset))
     expected = read_metrics(folders)
@@ -113,14 +113,14 @@ def test_a_model_is_evaluated_to_the_same_metrics(run: Path) -> None:
 
 
 @of_every_run
-def test_an_experiment_is_the_same_from_all_that_holds_it(run: Path) -> None:
+def test_experiment_is_equal_in_all_artifacts(run: Path) -> None:
     _, config = describe(of_run(run).exported)
     assert read_experiment(run) == read_experiment(run, "export-weights", "model") == config
     assert qcnn.load(run).experiment.config == config
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_runs_are_compared(folder: Path) -> None:
+def test_compare_lists_golden_runs(folder: Path) -> None:
     command = [sys.executable, "-m", "qcnn.cli", "compare", "--runs", str(folder), "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -131,7 +131,7 @@ def test_runs_are_compared(folder: Path) -> None:
 
 
 @of_every_study
-def test_a_study_is_read_to_the_same_table(study: Path) -> None:
+def test_study_table_matches(study: Path) -> None:
     trials, finished = load_trials(study), finished_trials(study)
     assert set(trials) == finished.keys()
     header, rows = table([read_trial(of_trial(finished[trial]).training) for trial in trials])

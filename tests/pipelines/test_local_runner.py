@@ -1,4 +1,4 @@
-"""The pipeline as Kubeflow's own local runner runs it, each step a process, with nothing of the runner replaced."""
+"""The pipeline in KFP's local runner, which runs each step as a process."""
 
 import contextlib
 import hashlib
@@ -29,9 +29,7 @@ _WORDS = {"qubits": 4, "rounds": 20, "epochs": 2, "batch_size": 8, "workers": 2}
 
 
 @pytest.mark.long
-def test_kubeflows_local_runner_runs_the_pipeline_and_leaves_what_the_steps_leave_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_runner_matches_local_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with _local_runner(tmp_path, monkeypatch):
         outputs = main_pipeline()(**_WORDS).outputs
     assert set(outputs) == set(Outputs._fields)
@@ -45,7 +43,7 @@ def test_kubeflows_local_runner_runs_the_pipeline_and_leaves_what_the_steps_leav
 
 
 @pytest.mark.long
-def test_kubeflows_local_runner_makes_data_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_runner_generates_data_from_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file := tmp_path / "rows.csv").write_bytes(ROWS)
     sha256 = hashlib.sha256(ROWS).hexdigest()
     words = {name: field.default for name, field in EXPERIMENT_FIELDS.items()}
@@ -58,11 +56,11 @@ def test_kubeflows_local_runner_makes_data_of_a_file(tmp_path: Path, monkeypatch
 
 @contextlib.contextmanager
 def _local_runner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have pipelines of this block run here, into a folder."""
-    # A step's shell looks for the interpreter that runs this.
+    """Context manager in which pipelines run locally and write to a folder."""
+    # The shell of a step must find the current interpreter.
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     with warnings.catch_warnings():
-        # Kubeflow's SDK warns of images that are not named python.
+        # The KFP SDK warns about images that are not named python.
         warnings.simplefilter("ignore")
         local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(folder / "kfp"))
         yield

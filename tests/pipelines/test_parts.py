@@ -1,4 +1,4 @@
-"""The pipeline of a schedule, parsed strictly into Kubeflow's own PipelineSpec."""
+"""Pipelines for recurring runs, parsed strictly as PipelineSpec of KFP."""
 
 import copy
 from pathlib import Path
@@ -20,7 +20,7 @@ def _compiled(path: Path, *, seeded: bool) -> dict[str, Any]:
     return dict(next(yaml.safe_load_all(path.read_text())))
 
 
-def test_only_the_first_step_hears_of_the_run_and_takes_it(tmp_path: Path) -> None:
+def test_seed_per_run_changes_first_step_only(tmp_path: Path) -> None:
     scheduled = json_format.ParseDict(_compiled(tmp_path / "a.yaml", seeded=True), PipelineSpec())
     step = scheduled.components[scheduled.root.dag.tasks["generate-data"].component_ref.name]
     assert "run" in step.input_definitions.parameters
@@ -30,14 +30,14 @@ def test_only_the_first_step_hears_of_the_run_and_takes_it(tmp_path: Path) -> No
     assert scheduled == json_format.ParseDict(_compiled(tmp_path / "b.yaml", seeded=False), PipelineSpec())
 
 
-def test_a_file_that_was_compiled_before_becomes_what_is_compiled_for_a_schedule(tmp_path: Path) -> None:
+def test_per_run_seed_of_compiled_file_equals_compilation(tmp_path: Path) -> None:
     document = _compiled(tmp_path / "before.yaml", seeded=False)
     before = copy.deepcopy(document)
     assert per_run_seed(document) == _compiled(tmp_path / "now.yaml", seeded=True)
     assert document == before
 
 
-def test_compile_with_seed_per_run_gives_the_first_step_the_run(tmp_path: Path) -> None:
+def test_compile_command_seed_per_run_sets_run_input(tmp_path: Path) -> None:
     for folder, flags in (("once", ()), ("each", ("--seed-per-run",))):
         arguments = ["--output", str(tmp_path / folder), "--image", "registry/qcnn:1", *flags]
         result = CliRunner().invoke(compile_command.main, arguments)

@@ -1,4 +1,4 @@
-"""The compiled pipeline on a Vertex AI of this machine; that it ends with the right losses: tests/vertex."""
+"""The compiled pipeline on the local Vertex AI server. tests/vertex checks the losses."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ _ENDLESS = {"qubits": 4, "rounds": 10, "epochs": 100_000, "batch_size": 8, "work
 
 
 @pytest.mark.long
-def test_a_pipeline_that_is_cancelled_takes_its_training_along(vertex: Vertex, tmp_path: Path) -> None:
+def test_cancelled_pipeline_cancels_custom_job(vertex: Vertex, tmp_path: Path) -> None:
     compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     job = v1.PipelineJob(
         display_name="qcnn",
@@ -44,16 +44,14 @@ def test_a_pipeline_that_is_cancelled_takes_its_training_along(vertex: Vertex, t
 
 
 @pytest.mark.long
-def test_a_file_of_samples_is_cached_by_its_contents_and_the_dataset_can_be_traced_to_them(
-    vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_file_is_cached_by_content(vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.process_environment()["STORAGE_EMULATOR_HOST"])
     address = f"gs://{vertex.bucket}/mine/rows.csv"
     compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     words = {**_ENDLESS, "rounds": 0, "data": address, "encoding": "ry"}
 
     def generated(name: str, content: bytes) -> v1.PipelineTaskDetail:
-        """Run the pipeline on a file of such contents, and return its first step."""
+        """Run the pipeline for a file with this content and return the details of its first step."""
         job = v1.PipelineJob(
             display_name="qcnn",
             pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),
@@ -78,7 +76,7 @@ def test_a_file_of_samples_is_cached_by_its_contents_and_the_dataset_can_be_trac
     for name, content, state in (
         ("one", ROWS, _STATES.SUCCEEDED),
         ("changed", changed, _STATES.SUCCEEDED),
-        # Of what the file was before, the dataset is known.
+        # The dataset of the first content is cached.
         ("again", ROWS, _STATES.SKIPPED),
     ):
         with new_file_copy(address) as path:

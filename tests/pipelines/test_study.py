@@ -1,4 +1,4 @@
-"""The compiled study, parsed strictly into Kubeflow's own PipelineSpec."""
+"""The compiled study, parsed strictly as PipelineSpec of KFP."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> PipelineSpec:
     return parsed
 
 
-def test_trials_run_in_a_loop_of_limited_width_and_meet_in_one_step(spec: PipelineSpec) -> None:
+def test_trials_run_in_parallel_loop_before_selection(spec: PipelineSpec) -> None:
     tasks = spec.root.dag.tasks
     (loop,) = [name for name in tasks if name.startswith("for-loop")]
     assert set(tasks) == {"plan-study", loop, "select-best"}
@@ -36,8 +36,8 @@ def test_trials_run_in_a_loop_of_limited_width_and_meet_in_one_step(spec: Pipeli
     }
 
 
-def test_a_trial_is_its_experiment_as_text(spec: PipelineSpec) -> None:
-    # A list of anything but text would give its items another type than its steps take.
+def test_trial_parameter_is_experiment_as_string(spec: PipelineSpec) -> None:
+    # Items of a list other than strings would have another type than the inputs of the steps.
     (loop,) = [task for name, task in spec.root.dag.tasks.items() if name.startswith("for-loop")]
     inside = spec.components[loop.component_ref.name]
     assert inside.input_definitions.parameters[loop.parameter_iterator.item_input].parameter_type == STRING
@@ -46,6 +46,6 @@ def test_a_trial_is_its_experiment_as_text(spec: PipelineSpec) -> None:
         assert given == loop.parameter_iterator.item_input
 
 
-def test_every_step_runs_in_the_image_that_is_given(spec: PipelineSpec) -> None:
+def test_all_steps_use_given_image(spec: PipelineSpec) -> None:
     executors = json_format.MessageToDict(spec.deployment_spec)["executors"].values()
     assert {executor["container"]["image"] for executor in executors} == {f"registry/qcnn@sha256:{64 * '1'}"}

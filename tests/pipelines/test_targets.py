@@ -1,4 +1,4 @@
-"""What a target takes to be compiled for."""
+"""Compiled files and pipeline interfaces by target."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from qcnn.targets import targets_that
 from qcnn.targets.base import Compiles
 
 
-def test_each_target_has_files_of_its_own_with_the_documents_that_it_takes(tmp_path: Path) -> None:
+def test_compile_writes_files_for_each_target(tmp_path: Path) -> None:
     result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path), "--image", "registry/qcnn:1"])
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -28,9 +28,7 @@ def test_each_target_has_files_of_its_own_with_the_documents_that_it_takes(tmp_p
 
 
 @pytest.mark.parametrize("compile_one", [compile_qcnn, compile_study])
-def test_a_pipeline_takes_and_leaves_the_same_on_every_target(
-    compile_one: Callable[..., PipelineSpec], tmp_path: Path
-) -> None:
+def test_pipeline_interface_is_equal_on_all_targets(compile_one: Callable[..., PipelineSpec], tmp_path: Path) -> None:
     specs = [
         compile_one(target.pipeline_target(), tmp_path / f"{name}.yaml", "registry/qcnn:1")
         for name, target in targets_that(Compiles).items()

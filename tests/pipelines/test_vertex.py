@@ -1,4 +1,4 @@
-"""The pipelines as they are compiled for Vertex AI, taken by its own client library."""
+"""Pipelines compiled for Vertex AI."""
 
 import json
 from collections.abc import Callable
@@ -19,9 +19,7 @@ BOTH = pytest.mark.parametrize("compile_one", [compile_qcnn, compile_study])
 
 
 @BOTH
-def test_every_step_names_the_machine_that_it_needs_by_limits(
-    compile_one: Callable[..., PipelineSpec], tmp_path: Path
-) -> None:
+def test_vertex_steps_have_resource_limits(compile_one: Callable[..., PipelineSpec], tmp_path: Path) -> None:
     settings = {"steps": {"train": {"cpu": 2, "memory": "6Gi"}}}
     spec = compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1", settings)
     executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
@@ -38,18 +36,14 @@ def test_every_step_names_the_machine_that_it_needs_by_limits(
 
 
 @BOTH
-def test_a_file_is_one_document_that_vertex_knows_every_field_of(
-    compile_one: Callable[..., PipelineSpec], tmp_path: Path
-) -> None:
+def test_vertex_file_is_one_valid_document(compile_one: Callable[..., PipelineSpec], tmp_path: Path) -> None:
     compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1")
     (document,) = yaml.safe_load_all((tmp_path / "a.yaml").read_text())
     assert json_format.ParseDict(document, PipelineSpec()).schema_version == "2.1.0"
 
 
 @BOTH
-def test_no_shell_stands_between_a_step_and_who_tells_it_to_end(
-    compile_one: Callable[..., PipelineSpec], tmp_path: Path
-) -> None:
+def test_step_command_replaces_shell_with_exec(compile_one: Callable[..., PipelineSpec], tmp_path: Path) -> None:
     executors = json_format.MessageToDict(compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1").deployment_spec)[
         "executors"
     ]
@@ -65,9 +59,7 @@ def _of_train(spec: PipelineSpec, name: str) -> Any:
 
 
 @BOTH
-def test_training_is_told_where_it_runs_and_what_its_processes_get(
-    compile_one: Callable[..., PipelineSpec], tmp_path: Path
-) -> None:
+def test_train_step_gets_project_location_and_pod(compile_one: Callable[..., PipelineSpec], tmp_path: Path) -> None:
     settings = {"gpus": 1, "accelerator": "nvidia-l4", "vertex": {"timeout_seconds": 60}}
     spec = compile_one(VERTEX, tmp_path / "a.yaml", f"registry/qcnn@sha256:{64 * '1'}", settings)
     assert _of_train(spec, "project") == "{{$.pipeline_google_cloud_project_id}}"
@@ -76,17 +68,17 @@ def test_training_is_told_where_it_runs_and_what_its_processes_get(
     assert given == {**given, **settings, "image": f"registry/qcnn@sha256:{64 * '1'}"}
 
 
-def test_training_is_cached_where_the_image_is_pinned_and_hears_of_no_run(tmp_path: Path) -> None:
+def test_train_step_is_cached_if_image_is_pinned(tmp_path: Path) -> None:
     pinned = compile_qcnn(VERTEX, tmp_path / "a.yaml", f"registry/qcnn@sha256:{64 * '1'}")
     assert pinned.root.dag.tasks["train"].caching_options.enable_cache
-    # What differs from run to run would make every run train anew.
+    # An input that differs between runs would disable the cache.
     assert "pipeline_job" not in str(pinned)
     behind_a_tag = compile_qcnn(VERTEX, tmp_path / "b.yaml", "registry/qcnn:1")
     assert not behind_a_tag.root.dag.tasks["train"].caching_options.enable_cache
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"secrets": {"A": "b/c"}}, r"^pod\.secrets: has no meaning on Vertex AI; "),
         ({"gpus": 1}, r"^pod\.accelerator: must be set on Vertex AI "),
@@ -94,9 +86,7 @@ def test_training_is_cached_where_the_image_is_pinned_and_hears_of_no_run(tmp_pa
         ({"vertex": {"machine_type": "x1"}}, r"^pod\.vertex\.machine_type: must be a Vertex AI training machine type "),
     ],
 )
-def test_what_vertex_could_not_train_with_is_refused_when_it_is_compiled(
-    settings: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_compile_rejects_settings_unsupported_by_vertex(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
         compile_qcnn(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1", settings)
     assert not list(tmp_path.iterdir())

@@ -164,7 +164,8 @@ def test_load_description_invalid_json_is_rejected(tmp_path: Path, content: str)
 @pytest.mark.parametrize("model", ["os:mkdir", "subprocess:check_output", "importlib.resources:files", "builtins:list"])
 def test_build_standard_library_function_is_rejected(model: str) -> None:
     config = from_mapping(json.loads(json.dumps({"qubits": 4, "model": model})))
-    with pytest.raises(Exception, match=rf"^model: must not be a function of Python's own library\. Given: {model}$"):
+    message = rf"^model: must not be a function of Python's standard library\. Given: {model}$"
+    with pytest.raises(Exception, match=message):
         circuits.build(config.model, config.qubits)
 
 

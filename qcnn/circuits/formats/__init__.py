@@ -1,1 +1,1 @@
-"""Circuits in files: read from OpenQASM and cirq JSON, held in an experiment as text, and written again."""
+"""Circuit files: import from OpenQASM and cirq JSON, embedding in experiments, and export."""

@@ -1,6 +1,6 @@
-"""Qiskit's importer of OpenQASM 3, with the rules of the standard where the importer has others, and lines in errors.
+"""OpenQASM 3 importer based on Qiskit's, with more rules of the standard and line numbers in errors.
 
-It extends classes of qiskit_qasm3_import that versions 0.5 and 0.6 share.
+Extends classes of qiskit_qasm3_import that versions 0.5 and 0.6 have in common.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,7 +15,7 @@ from qiskit_qasm3_import.converter import ConvertVisitor
 from qiskit_qasm3_import.expression import ValueResolver
 from qiskit_qasm3_import.state import State
 
-from qcnn.circuits.formats.qiskit_gates import OWN, said
+from qcnn.circuits.formats.qiskit_gates import CUSTOM_PREFIX, error_message
 from qcnn.errors import single_line
 
 _CONTROLS = (ast.GateModifierName.ctrl, ast.GateModifierName.negctrl)
@@ -29,24 +29,24 @@ _DECLARATIONS = (
 
 
 def convert(program: ast.Program) -> tuple[QuantumCircuit, list[int]]:
-    """Return the circuit of a program, and the line of the file that each of its instructions comes from.
+    """Return the circuit of a program, and the line of the file for each of its instructions.
 
     Raises:
-        ConversionError: the program holds what cannot be read; its message begins with line and column.
+        ConversionError: If the program contains an unsupported part. The message starts with line and column.
     """
     converter = _Converter()
-    _rename(program)
+    _rename_gates(program)
     circuit: QuantumCircuit = converter.convert(program).circuit
     return circuit, converter.lines
 
 
 def line_of(node: ast.QASMNode) -> int:
-    """Return the line of the file in which a part of a program begins; 0 where the parser has not noted it."""
+    """Return the line of the file in which a syntax node begins, or 0 if it is unknown."""
     return node.span.start_line if node.span else 0
 
 
-class _Renaming(QASMVisitor[dict[str, str]]):
-    """Renames identifiers by the context, and gates that the file defines."""
+class _GateRenamer(QASMVisitor[dict[str, str]]):
+    """Visitor that renames identifiers by the context and adds a prefix to gates that the file defines."""
 
     def __init__(self, own: Collection[str]) -> None:
         self._own = own
@@ -58,39 +58,41 @@ class _Renaming(QASMVisitor[dict[str, str]]):
     def visit_QuantumGate(self, node: ast.QuantumGate, context: dict[str, str]) -> None:  # noqa: N802 - its name
         name = node.name.name
         if name in context:
-            _refuse(node, f"{name} is an argument of the gate that is defined, not a gate")
+            _fail(node, f"{name} is an argument of the gate that is defined, not a gate")
         if name in self._own and name not in self.defined:
-            _refuse(node, f"{name} is used before its definition")
+            _fail(node, f"{name} is used before its definition")
         self.generic_visit(node, context)
         if name in self._own:
-            node.name.name = OWN + name
+            node.name.name = CUSTOM_PREFIX + name
 
 
-def _rename(program: ast.Program) -> None:
-    """Give gates that the file defines names that Qiskit does not know, and their arguments names in their order.
+def _rename_gates(program: ast.Program) -> None:
+    """Rename gates that the file defines, and their arguments.
 
-    The file's own definition counts, also under the name of a gate of stdgates.inc. The importer (0.6) passes arguments
-    in the order of their names, not in the one in which a gate declares them.
+    The prefix makes the file's definition take precedence over a standard gate of the same name. The importer (0.6)
+    passes arguments in alphabetical order, not in the order of declaration, so their new names are in that order.
     """
-    renaming = _Renaming({part.name.name for part in program.statements if isinstance(part, ast.QuantumGateDefinition)})
-    # A context that is empty counts as none.
+    renaming = _GateRenamer(
+        {part.name.name for part in program.statements if isinstance(part, ast.QuantumGateDefinition)}
+    )
+    # The visitor treats an empty context as a missing one.
     nothing = {"": ""}
     for statement in program.statements:
         if isinstance(statement, ast.QuantumGateDefinition):
             arguments = [part.name for part in (*statement.arguments, *statement.qubits)]
             if again := [argument for argument in arguments if arguments.count(argument) > 1]:
-                _refuse(statement, f"{again[0]} is declared twice")
+                _fail(statement, f"{again[0]} is declared twice")
             names = {argument.name: f"argument_{n:04}" for n, argument in enumerate(statement.arguments)} | nothing
             for part in (*statement.arguments, *statement.body):
                 renaming.visit(part, names)
             renaming.defined.add(statement.name.name)
-            statement.name.name = OWN + statement.name.name
+            statement.name.name = CUSTOM_PREFIX + statement.name.name
         elif isinstance(statement, ast.QuantumGate):
             renaming.visit(statement, nothing)
 
 
-class _GateValues(ValueResolver):
-    """The values of expressions; divisions and slices as the standard defines them."""
+class _ExpressionResolver(ValueResolver):
+    """Resolver of expressions, with divisions and slices as the standard defines them."""
 
     def __init__(self, context: State, strict: bool) -> None:
         super().__init__(context, strict)
@@ -101,66 +103,66 @@ class _GateValues(ValueResolver):
             value, kind = super().visit(node, context)
         except ConversionError as error:
             if str(error).endswith(": type error"):
-                _refuse(node, f"{_text(node)} combines what cannot be combined")
+                _fail(node, f"{_source_text(node)} has operands of incompatible types")
             raise
         self._known[id(node)] = value
         return value, kind
 
     def generic_visit(self, node: ast.QASMNode, context: None = None) -> NoReturn:
-        _refuse(node, f"{_text(node)} is not read")
+        _fail(node, f"{_source_text(node)} is not supported")
 
     def visit_BitstringLiteral(self, node: ast.BitstringLiteral) -> NoReturn:  # noqa: N802 - its name
-        """Refuse a number of the standard's that depends on its width; the importer would take it as a whole number."""
+        """Raise ConversionError, because the importer would ignore the width of the number."""
         self.generic_visit(node)
 
     def visit_BinaryExpression(self, node: ast.BinaryExpression) -> tuple[Any, types.Type]:  # noqa: N802 - its name
         try:
             value, kind = super().visit_BinaryExpression(node)
         except ZeroDivisionError:
-            _refuse(node, f"{_text(node)} divides by zero")
+            _fail(node, f"{_source_text(node)} divides by zero")
         if node.op.name == "/" and _is_whole_number(kind):
             dividend, divisor = self._known[id(node.lhs)], self._known[id(node.rhs)]
             if dividend % divisor:
-                _refuse(
+                _fail(
                     node,
-                    f"{_text(node)} divides whole numbers with a remainder, which OpenQASM 3 drops; "
+                    f"{_source_text(node)} is an integer division with a remainder, which OpenQASM 3 drops; "
                     f"write {dividend}.0/{divisor} for the fraction",
                 )
         return value, kind
 
     def visit_RangeDefinition(self, node: ast.RangeDefinition) -> tuple[slice, types.Type]:  # noqa: N802 - its name
-        """Return start, end and step as they are written; the end is part of the range."""
+        """Return start, end and step as they are written. The end is part of the range."""
         bounds = [None if part is None else self._whole(part) for part in (node.start, node.end, node.step)]
         return slice(*bounds), types.Range(types.Int(const=True))
 
     def _whole(self, node: ast.Expression) -> int:
         value, kind = self.visit(node)
         if not _is_whole_number(kind):
-            _refuse(node, f"an index must be a whole number, unlike {_text(node)}")
+            _fail(node, f"an index must be an integer, not {_source_text(node)}")
         return int(value)
 
     def _index_collection(
         self, collection: Any, kind: types.Type, indexer: ast.IndexElement, base: ast.QASMNode
     ) -> tuple[Any, types.Type]:
         if not isinstance(kind, types.BitArray | types.QubitArray):
-            _refuse(base, f"{_text(base)} has an index, and is no register")
+            _fail(base, f"{_source_text(base)} has an index but is not a register")
         size = len(collection)
         if isinstance(indexer, ast.DiscreteSet):
             places = [self._whole(value) for value in indexer.values]
         elif len(indexer) != 1:
-            _refuse(base, f"{_text(base)} has more than one index")
+            _fail(base, f"{_source_text(base)} has more than one index")
         elif isinstance(indexer[0], ast.RangeDefinition):
-            places = list(_places(self.visit(indexer[0])[0], size, base))
+            places = list(_slice_indices(self.visit(indexer[0])[0], size, base))
         else:
-            (place,) = _checked([self._whole(indexer[0])], size, base)
+            (place,) = _resolve_indices([self._whole(indexer[0])], size, base)
             return collection[place], types.Bit() if isinstance(kind, types.BitArray) else types.Qubit()
         if not places:
-            _refuse(base, f"{_text(base)} holds no bit")
-        return [collection[place] for place in _checked(places, size, base)], type(kind)(len(places))
+            _fail(base, f"{_source_text(base)} selects no bits")
+        return [collection[place] for place in _resolve_indices(places, size, base)], type(kind)(len(places))
 
 
 class _Converter(ConvertVisitor):
-    """The importer; what it raises of a statement names the statement's line."""
+    """Importer whose errors contain the line of the statement."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,12 +175,12 @@ class _Converter(ConvertVisitor):
         except ConversionError as error:
             if str(error)[:1].isdigit():
                 raise
-            _refuse(node, said(error))
-        except Exception as error:  # Whatever Qiskit's gates and circuits raise.
-            _refuse(node, f"{said(error)} in {_text(node)}")
+            _fail(node, error_message(error))
+        except Exception as error:  # Qiskit's gates and circuits raise errors of many types.
+            _fail(node, f"{error_message(error)} in {_source_text(node)}")
 
     def generic_visit(self, node: ast.QASMNode, context: State | None = None) -> NoReturn:
-        _refuse(node, f"{_text(node)} is not read")
+        _fail(node, f"{_source_text(node)} is not supported")
 
     def visit_Program(self, node: ast.Program, context: State) -> State:  # noqa: N802 - its name
         declared: dict[str, int] = {}
@@ -196,69 +198,73 @@ class _Converter(ConvertVisitor):
                 for count in (symbol.type.n_classical, symbol.type.n_quantum)
             )
             self._check_counts(node, node.name.name, angles, len(node.arguments), "angles")
-            self._check_counts(node, node.name.name, qubits + _controls(node.modifiers), len(node.qubits), "qubits")
+            self._check_counts(
+                node, node.name.name, qubits + _count_controls(node.modifiers), len(node.qubits), "qubits"
+            )
         return super().visit_QuantumGate(node, context)
 
     def visit_QuantumPhase(self, node: ast.QuantumPhase, context: State) -> State:  # noqa: N802 - its name
-        self._check_counts(node, "gphase", _controls(node.modifiers), len(node.qubits), "qubits")
+        self._check_counts(node, "gphase", _count_controls(node.modifiers), len(node.qubits), "qubits")
         return super().visit_QuantumPhase(node, context)
 
     def _resolve_generic(self, node: ast.Expression, context: State, strict: bool) -> tuple[Any, types.Type]:
-        return _GateValues(context, strict).resolve(node)
+        return _ExpressionResolver(context, strict).resolve(node)
 
     def _check_name(self, statement: ast.QASMNode, declared: dict[str, int], context: State) -> None:
-        """Refuse a second declaration of a name; a gate of the file may have one of the included file's."""
+        """Raise ConversionError if a name is already declared, except by an included gate."""
         if not isinstance(statement, _DECLARATIONS):
             return
         fields = ("name", "identifier", "qubit", "target")
-        name = next(getattr(statement, field).name for field in fields if hasattr(statement, field)).removeprefix(OWN)
+        name = next(getattr(statement, field).name for field in fields if hasattr(statement, field)).removeprefix(
+            CUSTOM_PREFIX
+        )
         if name in declared:
-            _refuse(statement, f"{name} is already declared in line {declared[name]}")
+            _fail(statement, f"{name} is already declared in line {declared[name]}")
         known = context.symbol_table.get(name, statement)
         is_gate = known is not None and isinstance(known.type, types.Gate)
         if known is not None and not (is_gate and isinstance(statement, ast.QuantumGateDefinition)):
             source = "stdgates.inc" if isinstance(known.definer, ast.Include) else "OpenQASM 3"
-            _refuse(statement, f"{name} is already the name of a {'gate' if is_gate else 'number'} of {source}")
+            _fail(statement, f"{name} is already the name of a {'gate' if is_gate else 'number'} of {source}")
         declared[name] = line_of(statement)
 
     @staticmethod
     def _check_counts(node: ast.QASMNode, name: str, needed: int, given: int, what: str) -> None:
         if needed != given:
-            _refuse(node, f"{name} takes {needed} {what if needed != 1 else what[:-1]} and is given {given}")
+            _fail(node, f"{name} takes {needed} {what if needed != 1 else what[:-1]}, not {given}")
 
 
 def _is_whole_number(kind: types.Type) -> bool:
     return isinstance(kind, types.Int | types.Uint) and bool(kind.const)
 
 
-def _controls(modifiers: Iterable[ast.QuantumGateModifier]) -> int:
-    """Return the number of controls; their arguments are whole numbers (`openqasm._are_counted`)."""
-    own = [each.argument for each in modifiers if each.modifier in _CONTROLS]
-    return sum(argument.value if isinstance(argument, ast.IntegerLiteral) else 1 for argument in own)
+def _count_controls(modifiers: Iterable[ast.QuantumGateModifier]) -> int:
+    """Return the number of controls. Their arguments are integers (`openqasm._has_valid_controls`)."""
+    arguments = [each.argument for each in modifiers if each.modifier in _CONTROLS]
+    return sum(argument.value if isinstance(argument, ast.IntegerLiteral) else 1 for argument in arguments)
 
 
-def _places(bounds: slice, size: int, base: ast.QASMNode) -> range:
-    """Return the places of a slice a:c:b, both ends included; negative ones count from the register's end."""
+def _slice_indices(bounds: slice, size: int, base: ast.QASMNode) -> range:
+    """Return the indices of a slice a:c:b with both ends. Negative indices count from the end."""
     step = 1 if bounds.step is None else bounds.step
     if not step:
-        _refuse(base, f"{_text(base)} has a step of 0")
+        _fail(base, f"{_source_text(base)} has a step of 0")
     first, last = (0, size - 1) if step > 0 else (size - 1, 0)
-    start, end = _checked(
+    start, end = _resolve_indices(
         [first if bounds.start is None else bounds.start, last if bounds.stop is None else bounds.stop], size, base
     )
     return range(start, end + (1 if step > 0 else -1), step)
 
 
-def _checked(places: list[int], size: int, base: ast.QASMNode) -> list[int]:
-    """Return places of a register from 0; refuse what is beyond it."""
-    if beyond := [place for place in places if not -size <= place < size]:
-        _refuse(base, f"{_text(base)} goes beyond its register: {beyond[0]} of {size} bits")
+def _resolve_indices(places: list[int], size: int, base: ast.QASMNode) -> list[int]:
+    """Return indices of a register counted from 0, or raise ConversionError if one is out of range."""
+    if invalid := [place for place in places if not -size <= place < size]:
+        _fail(base, f"{_source_text(base)} is out of range: index {invalid[0]} of {size} bits")
     return [place % size for place in places]
 
 
-def _text(node: ast.QASMNode) -> str:
+def _source_text(node: ast.QASMNode) -> str:
     return single_line(openqasm3.dumps(node))
 
 
-def _refuse(node: ast.QASMNode, message: str) -> NoReturn:
+def _fail(node: ast.QASMNode, message: str) -> NoReturn:
     raise ConversionError(message, node) from None

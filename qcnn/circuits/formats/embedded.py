@@ -1,6 +1,6 @@
-"""A circuit as text of an experiment: `NAME.qasm#BASE64` holds it, so that whoever reads the experiment needs no file.
+"""Circuits embedded in experiments as text, `NAME.qasm#BASE64`, which replaces the circuit file.
 
-Imports no cirq: the experiment's own description does, and is read by every command.
+Does not import cirq, because every command imports this module.
 """
 
 import base64
@@ -13,82 +13,83 @@ from pathlib import PurePosixPath
 
 from qcnn.errors import ConfigError
 
-# Circuits that need no file.
+# Built-in circuits.
 MODELS = ("hybrid", "deep")
-# Files of circuits: OpenQASM, and cirq's JSON.
+# Extensions of circuit files: OpenQASM and cirq JSON.
 QASM, JSON = ".qasm", ".json"
-# What an argument of a process, a parameter of a pipeline and an object of Kubernetes can hold beside all else.
-MOST_CHARACTERS = 30_000
-# A text of so many characters may unpack to anything; that of 10,000 gates has 5 MB.
-_MOST_BYTES = 2**24
-_MOST_NAME = 60
-_DIGITS = 8
-# The most that was tried: `hybrid` then has 655,360 gates, which each process makes and reads in a quarter of a minute
-# and keeps in half a GiB.
+# Fits into a process argument, a pipeline parameter and a Kubernetes object in addition to the other fields.
+MAX_CHARACTERS = 30_000
+# Limit of the unpacked size, because small text can unpack to any size. A circuit with 10,000 gates has 5 MB.
+_MAX_BYTES = 2**24
+_MAX_NAME_LENGTH = 60
+_DIGEST_DIGITS = 8
+# Largest tested number. `hybrid` then has 655,360 gates; each process builds the circuit in 15 s and 0.5 GiB.
 MAX_QUBITS = 32_768
-_HELD = re.compile(r"([\w.-]{1,60}\.(?:qasm|json))#([A-Za-z0-9_-]+)", re.ASCII)
-_OTHERS = re.compile(r"[^\w.-]", re.ASCII)
+_EMBEDDED = re.compile(r"([\w.-]{1,60}\.(?:qasm|json))#([A-Za-z0-9_-]+)", re.ASCII)
+_INVALID_CHARACTER = re.compile(r"[^\w.-]", re.ASCII)
 
 
 def is_file(model: str) -> bool:
-    """Whether a model is the name of a circuit's file."""
+    """Return whether a model is the name of a circuit file."""
     return PurePosixPath(model).suffix in (QASM, JSON) and "#" not in model
 
 
 def is_embedded(model: str) -> bool:
-    """Whether a model has the form of a text that holds a circuit."""
-    return bool(_HELD.fullmatch(model))
+    """Return whether a model has the form of an embedded circuit."""
+    return bool(_EMBEDDED.fullmatch(model))
 
 
 def embed(file: str, content: str) -> str:
-    """Return the text that holds a circuit, of its file's name and its content.
+    """Return a circuit as embedded text.
 
-    The content is as `qcnn.circuits.formats.cirq_json` writes it.
+    Args:
+        file: Name of the circuit file.
+        content: Circuit as `qcnn.circuits.formats.cirq_json` writes it.
 
     Raises:
-        ConfigError: it has too many characters.
+        ConfigError: If the text has too many characters.
     """
-    name = _OTHERS.sub("_", PurePosixPath(file).name)[-_MOST_NAME:]
+    name = _INVALID_CHARACTER.sub("_", PurePosixPath(file).name)[-_MAX_NAME_LENGTH:]
     packed = base64.urlsafe_b64encode(lzma.compress(content.encode())).decode().rstrip("=")
     text = f"{name}#{packed}"
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise ConfigError(
-            f"model: the circuit must fit into {MOST_CHARACTERS} characters once packed; this one takes {len(text)}. "
-            f"Name a function that makes it instead, as module:function. Given: {file}"
+            f"model: the compressed circuit must have at most {MAX_CHARACTERS} characters, not {len(text)}; use a "
+            f"function (module:function) instead of the file. Given: {file}"
         )
     return text
 
 
 @functools.lru_cache(maxsize=8)
 def embedded_content(model: str) -> str:
-    """Return the content that a text holds.
+    """Return the content of an embedded circuit.
 
     Raises:
-        ValueError: it holds none, or is damaged or too large.
+        ValueError: If the text contains no circuit, is damaged or unpacks to too many bytes.
     """
-    found = _HELD.fullmatch(model)
-    if not found or len(model) > MOST_CHARACTERS:
-        raise ValueError("no text that holds a circuit")
-    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_BYTES * 2)
+    found = _EMBEDDED.fullmatch(model)
+    if not found or len(model) > MAX_CHARACTERS:
+        raise ValueError("not an embedded circuit")
+    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MAX_BYTES * 2)
     try:
         packed = base64.urlsafe_b64decode(found[2] + "=" * (-len(found[2]) % 4))
-        content = reader.decompress(packed, _MOST_BYTES)
+        content = reader.decompress(packed, _MAX_BYTES)
     except (binascii.Error, lzma.LZMAError) as error:
         raise ValueError(f"damaged ({error})") from None
     if not reader.eof:
-        raise ValueError("cut off, or too large once unpacked")
+        raise ValueError("truncated, or too large after decompression")
     return content.decode()
 
 
 def with_display_names(text: str) -> str:
-    """Return text, such as a line of a log, with the circuits that it holds as people read them."""
-    return _HELD.sub(lambda found: model_display_name(found[0]), text) if "#" in text else text
+    """Replace embedded circuits in text, such as a line of a log, by their display names."""
+    return _EMBEDDED.sub(lambda found: model_display_name(found[0]), text) if "#" in text else text
 
 
 def model_display_name(model: str) -> str:
-    """Return a model as people read it: of a text that holds a circuit the file's name and what tells it from others.
+    """Return the display name of a model: for an embedded circuit, the name of its file and a short digest.
 
-    >>> shown("hybrid"), shown(hold("mine.qasm", "[]"))
+    >>> model_display_name("hybrid"), model_display_name(embed("mine.qasm", "[]"))
     ('hybrid', 'mine.qasm@4f53cda1')
     """
     if not is_embedded(model):
@@ -97,6 +98,6 @@ def model_display_name(model: str) -> str:
     try:
         content = embedded_content(model)
     except ValueError:
-        # Refused elsewhere; what is shown has an end all the same.
+        # Other code rejects damaged text. The display name is short for any text.
         content = packed
-    return f"{name}@{hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]}"
+    return f"{name}@{hashlib.sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]}"

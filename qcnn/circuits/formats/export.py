@@ -1,4 +1,4 @@
-"""Circuits written for other libraries: OpenQASM, QPY and cirq JSON, by gates that all know by the same name."""
+"""Export circuits for other libraries as OpenQASM, QPY or cirq JSON, with standard gate names."""
 
 import dataclasses
 import math
@@ -19,13 +19,13 @@ from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import JSON, QASM
 from qcnn.errors import ConfigError, single_line
 
-# How often an operation may decompose into operations that decompose in turn.
-_MOST_DEPTH = 50
+# Maximum depth of nested decompositions of an operation.
+_MAX_DEPTH = 50
 
 
 @dataclasses.dataclass(frozen=True)
 class Angle:
-    """An angle in radians: constant + sum of coefficient x input, of inputs in radians by their names."""
+    """Angle in radians: constant + sum of coefficient x input, with inputs in radians, by name."""
 
     constant: float
     coefficients: tuple[tuple[str, float], ...] = ()
@@ -33,14 +33,14 @@ class Angle:
 
 @dataclasses.dataclass(frozen=True)
 class PlainGate:
-    """A gate by its name in OpenQASM 3's stdgates.inc, or rxx, ryy or rzz."""
+    """Gate with its name in OpenQASM 3's stdgates.inc, or rxx, ryy or rzz."""
 
     name: str
     angles: tuple[Angle, ...]
     qubits: tuple[cirq.Qid, ...]
 
 
-# Of a power of a gate, by its kind: how the gate itself is called, and what turns by any angle.
+# For each type of power gate: names of single exponents, and name of the gate for any angle.
 _POWERS: dict[type[cirq.EigenGate], tuple[dict[float, str], str]] = {
     cirq.XPowGate: ({1.0: "x", 0.5: "sx"}, "rx"),
     cirq.YPowGate: ({1.0: "y"}, "ry"),
@@ -58,45 +58,45 @@ _CONTROLLED = {cirq.XPowGate: "crx", cirq.YPowGate: "cry", cirq.ZPowGate: "crz"}
 
 
 def plain_gates(operations: Iterable[cirq.Operation], depth: int = 0) -> Iterator[PlainGate]:
-    """Yield what operations are made of.
+    """Decompose operations into plain gates.
 
     Raises:
-        ConfigError: an operation with free parameters has no form in these gates.
+        ConfigError: If an operation with free parameters cannot be written with these gates.
     """
     for operation in operations:
-        # A global phase acts on none.
+        # Operations without qubits are global phases.
         if not operation.qubits or isinstance(operation.gate, cirq.IdentityGate):
             continue
-        made = _made(operation)
-        if made is not None:
-            yield from made
-        elif depth < _MOST_DEPTH:
-            yield from plain_gates(_parts(operation), depth + 1)
+        gates = _direct_translation(operation)
+        if gates is not None:
+            yield from gates
+        elif depth < _MAX_DEPTH:
+            yield from plain_gates(_decompose(operation), depth + 1)
         else:
-            raise _unwritable(operation)
+            raise _unsupported_operation(operation)
 
 
-def _made(operation: cirq.Operation) -> list[PlainGate] | None:
-    """Return the gates of an operation, None where it has first to be decomposed."""
+def _direct_translation(operation: cirq.Operation) -> list[PlainGate] | None:
+    """Return the plain gates of an operation, or None if it must be decomposed first."""
     gate, qubits = operation.gate, operation.qubits
-    if isinstance(gate, cirq.EigenGate) and (kind := _kind(gate)):
-        names, turning = _POWERS[kind]
+    if isinstance(gate, cirq.EigenGate) and (kind := _power_type(gate)):
+        names, rotation = _POWERS[kind]
         if not cirq.is_parameterized(gate) and (name := names.get(float(gate.exponent))):
             return [PlainGate(name, (), qubits)]
-        return [PlainGate(turning, (_angle(gate.exponent, operation),), qubits)] if turning else None
+        return [PlainGate(rotation, (_angle(gate.exponent, operation),), qubits)] if rotation else None
     if isinstance(gate, cirq.CSwapGate):
         return [PlainGate("cswap", (), qubits)]
     if isinstance(gate, cirq.ControlledGate) and gate.num_controls() == 1:
-        return _controlled(gate, operation)
+        return _translate_controlled(gate, operation)
     return None
 
 
-def _kind(gate: cirq.EigenGate) -> type[cirq.EigenGate] | None:
+def _power_type(gate: cirq.EigenGate) -> type[cirq.EigenGate] | None:
     return next((kind for kind in _POWERS if isinstance(gate, kind)), None)
 
 
-def _controlled(gate: cirq.ControlledGate, operation: cirq.Operation) -> list[PlainGate] | None:
-    """Return what a controlled power of X, Y or Z is made of: a controlled rotation, and a phase of its control."""
+def _translate_controlled(gate: cirq.ControlledGate, operation: cirq.Operation) -> list[PlainGate] | None:
+    """Return a controlled power of X, Y or Z as a controlled rotation and a phase gate on the control."""
     power, control, target = gate.sub_gate, operation.qubits[0], operation.qubits[-1]
     name = next((name for kind, name in _CONTROLLED.items() if isinstance(power, kind)), None)
     values = list(gate.control_values.expand())
@@ -104,61 +104,60 @@ def _controlled(gate: cirq.ControlledGate, operation: cirq.Operation) -> list[Pl
         return None
     angle = _angle(power.exponent, operation)
     phase = _angle(power.exponent * (power.global_shift + 0.5), operation)
-    turned = [PlainGate(name, (angle,), (control, target))]
+    gates = [PlainGate(name, (angle,), (control, target))]
     if phase != Angle(0.0):
-        turned.append(PlainGate("p", (phase,), (control,)))
+        gates.append(PlainGate("p", (phase,), (control,)))
     flip = [] if values == [(1,)] else [PlainGate("x", (), (control,))]
-    return [*flip, *turned, *flip]
+    return [*flip, *gates, *flip]
 
 
-def _parts(operation: cirq.Operation) -> Iterable[cirq.Operation]:
+def _decompose(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     with warnings.catch_warnings():
-        # Cirq's, of its own code.
+        # cirq emits warnings about its own code.
         warnings.simplefilter("ignore")
         try:
             parts = decomposed(operation)
             if parts is None and not cirq.is_parameterized(operation):
-                parts = _of_matrix(cirq.unitary(operation), operation.qubits)
+                parts = _decompose_matrix(cirq.unitary(operation), operation.qubits)
         except (
             Exception
-        ) as error:  # Whatever a gate of somebody's own raises, or cirq of a matrix that is hardly unitary.
-            raise _unwritable(operation, f" ({type(error).__name__}: {single_line(error)})") from None
+        ) as error:  # Custom gates can raise any error, and cirq fails for matrices that are not unitary.
+            raise _unsupported_operation(operation, f" ({type(error).__name__}: {single_line(error)})") from None
     if parts is None:
-        raise _unwritable(operation)
+        raise _unsupported_operation(operation)
     return parts
 
 
-def _of_matrix(matrix: npt.NDArray[np.complex128], qubits: Sequence[cirq.Qid]) -> Iterable[cirq.Operation]:
-    """Return what makes a gate that is only known by its matrix."""
+def _decompose_matrix(matrix: npt.NDArray[np.complex128], qubits: Sequence[cirq.Qid]) -> Iterable[cirq.Operation]:
+    """Decompose a gate that is defined by its matrix."""
     line: list[cirq.Qid] = list(cirq.LineQubit.range(len(qubits)))
     places = dict(zip(line, qubits, strict=True))
     return [part.transform_qubits(places) for part in cirq.quantum_shannon_decomposition(line, matrix)]
 
 
 def _angle(exponent: Any, operation: cirq.Operation) -> Angle:
-    """Return an exponent, a number or a linear form of symbols in turns of pi, as an angle of inputs in radians."""
+    """Convert an exponent (number or linear form of symbols, in units of pi) to an angle in radians."""
     if not isinstance(exponent, sympy.Basic):
         return Angle(math.pi * float(exponent))
     symbols = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
     slopes = [(str(symbol.name), exponent.diff(symbol)) for symbol in symbols]
     if any(slope.free_symbols for _, slope in slopes):
-        raise _unwritable(operation)
+        raise _unsupported_operation(operation)
     constant = math.pi * float(exponent.subs(dict.fromkeys(symbols, 0)))
     return Angle(constant, tuple((name, float(slope)) for name, slope in slopes))
 
 
-def _unwritable(operation: cirq.Operation, reason: str = "") -> ConfigError:
-    free = " while its parameters are free; those of a trained model are numbers"
+def _unsupported_operation(operation: cirq.Operation, reason: str = "") -> ConfigError:
+    hint = " with free parameters; export a trained model" if cirq.is_parameterized(operation) else ""
     return ConfigError(
-        f"export: an operation has no form in the gates of OpenQASM{free if cirq.is_parameterized(operation) else ''}"
-        f"{reason}. Given: {single_line(operation)}"
+        f"export: an operation cannot be written as OpenQASM gates{hint}{reason}. Given: {single_line(operation)}"
     )
 
 
 QPY = ".qpy"
 ENDINGS = (QASM, JSON, QPY)
 OPENQASM2, OPENQASM3 = 2, 3
-# Gates that a version's include file may lack: that of OpenQASM 2 as it was published (arXiv:1707.03429).
+# Gates that the include file of a version may lack. For OpenQASM 2 the published file is used (arXiv:1707.03429).
 _DEFINITIONS = {
     "sx": "sx a { rx(pi/2) a; }",
     "swap": "swap a, b { cx a, b; cx b, a; cx a, b; }",
@@ -170,11 +169,11 @@ _DEFINITIONS = {
     "rzz": "rzz(t) a, b { cx a, b; rz(t) b; cx a, b; }",
 }
 _IN_STDGATES = ("sx", "swap", "cswap", "crx", "cry")
-# How OpenQASM 2 calls them.
-_EARLIER = {"p": "u1", "cp": "cu1"}
+# Names in OpenQASM 2 that differ.
+_OPENQASM2_NAMES = {"p": "u1", "cp": "cu1"}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-# Names of stdgates.inc and words of OpenQASM 3.
-_WORDS = """
+# Names in stdgates.inc, and keywords and built-in names of OpenQASM 3.
+_RESERVED_NAMES = """
 p x y z h s sdg t tdg sx rx ry rz cx cy cz cp crx cry crz ch swap ccx cswap cu CX U phase cphase id u1 u2 u3 gphase
 rxx ryy rzz pi tau euler im sin cos tan exp ln log sqrt pow mod popcount rotl rotr ceiling floor arcsin arccos
 arctan inv ctrl negctrl gate qubit qreg creg bit bool int uint float angle complex array input output const let
@@ -182,24 +181,31 @@ measure reset barrier delay duration stretch box include def defcal cal extern i
 break continue switch case default opaque pragma true false void mutable readonly sizeof durationof
 OPENQASM defcalgrammar
 """
-_TAKEN = frozenset(_WORDS.split())
+_RESERVED = frozenset(_RESERVED_NAMES.split())
 
 
 def bound(ansatz: Ansatz, values: npt.NDArray[np.float64]) -> Ansatz:
-    """Return an ansatz with numbers, (parameters,) in turns of pi, in place of its symbols."""
+    """Return an ansatz with its symbols replaced by numbers, (parameters,), in units of pi."""
     resolver = dict(zip(ansatz.symbols, values.tolist(), strict=True))
     return Ansatz(cirq.resolve_parameters(ansatz.circuit, resolver), (), ansatz.readouts)
 
 
 def write(ansatz: Ansatz, qubits: Sequence[cirq.Qid], path: Path, version: int, notes: Sequence[str]) -> None:
-    """Write a circuit on a ring of qubits in the form that the file's ending says.
+    """Write a circuit to a file. The file extension selects the format.
 
-    Symbols, in turns of pi, become inputs in radians, but in cirq's JSON, which has them as they are. Readouts become
-    measurements at the end, in their order. Of OpenQASM a version is written, with `notes` as comments.
+    Symbols, in units of pi, become inputs in radians. In cirq JSON they stay symbols. Readouts become final
+    measurements, in their order.
+
+    Args:
+        ansatz: Circuit to write.
+        qubits: Qubits of the ring.
+        path: File to create.
+        version: Version of OpenQASM, 2 or 3.
+        notes: Comments for OpenQASM, or metadata for QPY.
 
     Raises:
-        ConfigError: the ending is of no form, a library is not installed, or the form cannot hold the circuit.
-        ArtifactError: the file cannot be written.
+        ConfigError: If the extension is unknown, a library is not installed or the format does not support the circuit.
+        ArtifactError: If the file cannot be written.
     """
     check_ending(path)
     with new_file(path) as unfinished:
@@ -213,29 +219,35 @@ def write(ansatz: Ansatz, qubits: Sequence[cirq.Qid], path: Path, version: int, 
 
 
 def check_ending(path: Path) -> None:
-    """Refuse the name of a file of no form.
+    """Raise ConfigError if the file extension is not an export format.
 
     Raises:
-        ConfigError: its ending is of none.
+        ConfigError: If the extension is not one of `ENDINGS`.
     """
     if path.suffix not in ENDINGS:
         raise ConfigError(f"export: the file's name must end in one of {', '.join(ENDINGS)}. Given: {path}")
 
 
 def openqasm(ansatz: Ansatz, qubits: Sequence[cirq.Qid], version: int, notes: Iterable[str] = ()) -> str:
-    """Return a circuit as OpenQASM 2 or 3; numbers to the last digit of a float64.
+    """Return a circuit as OpenQASM, with numbers in full float64 precision.
+
+    Args:
+        ansatz: Circuit to write.
+        qubits: Qubits of the ring.
+        version: Version of OpenQASM, 2 or 3.
+        notes: Comments.
 
     Raises:
-        ConfigError: OpenQASM 2 has no inputs, or an operation no form in its gates.
+        ConfigError: If OpenQASM 2 is requested for a circuit with symbols, or an operation cannot be written.
     """
     if ansatz.symbols and version == OPENQASM2:
         raise ConfigError(
-            "export: OpenQASM 2 has no inputs; give a trained model, whose parameters are numbers, or take OpenQASM 3. "
+            "export: OpenQASM 2 has no inputs; use OpenQASM 3 or export a trained model. "
             f"Given: {len(ansatz.symbols)} parameters"
         )
     gates = list(plain_gates(ansatz.circuit.all_operations()))
-    names = _inputs(ansatz)
-    q, c = (_free(name, names.values()) for name in "qc")
+    names = _input_names(ansatz)
+    q, c = (_unique_name(name, names.values()) for name in "qc")
     place = {qubit: f"{q}[{number}]" for number, qubit in enumerate(qubits)}
     used = {gate.name for gate in gates}
     if version == OPENQASM2:
@@ -250,39 +262,41 @@ def openqasm(ansatz: Ansatz, qubits: Sequence[cirq.Qid], version: int, notes: It
         included = _IN_STDGATES
     defined = [f"gate {text}" for name, text in _DEFINITIONS.items() if name in used and name not in included]
     inputs = [f"input float[64] {names[symbol.name]};" for symbol in ansatz.symbols]
-    lines = [_line(gate, place, names, version) for gate in gates]
+    lines = [_format_gate(gate, place, names, version) for gate in gates]
     comments = [f"// {note}" for note in notes]
     return "\n".join([head[0], *comments, *head[1:], *defined, *inputs, *registers, *lines, *ends, ""])
 
 
-def _line(gate: PlainGate, place: dict[cirq.Qid, str], names: dict[str, str], version: int) -> str:
-    name = _EARLIER.get(gate.name, gate.name) if version == OPENQASM2 else gate.name
-    angles = f"({', '.join(_form(angle, names) for angle in gate.angles)})" if gate.angles else ""
+def _format_gate(gate: PlainGate, place: dict[cirq.Qid, str], names: dict[str, str], version: int) -> str:
+    name = _OPENQASM2_NAMES.get(gate.name, gate.name) if version == OPENQASM2 else gate.name
+    angles = f"({', '.join(_format_angle(angle, names) for angle in gate.angles)})" if gate.angles else ""
     return f"{name}{angles} {', '.join(place[qubit] for qubit in gate.qubits)};"
 
 
-def _form(angle: Angle, names: dict[str, str]) -> str:
-    terms = [_number(angle.constant)] if angle.constant or not angle.coefficients else []
+def _format_angle(angle: Angle, names: dict[str, str]) -> str:
+    terms = [_format_number(angle.constant)] if angle.constant or not angle.coefficients else []
     for name, factor in angle.coefficients:
-        terms.append({1.0: names[name], -1.0: f"-{names[name]}"}.get(factor, f"{_number(factor)}*{names[name]}"))
+        terms.append({1.0: names[name], -1.0: f"-{names[name]}"}.get(factor, f"{_format_number(factor)}*{names[name]}"))
     return " + ".join(terms).replace("+ -", "- ")
 
 
-def _number(value: float) -> str:
-    """Return a number to its last digit; OpenQASM 2 wants a point in 1.0e-17."""
+def _format_number(value: float) -> str:
+    """Return a number in full precision. OpenQASM 2 requires a decimal point, as in 1.0e-17."""
     text = repr(value)
     return text if "." in text else text.replace("e", ".0e")
 
 
-def _inputs(ansatz: Ansatz) -> dict[str, str]:
-    """Return what the inputs of a file are called: as the symbols, where that is a name that is not taken."""
+def _input_names(ansatz: Ansatz) -> dict[str, str]:
+    """Return the names of inputs by symbol. They differ if the symbol's name is not valid in OpenQASM."""
     symbols = [str(symbol.name) for symbol in ansatz.symbols]
-    free = {name for name in symbols if _IDENTIFIER.fullmatch(name) and name not in _TAKEN}
-    return {name: name if name in free else _free(f"parameter_{number}", free) for number, name in enumerate(symbols)}
+    free = {name for name in symbols if _IDENTIFIER.fullmatch(name) and name not in _RESERVED}
+    return {
+        name: name if name in free else _unique_name(f"parameter_{number}", free) for number, name in enumerate(symbols)
+    }
 
 
-def _free(name: str, taken: Collection[str]) -> str:
-    """Return a name, with as many underscores behind it as make it one that is not taken."""
+def _unique_name(name: str, taken: Collection[str]) -> str:
+    """Return a name, with underscores appended until it is unique."""
     while name in taken:
         name += "_"
     return name
@@ -293,7 +307,7 @@ def _json(ansatz: Ansatz) -> str:
         return cirq_json.written(ansatz)
     except (TypeError, ValueError):
         raise ConfigError(
-            "export: cirq cannot write gates of one's own as JSON; take .qasm or .qpy. Given: .json"
+            "export: custom gates cannot be written as cirq JSON; use .qasm or .qpy. Given: .json"
         ) from None
 
 

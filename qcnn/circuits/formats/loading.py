@@ -1,4 +1,4 @@
-"""Files of circuits, read once: where an experiment is read first, its file becomes a text that holds the circuit."""
+"""Load circuit files and embed them in experiments, so that each file is read once."""
 
 import contextlib
 import tempfile
@@ -11,25 +11,25 @@ from qcnn.errors import ConfigError, single_line
 from qcnn.storage.store import BucketUri, parse_bucket_uri
 from qcnn.storage.sync import open_store
 
-# Bytes of a file; those of circuits that a text can hold are far smaller.
-_MOST_BYTES = {QASM: 2_000_000, JSON: 20_000_000}
+# Maximum bytes of a file, far above the size of circuits that can be embedded.
+_MAX_BYTES = {QASM: 2_000_000, JSON: 20_000_000}
 
 
 def with_circuit(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an experiment's words with the circuit in place of its file's name.
+    """Return the fields of an experiment with the circuit file embedded.
 
     Raises:
-        ConfigError: as `embedded`.
+        ConfigError: If the circuit file is invalid. See `embedded`.
     """
     model = words.get("model")
     return {**words, "model": embedded(model)} if isinstance(model, str) and is_file(model) else dict(words)
 
 
 def with_circuits(grid: Any) -> Any:
-    """Return the values of a study's grid with circuits in place of their files' names.
+    """Return the grid of a study with its circuit files embedded.
 
     Raises:
-        ConfigError: as `embedded`.
+        ConfigError: If a circuit file is invalid. See `embedded`.
     """
     if not (isinstance(grid, Mapping) and isinstance(grid.get("model"), list)):
         return grid
@@ -38,14 +38,17 @@ def with_circuits(grid: Any) -> Any:
 
 
 def embedded(model: str) -> str:
-    """Return the text that holds the circuit of a file, a path or an address in a bucket.
+    """Return the circuit of a file as embedded text.
+
+    Args:
+        model: Path or bucket URI of the file.
 
     Raises:
-        ConfigError: there is no such file, it is too large, or holds no circuit that can be trained; one line.
+        ConfigError: If the file does not exist, is too large or does not contain a trainable circuit.
     """
-    with _local(model) as path:
-        content = _content(path, model)
-    # Loaded here: it takes a second, and most experiments have no file.
+    with _local_path(model) as path:
+        content = _read_text(path, model)
+    # Importing cirq takes 1 s, and most experiments have no circuit file.
     from qcnn.circuits.formats import cirq_json, openqasm
 
     ansatz = openqasm.read(content, model) if model.endswith(QASM) else cirq_json.read(content, model)
@@ -53,12 +56,12 @@ def embedded(model: str) -> str:
         return embed(model, cirq_json.written(ansatz))
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"model: the file's circuit must be one that cirq can write as JSON ({single_line(error)}). Given: {model}"
+            f"model: the circuit must be serializable as cirq JSON ({single_line(error)}). Given: {model}"
         ) from None
 
 
 @contextlib.contextmanager
-def _local(model: str) -> Iterator[Path]:
+def _local_path(model: str) -> Iterator[Path]:
     place = parse_bucket_uri(model)
     if not place:
         yield Path(model)
@@ -73,8 +76,8 @@ def _local(model: str) -> Iterator[Path]:
         yield path
 
 
-def _content(path: Path, model: str) -> str:
-    most = _MOST_BYTES[QASM if model.endswith(QASM) else JSON]
+def _read_text(path: Path, model: str) -> str:
+    most = _MAX_BYTES[QASM if model.endswith(QASM) else JSON]
     try:
         with path.open("rb") as file:
             read = file.read(most + 1)

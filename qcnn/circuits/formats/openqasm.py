@@ -1,4 +1,4 @@
-"""OpenQASM 2 and 3, read by Qiskit's own parsers."""
+"""Import circuits from OpenQASM 2 and 3 with Qiskit's parsers."""
 
 import contextlib
 import dataclasses
@@ -21,104 +21,108 @@ if TYPE_CHECKING:
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VERSION = re.compile(r"\s*OPENQASM\s+(\d+)(?:\.\d+)?\s*;")
-# Sizes and places of registers, and OpenQASM 3's qubits without a register.
+# Sizes and indices of registers, and physical qubits ($0) of OpenQASM 3.
 _SIZE = re.compile(r"(?:\[\s*(?=\d[\d_]*\s*\])|\$)(\d[\d_]*)")
-# Qiskit's parser of OpenQASM 3 reads a thousand in a second.
-_MOST_STATEMENTS = 25_000
-# Parts of definitions and gates that do nothing, seconds of looking at them.
-_MOST_STEPS = 100_000
-# How a line begins that says what a gate is.
+# Qiskit's parser of OpenQASM 3 reads 1,000 statements per second.
+_MAX_STATEMENTS = 25_000
+# Limit of visited instructions, including those without operations. Visiting this number takes seconds.
+_MAX_STEPS = 100_000
+# Prefixes of lines that define a gate.
 _DEFINING = ("gate ", "opaque ")
-# Where Qiskit's parsers say that something is: line and column.
+# Line and column in messages of Qiskit's parsers.
 _PLACE = re.compile(r"^(?:(?:<input>:)?(\d+),\d+|L(\d+):C\d+): ")
-# What a file of OpenQASM 2 calls its own: gates, and registers.
+# Gates and registers that an OpenQASM 2 file declares.
 _OWN_GATE = re.compile(r"\b(?:gate|opaque)\s+(\w+)")
 _OWN_REGISTER = re.compile(r"\b[qc]reg\s+(\w+)")
 _QELIB1 = re.compile(r'\binclude\s*"qelib1\.inc"\s*;')
-# Gates of Qiskit's that the published qelib1.inc (arXiv:1707.03429) does not have are known with it, too, but for:
-# waiting, which is nothing here and which Qiskit makes as many gates of as its argument says, and what is no gate.
-_OTHERWISE = ("u0", "delay")
-# Words that begin a statement of OpenQASM 3 which is no part of a circuit of gates, wherever it stands.
-_UNREAD = re.compile(
+# qelib1.inc includes Qiskit's gates that the published file (arXiv:1707.03429) lacks, except these: `u0` waits and has
+# no effect here, but Qiskit creates a number of gates that the file can choose. `delay` is not a gate.
+_EXCLUDED_GATES = ("u0", "delay")
+# Keywords of OpenQASM 3 statements that are not supported.
+_UNSUPPORTED = re.compile(
     r"(?:^|[;{}])\s*(?P<word>if|else|for|while|switch|break|continue|end|return|def|extern|cal|defcal|defcalgrammar"
     r"|const|output|bool|int|uint|float|angle|complex|array|duration|stretch|box|reset|delay|#?pragma)\b"
 )
-# The registers of OpenQASM 2, with their sizes.
+# Registers of OpenQASM 2 with their sizes.
 _REGISTER = re.compile(r"\b[qc]reg\s+\w+\s*\[\s*(\d[\d_]*)\s*\]")
 # Bits of all registers: qubits, and as many classical bits.
-_MOST_BITS = 2 * MAX_QUBITS
+_MAX_BITS = 2 * MAX_QUBITS
 
 
 def read(text: str, name: str) -> Ansatz:
-    """Return the circuit of a file, its inputs as symbols in the order of their declaration, on the first qubits.
+    """Return the circuit of an OpenQASM file on the first qubits of the ring.
 
-    It reads out the qubits that are measured at its end, in the order of the bits, or all if none is measured. An
-    input, an angle in radians, becomes a symbol in turns of pi.
+    The readouts are the qubits with final measurements, in the order of the bits, or all qubits if there are none. An
+    input, an angle in radians, becomes a symbol in units of pi. Symbols are in the order of declaration.
+
+    Args:
+        text: Content of the file.
+        name: Name of the file, for error messages.
 
     Raises:
-        ConfigError: Qiskit is not installed or cannot read it, or it holds what cannot be trained; one line, with the
-            number of the file's line where it is known. Errors call the file by a name.
+        ConfigError: If Qiskit is not installed, the file is invalid, or the circuit is not trainable. The message
+            contains the line number if it is known.
     """
-    # Comments are blanked, so that words in them count as none and lines keep their numbers.
+    # Blanks replace comments, so that line numbers stay the same.
     code = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
     version = _VERSION.match(code)
     if not version or version[1] not in ("2", "3"):
         raise ConfigError(f"model: a file of OpenQASM must begin with OPENQASM 2.0; or OPENQASM 3.0;. Given: {name}")
-    if code.count(";") > _MOST_STATEMENTS:
-        raise ConfigError(f"model: must have at most {_MOST_STATEMENTS} statements. Given: more in {name}")
+    if code.count(";") > _MAX_STATEMENTS:
+        raise ConfigError(f"model: must have at most {_MAX_STATEMENTS} statements. Given: more in {name}")
     for size in _SIZE.finditer(code):
-        # Before it is believed: Qiskit would make as many.
+        # Checked before Qiskit allocates this number of bits.
         if len(size[1]) > len(str(MAX_QUBITS)) or int(size[1].replace("_", "")) > MAX_QUBITS:
-            where = _line(code, size.start())
+            where = _line_prefix(code, size.start())
             raise ConfigError(f"model: {where}registers must have at most {MAX_QUBITS} bits. Given: {name}")
     with warnings.catch_warnings():
-        # Of Qiskit's about its own future, such as how a gate will be controlled.
+        # Qiskit emits deprecation warnings about its own code.
         warnings.simplefilter("ignore")
         if version[1] == "2":
-            return _ansatz(_parsed2(text, code, name), {}, [], code, name)
-        return _ansatz(*_parsed3(text, code, name), code, name)
+            return _to_ansatz(_parse_openqasm2(text, code, name), {}, [], code, name)
+        return _to_ansatz(*_parse_openqasm3(text, code, name), code, name)
 
 
-def _parsed2(text: str, code: str, name: str) -> "QuantumCircuit":
-    """Return the circuit of OpenQASM 2. What the file defines or declares counts, whatever Qiskit knows by its name."""
+def _parse_openqasm2(text: str, code: str, name: str) -> "QuantumCircuit":
+    """Return the circuit of OpenQASM 2. The file's names take precedence over Qiskit's gates."""
     try:
         from qiskit import qasm2
         from qiskit.circuit.library import IGate
     except ImportError:
-        raise _missing("Qiskit", name) from None
+        raise _missing_library("Qiskit", name) from None
     _check_bits(sum(int(size[1].replace("_", "")) for size in _REGISTER.finditer(code)), name)
     gates = set(_OWN_GATE.findall(code))
     if included := _QELIB1.search(code):
-        # Qiskit's gates take its place, so that the file may define gates of the same names.
+        # Qiskit's gates replace the include file, so that the file can define gates with the same names.
         start, end = included.span()
         text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
     own = gates | set(_OWN_REGISTER.findall(code))
     known = [
         dataclasses.replace(each, builtin=True)
         for each in qasm2.LEGACY_CUSTOM_INSTRUCTIONS
-        # Of the published file, which are not built in, a register cannot have the name.
-        if each.name not in (*_OTHERWISE, *(own if each.builtin else gates)) and (included or each.builtin)
+        # Gates of the published file are not built in. A register cannot have the same name.
+        if each.name not in (*_EXCLUDED_GATES, *(own if each.builtin else gates)) and (included or each.builtin)
     ]
     waiting = qasm2.CustomInstruction("u0", 1, 1, lambda _: IGate(), builtin=True)
     if waiting.name not in own:
         known.append(waiting)
     try:
-        # No other files are read: a path of this machine means nothing elsewhere.
+        # The empty path disables include files, because an experiment must not depend on local paths.
         return qasm2.loads(text, include_path=(), custom_instructions=known)
-    except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
-        raise _refused(error, name) from None
+    except Exception as error:  # Errors of the parser and of Qiskit's gates, of many types.
+        raise _parser_error(error, name) from None
 
 
-def _parsed3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str, int], list[int]]":
-    """Return the circuit of OpenQASM 3, the lines of its inputs, and the line of each of its instructions."""
+def _parse_openqasm3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str, int], list[int]]":
+    """Return the circuit of OpenQASM 3, the lines of its inputs and the line of each instruction."""
     try:
         import openqasm3
 
         from qcnn.circuits.formats.conversion import convert, line_of
     except ImportError:
-        raise _missing("Qiskit's reader of OpenQASM 3", name) from None
-    if unread := _UNREAD.search(code):
-        word, line = unread["word"], _line(code, unread.start("word"))
+        raise _missing_library("Qiskit's reader of OpenQASM 3", name) from None
+    if unread := _UNSUPPORTED.search(code):
+        word, line = unread["word"], _line_prefix(code, unread.start("word"))
         allowed = (
             "constants must be written as numbers where they are used"
             if word == "const"
@@ -126,7 +130,7 @@ def _parsed3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str
         )
         raise ConfigError(f"model: {line}{allowed}. Given: {word} in {name}")
     try:
-        # The parser prints what it finds.
+        # The parser prints errors to stderr.
         with contextlib.redirect_stderr(io.StringIO()):
             program = openqasm3.parse(text)
         _check_statements(program, name)
@@ -139,15 +143,15 @@ def _parsed3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str
         return circuit, inputs, lines
     except ConfigError:
         raise
-    except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
-        raise _refused(error, name) from None
+    except Exception as error:  # Errors of the parser and of Qiskit's gates, of many types.
+        raise _parser_error(error, name) from None
 
 
 def _check_statements(program: "Program", name: str) -> None:
-    """Refuse sizes and controls that nobody can count.
+    """Validate sizes of registers and numbers of controls before the import.
 
     Raises:
-        ConfigError: there is such a statement.
+        ConfigError: If a number is too large or not an integer literal.
     """
     from openqasm3 import ast
 
@@ -163,15 +167,15 @@ def _check_statements(program: "Program", name: str) -> None:
             )
         if size is not None and not isinstance(statement, ast.IODeclaration):
             bits += size.value
-        if any(not _are_counted(part) for part in (statement, *getattr(statement, "body", ()))):
+        if any(not _has_valid_controls(part) for part in (statement, *getattr(statement, "body", ()))):
             raise ConfigError(
                 f"model: {line}ctrl must have a whole number of controls, 1 to {MAX_QUBITS}. Given: another in {name}"
             )
     _check_bits(bits, name)
 
 
-def _are_counted(part: "QASMNode") -> bool:
-    """Whether there are few enough controls; the importer would believe any number, and computes 2 to its power."""
+def _has_valid_controls(part: "QASMNode") -> bool:
+    """Return whether the number of controls is in range. The importer computes 2^controls."""
     from openqasm3.ast import GateModifierName, IntegerLiteral
 
     controls = 0
@@ -186,100 +190,115 @@ def _are_counted(part: "QASMNode") -> bool:
 
 
 def _check_bits(bits: int, name: str) -> None:
-    """Refuse more bits than any circuit has, many registers of them too.
+    """Raise ConfigError if all registers together have too many bits.
 
     Raises:
-        ConfigError: there are more.
+        ConfigError: If the number exceeds `_MAX_BITS`.
     """
-    if bits > _MOST_BITS:
-        raise ConfigError(f"model: registers must have at most {_MOST_BITS} bits together. Given: {bits} in {name}")
+    if bits > _MAX_BITS:
+        raise ConfigError(f"model: registers must have at most {_MAX_BITS} bits together. Given: {bits} in {name}")
 
 
-def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int], code: str, name: str) -> Ansatz:
-    """Return what is trained of a circuit; without the lines of its instructions they are looked for in the file."""
+def _to_ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int], code: str, name: str) -> Ansatz:
+    """Convert a Qiskit circuit to an ansatz.
+
+    Args:
+        circuit: Circuit from the parser.
+        inputs: Line of each input, by name.
+        lines: Line of each instruction. If empty, lines are searched in the code.
+        code: Content of the file without comments, for line numbers in errors.
+        name: Name of the file, for error messages.
+
+    Raises:
+        ConfigError: If the circuit is not trainable.
+    """
     from qiskit.circuit import Measure
 
-    from qcnn.circuits.formats.qiskit_gates import MOST_OPERATIONS, operations, said, word_of
+    from qcnn.circuits.formats.qiskit_gates import MAX_OPERATIONS, error_message, openqasm_name, operations
 
     if not circuit.num_qubits:
         raise ConfigError(f"model: the circuit must have qubits. Given: none in {name}")
     at = ring(circuit.num_qubits)
     symbols = {symbol: sympy.Symbol(symbol) for symbol in inputs}
     measured: dict[cirq.Qid, Clbit] = {}
-    made: list[cirq.Operation] = []
+    converted: list[cirq.Operation] = []
     steps = 0
     for number, instruction in enumerate(circuit.data):
         operation = instruction.operation
 
-        def refused(message: str, number: int = number, operation: "Instruction" = operation) -> ConfigError:
-            where = f"line {lines[number]}: " if lines else _only_line(code, word_of(operation))
+        def invalid(message: str, number: int = number, operation: "Instruction" = operation) -> ConfigError:
+            where = f"line {lines[number]}: " if lines else _unique_line_prefix(code, openqasm_name(operation))
             return ConfigError(f"model: {where}{message} in {name}")
 
         qubits = [at[circuit.find_bit(qubit).index] for qubit in instruction.qubits]
         if operation.name == "barrier":
             continue
-        if ended := [qubit for qubit in qubits if qubit in measured]:
-            raise refused(
-                "a qubit may be measured at the circuit's end alone. "
-                f"Given: {word_of(operation)} on qubit {ended[0].col} after its measurement,"
+        if already_measured := [qubit for qubit in qubits if qubit in measured]:
+            raise invalid(
+                "measurements must be at the end of the circuit. "
+                f"Given: {openqasm_name(operation)} on qubit {already_measured[0].col} after its measurement"
             )
         if isinstance(operation, Measure):
             (bit,) = instruction.clbits
             if bit in measured.values():
-                raise refused("each bit may take one measurement. Given: two of one bit")
+                raise invalid("each bit must have at most one measurement. Given: two of one bit")
             measured[qubits[0]] = bit
             continue
         try:
             for part in operations(operation, qubits, symbols):
-                # What does nothing takes its time, too.
+                # Instructions without operations take time, too.
                 steps += 1
-                made += [part] if part else []
-                if len(made) > MOST_OPERATIONS or steps > _MOST_STEPS:
-                    raise ConfigError(f"model: must have at most {MOST_OPERATIONS} gates. Given: more")
+                converted += [part] if part else []
+                if len(converted) > MAX_OPERATIONS or steps > _MAX_STEPS:
+                    raise ConfigError(f"model: must have at most {MAX_OPERATIONS} gates. Given: more")
         except ConfigError as error:
-            raise refused(str(error).removeprefix("model: ")) from None
-        except Exception as error:  # What Qiskit raises of numbers that a definition makes of its arguments.
-            raise refused(
-                f"a gate's definition must make numbers of its arguments ({said(error)}). Given: {word_of(operation)}"
+            raise invalid(str(error).removeprefix("model: ")) from None
+        except Exception as error:  # Qiskit raises errors of many types when it evaluates a definition's arguments.
+            raise invalid(
+                f"a gate definition must compute numbers from its arguments ({error_message(error)}). "
+                f"Given: {openqasm_name(operation)}"
             ) from None
-    held = {str(symbol) for symbol in cirq.parameter_symbols(cirq.Circuit(made))}
-    if unused := [symbol for symbol in inputs if symbol not in held]:
+    used = {str(symbol) for symbol in cirq.parameter_symbols(cirq.Circuit(converted))}
+    if unused := [symbol for symbol in inputs if symbol not in used]:
         raise ConfigError(
             f"model: line {inputs[unused[0]]}: every input must be used by a gate. Given: {unused[0]} in {name}"
         )
     order = {bit: number for number, bit in enumerate(circuit.clbits)}
     readouts = sorted(measured, key=lambda qubit: order[measured[qubit]]) or at
-    return Ansatz(cirq.Circuit(made), tuple(symbols.values()), tuple(readouts))
+    return Ansatz(cirq.Circuit(converted), tuple(symbols.values()), tuple(readouts))
 
 
-def _line(code: str, place: int) -> str:
+def _line_prefix(code: str, place: int) -> str:
     return f"line {1 + code.count(chr(10), 0, place)}: "
 
 
-def _only_line(code: str, word: str) -> str:
-    """Return which line uses a word, nothing where several do: Qiskit does not say which of them it read."""
+def _unique_line_prefix(code: str, word: str) -> str:
+    """Return the line that uses a name as a prefix, or "" if there are several.
+
+    Qiskit's parser of OpenQASM 2 does not report lines of instructions.
+    """
     lines = [line.lstrip() for line in code.split("\n")]
     uses = re.compile(rf"(?<![\w.]){re.escape(word)}(?![\w.])")
     found = [n for n, line in enumerate(lines, 1) if not line.startswith(_DEFINING) and uses.search(line)]
     return f"line {found[0]}: " if len(found) == 1 else ""
 
 
-def _missing(library: str, name: str) -> ConfigError:
+def _missing_library(library: str, name: str) -> ConfigError:
     return ConfigError(f'model: needs {library}, which is not installed: pip install "qcnn[run]". Given: {name}')
 
 
-def _refused(error: Exception, name: str) -> ConfigError:
-    """Return what a parser says as one line, with the number of the line that it names."""
-    # The parser of OpenQASM 3 says nothing of a syntax error but at which word it met it.
+def _parser_error(error: Exception, name: str) -> ConfigError:
+    """Return a parser's error as a single-line ConfigError with the line number."""
+    # For a syntax error, the parser of OpenQASM 3 reports only the token.
     cause = error.__cause__.args[0] if error.__cause__ and error.__cause__.args else None
     token = getattr(cause, "offendingToken", None)
     if token is not None:
-        return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {single_line(token.text)}. Given: {name}")
-    from qcnn.circuits.formats.qiskit_gates import said
+        return ConfigError(f"model: line {token.line}: invalid OpenQASM 3 at {single_line(token.text)}. Given: {name}")
+    from qcnn.circuits.formats.qiskit_gates import error_message
 
-    message = said(error)
+    message = error_message(error)
     place = _PLACE.match(message)
-    where = f"line {place[1] or place[2]}: " if place else _line_of_parser(error)
+    where = f"line {place[1] or place[2]}: " if place else _parser_line_prefix(error)
     what = message[place.end() :] if place else message
     if "unbound parameters" in what:
         return ConfigError(
@@ -289,8 +308,8 @@ def _refused(error: Exception, name: str) -> ConfigError:
     return ConfigError(f"model: {where}cannot be read as OpenQASM ({what}). Given: {name}")
 
 
-def _line_of_parser(error: Exception) -> str:
-    """Return which line Qiskit's parser was at when it failed by its own fault; nothing where none is known."""
+def _parser_line_prefix(error: Exception) -> str:
+    """Return the line at which Qiskit's parser failed with an internal error, or "" if it is unknown."""
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         if line := getattr(getattr(frame.f_locals.get("ctx"), "start", None), "line", None):
             return f"line {line}: "

@@ -1,6 +1,6 @@
-"""Qiskit's instructions as cirq's operations, equal up to a global phase, with parameters in turns of pi.
+"""Convert Qiskit instructions to cirq operations, up to a global phase, with parameters in units of pi.
 
-A parameter of OpenQASM is an angle in radians; what is trained is that number over pi, as in every other circuit.
+A parameter in OpenQASM is an angle in radians. The trained parameter is this angle divided by pi, as in all circuits.
 """
 
 import math
@@ -14,32 +14,32 @@ from qiskit.circuit.library import UnitaryGate, standard_gates
 
 from qcnn.errors import ConfigError, single_line
 
-# A number, or a linear form of symbols, in turns of pi.
-Turns = Any
-# More are no circuit that a text of an experiment holds.
-MOST_OPERATIONS = 20_000
-# Qubits of a gate that simulators take as it is, and parameters of the gates below.
-_MOST_QUBITS, _MOST_PARAMETERS = 4, 3
-# Definitions within each other.
-_MOST_DEPTH = 100
+# Number or linear form of symbols, in units of pi.
+Exponent = Any
+# A circuit with more operations is too large to be embedded in an experiment.
+MAX_OPERATIONS = 20_000
+# Maximum number of qubits of a gate that simulators support without decomposition, and of parameters of a gate below.
+_MAX_QUBITS, _MAX_PARAMETERS = 4, 3
+# Maximum nesting depth of gate definitions.
+_MAX_DEPTH = 100
 
 
-def _rotation(kind: type[cirq.EigenGate]) -> Callable[[Turns], list[cirq.Gate]]:
-    """Return what makes a rotation, exp(-i pi turns / 2 P), of a power of P."""
-    return lambda turns: [kind(exponent=turns, global_shift=-0.5)]
+def _rotation(kind: type[cirq.EigenGate]) -> Callable[[Exponent], list[cirq.Gate]]:
+    """Return a factory of rotations exp(-i pi exponent / 2 P) from powers of P."""
+    return lambda exponent: [kind(exponent=exponent, global_shift=-0.5)]
 
 
-def _phase(turns: Turns) -> list[cirq.Gate]:
-    return [cirq.ZPowGate(exponent=turns)] if turns else []
+def _phase(exponent: Exponent) -> list[cirq.Gate]:
+    return [cirq.ZPowGate(exponent=exponent)] if exponent else []
 
 
-def _general(theta: Turns, phi: Turns, lam: Turns) -> list[cirq.Gate]:
-    """Return U(theta, phi, lambda) = P(phi) RY(theta) P(lambda), the first that acts first."""
+def _general(theta: Exponent, phi: Exponent, lam: Exponent) -> list[cirq.Gate]:
+    """Return the gates of U(theta, phi, lambda) = P(phi) RY(theta) P(lambda), in time order."""
     return [*_phase(lam), cirq.YPowGate(exponent=theta, global_shift=-0.5), *_phase(phi)]
 
 
-# What the gates of qelib1.inc and stdgates.inc are, with their phase, so that their controlled forms follow from them.
-# All others are what their definitions make of these.
+# Gates of qelib1.inc and stdgates.inc, including their phase, which is relevant for controlled forms. Other gates are
+# expanded by their definitions.
 _GATES: dict[type[Gate], Callable[..., list[cirq.Gate]]] = {
     standard_gates.IGate: lambda: [],
     standard_gates.XGate: lambda: [cirq.X],
@@ -68,23 +68,23 @@ _GATES: dict[type[Gate], Callable[..., list[cirq.Gate]]] = {
 }
 
 
-# Before the name of a gate that an OpenQASM 3 file defines: Qiskit takes some gates for its own by their names, such as
-# where it controls them.
-OWN = "·"
-# What Qiskit calls statements, and how they are written.
-_WRITTEN = {"if_else": "if", "while_loop": "while", "for_loop": "for", "switch_case": "switch"}
+# Prefix for names of gates that an OpenQASM 3 file defines. Qiskit identifies some standard gates by name, for example
+# when it adds controls.
+CUSTOM_PREFIX = "·"
+# Keywords of OpenQASM by Qiskit's names of statements.
+_KEYWORDS = {"if_else": "if", "while_loop": "while", "for_loop": "for", "switch_case": "switch"}
 
 
-def word_of(instruction: Instruction) -> str:
-    """Return how an instruction is written in OpenQASM."""
-    return _WRITTEN.get(instruction.name, str(instruction.name)).replace(OWN, "")
+def openqasm_name(instruction: Instruction) -> str:
+    """Return the name of an instruction in OpenQASM."""
+    return _KEYWORDS.get(instruction.name, str(instruction.name)).replace(CUSTOM_PREFIX, "")
 
 
-def said(error: Exception) -> str:
-    """Return the message of an error of Qiskit's on one line, or its class if it has none."""
-    # Qiskit's errors quote their message, and Python that of a KeyError.
+def error_message(error: Exception) -> str:
+    """Return the message of a Qiskit error on one line, or its class name if it has no message."""
+    # str() of Qiskit's errors and of KeyError puts the message in quotes.
     message = error.args[0] if isinstance(error, KeyError) and error.args else getattr(error, "message", error)
-    return single_line(message).replace(OWN, "") or type(error).__name__
+    return single_line(message).replace(CUSTOM_PREFIX, "") or type(error).__name__
 
 
 def operations(
@@ -93,73 +93,82 @@ def operations(
     symbols: Mapping[str, sympy.Symbol],
     depth: int = 0,
 ) -> Iterator[cirq.Operation | None]:
-    """Yield what an instruction does to qubits, and None for each part of it that does nothing.
+    """Yield the cirq operations of an instruction, and None for each visited instruction.
+
+    The None values let the caller limit the time for definitions without operations.
+
+    Args:
+        instruction: Qiskit instruction.
+        qubits: Qubits that it acts on.
+        symbols: Symbols by names of inputs.
+        depth: Nesting depth of the gate definition that contains the instruction.
 
     Raises:
-        ConfigError: it is no gate that is known or defined, its definition has too many others within each other, or
-            its parameters are not linear in the symbols.
+        ConfigError: If the instruction is not a known or defined gate, definitions are nested too deep, or a
+            parameter is not linear in the symbols.
     """
     yield None
     if isinstance(instruction, Barrier):
         return
     if not isinstance(instruction, Gate):
         raise ConfigError(
-            f"model: the circuit must consist of gates, and of measurements at its end. Given: {word_of(instruction)}"
+            "model: the circuit must consist of gates, and of measurements at its end. "
+            f"Given: {openqasm_name(instruction)}"
         )
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         raise ConfigError(
-            f"model: a gate's definition must have at most {_MOST_DEPTH} others within each other. "
-            f"Given: more in {word_of(instruction)}"
+            f"model: gate definitions must be nested at most {_MAX_DEPTH} levels deep. "
+            f"Given: more in {openqasm_name(instruction)}"
         )
     if instruction.base_class in _GATES:
-        yield from (gate.on(*qubits) for gate in _made(instruction, symbols))
-    elif isinstance(instruction, UnitaryGate) and len(qubits) <= _MOST_QUBITS:
+        yield from (gate.on(*qubits) for gate in _cirq_gates(instruction, symbols))
+    elif isinstance(instruction, UnitaryGate) and len(qubits) <= _MAX_QUBITS:
         # Qiskit's first qubit is the least significant.
         yield cirq.MatrixGate(instruction.to_matrix()).on(*reversed(qubits))
     elif _is_controlled(instruction):
-        yield from _controlled(instruction, qubits, symbols)
+        yield from _controlled_operations(instruction, qubits, symbols)
     elif instruction.definition is not None:
-        yield from _of_definition(instruction.definition, qubits, symbols, depth + 1)
+        yield from _definition_operations(instruction.definition, qubits, symbols, depth + 1)
     else:
-        raise ConfigError(f"model: a gate must be known or defined. Given: {word_of(instruction)}")
+        raise ConfigError(f"model: a gate must be known or defined. Given: {openqasm_name(instruction)}")
 
 
 def _is_controlled(gate: Gate) -> bool:
-    if not isinstance(gate, ControlledGate) or gate.num_qubits > _MOST_QUBITS:
+    if not isinstance(gate, ControlledGate) or gate.num_qubits > _MAX_QUBITS:
         return False
     base = gate.base_gate
-    # CU and its controlled forms have a parameter more than their base gate, which may list it as its own all the same.
-    of_cu = gate.base_class is standard_gates.CUGate or len(base.params) > _MOST_PARAMETERS
+    # CU and its controlled forms have one more parameter than their base gate, which can also list that parameter.
+    of_cu = gate.base_class is standard_gates.CUGate or len(base.params) > _MAX_PARAMETERS
     return base.base_class in _GATES and not of_cu
 
 
-def _controlled(
+def _controlled_operations(
     gate: ControlledGate, qubits: Sequence[cirq.Qid], symbols: Mapping[str, sympy.Symbol]
 ) -> Iterator[cirq.Operation]:
     count = gate.num_ctrl_qubits
     values = [gate.ctrl_state >> control & 1 for control in range(count)]
-    for base in _made(gate.base_gate, symbols):
+    for base in _cirq_gates(gate.base_gate, symbols):
         yield base.controlled(count, None if all(values) else values).on(*qubits)
 
 
-def _made(gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> list[cirq.Gate]:
-    return _GATES[gate.base_class](*(_turns(angle, gate, symbols) for angle in gate.params))
+def _cirq_gates(gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> list[cirq.Gate]:
+    return _GATES[gate.base_class](*(_to_exponent(angle, gate, symbols) for angle in gate.params))
 
 
-def _of_definition(
+def _definition_operations(
     definition: QuantumCircuit, qubits: Sequence[cirq.Qid], symbols: Mapping[str, sympy.Symbol], depth: int
 ) -> Iterator[cirq.Operation | None]:
-    # Its global phase is one of the whole circuit: where a gate is controlled, Qiskit has put it into the definition.
+    # The definition's global phase is ignored. For controlled gates, Qiskit adds the phase to the definition as a gate.
     places: dict[Qubit, cirq.Qid] = dict(zip(definition.qubits, qubits, strict=True))
     for part in definition.data:
         yield from operations(part.operation, [places[qubit] for qubit in part.qubits], symbols, depth)
 
 
-def _turns(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> Turns:
-    """Return an angle in radians in turns of pi, its parameters too.
+def _to_exponent(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> Exponent:
+    """Convert an angle and its parameters from radians to units of pi.
 
     Raises:
-        ConfigError: it is not linear in the symbols, or no finite number.
+        ConfigError: If the angle is not linear in the symbols or not finite.
     """
     if not isinstance(angle, ParameterExpression):
         return _finite(angle, gate) / math.pi
@@ -167,16 +176,19 @@ def _turns(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> Tu
     used = sorted(form.free_symbols, key=lambda symbol: str(symbol.name))
     slopes = [form.diff(symbol) for symbol in used]
     if any(slope.free_symbols for slope in slopes):
-        raise ConfigError(f"model: an angle must be linear in the inputs. Given: {word_of(gate)}({single_line(form)})")
-    turns: Turns = sum(
-        _plain(_finite(slope, gate)) * symbols[str(symbol.name)] for symbol, slope in zip(used, slopes, strict=True)
+        raise ConfigError(
+            f"model: an angle must be linear in the inputs. Given: {openqasm_name(gate)}({single_line(form)})"
+        )
+    exponent: Exponent = sum(
+        _simplify_number(_finite(slope, gate)) * symbols[str(symbol.name)]
+        for symbol, slope in zip(used, slopes, strict=True)
     )
     constant = _finite(form.subs(dict.fromkeys(used, 0)), gate) / math.pi
-    return turns + constant if constant else turns
+    return exponent + constant if constant else exponent
 
 
-def _plain(number: float) -> int | float:
-    """Return 2 for 2.0: X^(2*a) is easier to read than X^(2.0*a)."""
+def _simplify_number(number: float) -> int | float:
+    """Return an integral float as an int, because X^(2*a) is easier to read than X^(2.0*a)."""
     return int(number) if number.is_integer() else number
 
 
@@ -186,5 +198,7 @@ def _finite(value: Any, gate: Gate) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise ConfigError(f"model: an angle must be a finite number. Given: {word_of(gate)}({single_line(value)})")
+        raise ConfigError(
+            f"model: an angle must be a finite number. Given: {openqasm_name(gate)}({single_line(value)})"
+        )
     return number

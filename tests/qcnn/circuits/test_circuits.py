@@ -13,7 +13,7 @@ from qcnn.errors import ConfigError
 
 
 @pytest.mark.parametrize("qubits", [2, 3, 4, 5, 8, 11])
-def test_convolution_joins_every_neighbouring_pair_once(qubits: int) -> None:
+def test_convolution_acts_once_on_each_adjacent_pair(qubits: int) -> None:
     ring = circuits.ring(qubits)
     layer = circuits.convolution(ring, circuits._symbols(1))
     pairs = [op.qubits for op in layer.all_operations() if isinstance(op.gate, cirq.ZZPowGate)]
@@ -21,14 +21,14 @@ def test_convolution_joins_every_neighbouring_pair_once(qubits: int) -> None:
 
 
 @pytest.mark.parametrize(("qubits", "readouts"), [(4, 2), (5, 3), (8, 4), (11, 6)])
-def test_hybrid_reads_out_the_second_half(qubits: int, readouts: int) -> None:
+def test_hybrid_reads_out_second_half(qubits: int, readouts: int) -> None:
     ansatz = circuits.build("hybrid", qubits)
     assert ansatz.readouts == tuple(circuits.ring(qubits)[qubits - readouts :])
     assert len(ansatz.symbols) == 21
 
 
 @pytest.mark.parametrize(("qubits", "layers"), [(4, 2), (5, 3), (8, 3), (9, 4), (11, 4), (16, 4)])
-def test_deep_reads_out_the_last_qubit_for_any_number_of_qubits(qubits: int, layers: int) -> None:
+def test_deep_reads_out_last_qubit(qubits: int, layers: int) -> None:
     ansatz = circuits.build("deep", qubits)
     assert ansatz.readouts == (circuits.ring(qubits)[-1],)
     assert len(ansatz.symbols) == 21 * layers
@@ -36,15 +36,15 @@ def test_deep_reads_out_the_last_qubit_for_any_number_of_qubits(qubits: int, lay
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-def test_large_circuits_are_made_of_few_gates_and_moments(model: str) -> None:
-    """Each gate is an object once, whatever number of pairs it acts on, or making and reading take minutes."""
+def test_large_circuits_share_gates_and_moments(model: str) -> None:
+    """Pairs share one gate object. Otherwise, building and parsing take minutes."""
     layers = 1 if model == "hybrid" else 10
     circuit = circuits.build(model, 1024).circuit
     assert len({id(operation.gate) for operation in circuit.all_operations()}) <= 50 * layers
     assert len(circuit) <= 35 * layers
 
 
-def test_a_users_own_circuit_is_imported_by_name() -> None:
+def test_custom_circuit_is_imported_by_name() -> None:
     assert circuits.build("tests.qcnn.circuits.test_circuits:reread", 6).readouts == tuple(circuits.ring(6))
 
 
@@ -64,7 +64,7 @@ def test_a_users_own_circuit_is_imported_by_name() -> None:
         ("numbers_as_readouts", "readouts must be qubits. Given: 3"),
     ],
 )
-def test_a_users_circuit_that_cannot_be_used_is_refused(function: str, reason: str) -> None:
+def test_invalid_custom_circuit_is_rejected(function: str, reason: str) -> None:
     with pytest.raises(ConfigError) as error:
         circuits.build(f"tests.qcnn.circuits.test_circuits:{function}", 6)
     message = str(error.value)
@@ -74,7 +74,7 @@ def test_a_users_circuit_that_cannot_be_used_is_refused(function: str, reason: s
     assert len(message) < 500
 
 
-def test_a_module_that_cannot_be_imported_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_with_import_error_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ends_at_once.py").write_text("raise SystemExit('enough')\n")
     monkeypatch.syspath_prepend(tmp_path)
     for module, reason in (("tests.no_such_module", "ModuleNotFoundError"), ("ends_at_once", "SystemExit: enough")):
@@ -83,9 +83,7 @@ def test_a_module_that_cannot_be_imported_is_refused(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("function", ["is_interrupted", "swallows_the_interrupt", "turns_the_interrupt_into_an_error"])
-def test_ctrl_c_interrupts_whatever_the_users_function_makes_of_it(
-    function: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_in_custom_function_interrupts(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -129,7 +127,7 @@ def raises_what_cannot_be_written(qubits: list[cirq.Qid]) -> None:
 
 def is_interrupted(qubits: list[cirq.Qid]) -> None:
     os.kill(os.getpid(), signal.SIGINT)
-    # Until the interpreter comes to handle it.
+    # Wait until the interpreter handles the signal.
     while True:
         pass
 
@@ -171,7 +169,7 @@ def numbers_as_readouts(qubits: list[cirq.Qid]) -> circuits.Ansatz:
     return circuits.Ansatz(cirq.Circuit(cirq.X(qubits[0]) ** A), (A,), (3,))  # type: ignore[arg-type]
 
 
-def test_a_frozen_circuit_and_lists_will_do() -> None:
+def test_ansatz_accepts_frozen_circuit_and_lists() -> None:
     ring = circuits.ring(4)
     circuit = cirq.FrozenCircuit(cirq.X(ring[0]) ** A)
     ansatz = circuits.Ansatz(circuit, [A], ring)  # type: ignore[arg-type]

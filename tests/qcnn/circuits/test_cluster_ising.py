@@ -16,12 +16,12 @@ from qcnn.circuits.cluster_ising import (
     string_order,
 )
 
-# In each phase and near its borders: SPT, paramagnet, antiferromagnet.
+# Points in each phase and near its boundaries: SPT, paramagnet, antiferromagnet.
 FIELDS = [(0.0, 0.0), (0.5, 0.2), (0.9, 0.0), (0.3, 1.4), (1.5, 0.5), (0.4, -1.3), (1.6, -1.6)]
 
 
 def _hamiltonian(n: int, h1: float, h2: float) -> npt.NDArray[np.float64]:
-    """The published formula, by cirq."""
+    """Return the matrix of the published Hamiltonian, built with cirq."""
     x, z = ([gate(qubit) for qubit in cirq.LineQubit.range(n)] for gate in (cirq.X, cirq.Z))
     terms = [-1.0 * z[i] * x[i + 1] * z[i + 2] for i in range(n - 2)]
     terms += [-h1 * x[i] for i in range(n)] + [-h2 * x[i] * x[i + 1] for i in range(n - 1)]
@@ -36,7 +36,7 @@ def _expectation(string: cirq.PauliString[cirq.LineQubit], state: npt.NDArray[np
 
 @pytest.mark.parametrize("n", [4, 5, 7, 8])
 @pytest.mark.parametrize(("h1", "h2"), FIELDS)
-def test_is_the_lowest_eigenvector_and_of_the_sector_that_it_names(n: int, h1: float, h2: float) -> None:
+def test_ground_state_is_lowest_eigenvector_of_sector(n: int, h1: float, h2: float) -> None:
     matrix, ground = _hamiltonian(n, h1, h2), ground_state(n, h1, h2)
     assert ground.energy == pytest.approx(np.linalg.eigvalsh(matrix)[0], abs=1e-9)
     assert ground.state.dtype == np.float32
@@ -50,7 +50,7 @@ def test_is_the_lowest_eigenvector_and_of_the_sector_that_it_names(n: int, h1: f
 
 
 @pytest.mark.parametrize("n", [4, 7, 12])
-def test_without_fields_it_is_the_cluster_state_of_the_open_chain(n: int) -> None:
+def test_ground_state_without_fields_is_cluster_state(n: int) -> None:
     qubits = cirq.LineQubit.range(n)
     ground = ground_state(n, 0, 0)
     assert ground.energy == pytest.approx(-(n - 2))
@@ -58,14 +58,14 @@ def test_without_fields_it_is_the_cluster_state_of_the_open_chain(n: int) -> Non
         stabilizer = cirq.Z(qubits[i]) * cirq.X(qubits[i + 1]) * cirq.Z(qubits[i + 2])
         assert _expectation(stabilizer, ground.state) == pytest.approx(1, abs=1e-5)
     assert string_order(ground.state, 0, n - 2 + n % 2) == pytest.approx(1, abs=1e-5)
-    # The ends are free: four states, one in each sector, of which the symmetric one is taken.
+    # The open ends are free, so each sector has one ground state. The symmetric one is returned.
     assert sector_energies(n, 0, 0) == pytest.approx(-(n - 2))
     assert ground.sector == Sector(1, 1)
 
 
 @pytest.mark.parametrize("n", [9, 12])
 @pytest.mark.parametrize("h1", [0.5, 1.0, 1.4])
-def test_the_solvable_line_is_two_transverse_ising_chains(n: int, h1: float) -> None:
+def test_energy_at_h2_zero_matches_two_ising_chains(n: int, h1: float) -> None:
     """With h2 = 0, X of every second site and the Z X Z between them commute with those of the other half.
 
     Each half has the algebra of an open Ising chain in a transverse field, whose energy is that of free fermions: the
@@ -81,11 +81,11 @@ def test_the_solvable_line_is_two_transverse_ising_chains(n: int, h1: float) -> 
 @pytest.mark.parametrize(
     ("h1", "h2", "low", "high"), [(0.3, 0.0, 0.85, 1), (0.5, -0.5, 0.7, 1), (1.6, 0.5, 0, 0.1), (0.3, -1.6, 0, 0.15)]
 )
-def test_the_string_is_ordered_in_the_spt_phase_alone(h1: float, h2: float, low: float, high: float) -> None:
+def test_string_order_exists_in_spt_phase_only(h1: float, h2: float, low: float, high: float) -> None:
     assert low <= string_order(ground_state(12, h1, h2).state, 1, 9) <= high
 
 
-def test_the_string_is_the_published_operator() -> None:
+def test_string_order_matches_published_operator() -> None:
     n, (first, last) = 7, (0, 6)
     qubits = cirq.LineQubit.range(n)
     string = cirq.Z(qubits[0]) * cirq.X(qubits[1]) * cirq.X(qubits[3]) * cirq.X(qubits[5]) * cirq.Z(qubits[6])
@@ -93,38 +93,38 @@ def test_the_string_is_the_published_operator() -> None:
     assert string_order(state, first, last) == pytest.approx(_expectation(string, state), abs=1e-5)
 
 
-def test_a_chain_read_from_its_other_end_is_the_same() -> None:
-    # An odd number of sites, so that both ends are of the same half.
+def test_ground_state_is_reflection_symmetric() -> None:
+    # With an odd number of sites, both ends are in the same sublattice.
     state = ground_state(9, 0.7, -0.4).state
-    turned = state.reshape((2,) * 9).transpose(range(8, -1, -1)).ravel()
-    assert turned == pytest.approx(state, abs=4 * RESOLUTION)
+    reflected = state.reshape((2,) * 9).transpose(range(8, -1, -1)).ravel()
+    assert reflected == pytest.approx(state, abs=4 * RESOLUTION)
 
 
-def test_equal_fields_give_equal_bits() -> None:
+def test_ground_state_is_deterministic() -> None:
     ground_state(9, 0.1, 0.1)
     for fields in FIELDS:
         assert ground_state(12, *fields).state.tobytes() == ground_state(12, *fields).state.tobytes()
 
 
 @pytest.mark.parametrize("n", [9, 12])
-def test_the_state_does_not_hang_on_where_the_eigensolver_starts(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ground_state_is_independent_of_start_vector(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pcg64 = np.random.PCG64
     before = [ground_state(n, *fields).state for fields in FIELDS]
     monkeypatch.setattr(np.random, "PCG64", lambda seed: pcg64(seed + 1))
     for fields, state in zip(FIELDS, before, strict=True):
         assert ground_state(n, *fields).state.tobytes() == state.tobytes()
-        # Far from where rounding to float32 alone would decide by the last digit.
+        # Amplitudes are exact multiples of the resolution, so rounding to float32 does not change them.
         assert np.all(state / RESOLUTION == np.round(state / RESOLUTION))
         assert not np.any(np.signbit(state[state == 0]))
 
 
-def test_lists_the_symmetric_sector_first() -> None:
+def test_symmetric_sector_is_first() -> None:
     assert SECTORS[0] == (1, 1)
     assert len(set(SECTORS)) == 4
 
 
-# Points of infinite chains in the figure of arXiv:1810.03787, h1 and h2 of both boundaries, as they were read off it
-# in github.com/Jaybsoni/Quantum-Convolutional-Neural-Networks.
+# h1 and h2 of both boundaries of infinite chains in the figure of arXiv:1810.03787. Source of the digitized values:
+# github.com/Jaybsoni/Quantum-Convolutional-Neural-Networks.
 PUBLISHED = (
     *((0.1000, -1.004, 0.8439), (0.2556, -1.0009, 0.6636), (0.4111, -1.024, 0.5033), (0.5667, -1.049, 0.3631)),
     *((0.7222, -1.079, 0.2229), (0.8778, -1.109, 0.09766), (1.0333, -1.154, -0.02755), (1.1889, -1.225, -0.1377)),
@@ -132,19 +132,19 @@ PUBLISHED = (
 )
 
 
-def test_holds_the_points_that_are_known_exactly() -> None:
+def test_boundaries_contain_exact_points() -> None:
     assert [float(ends[0]) for ends in boundaries(np.array([0.0]))] == [-1, 1]
     line = np.array([0.0, 0.5, 0.999, 1.0, 1.001, 1.6])
     assert is_spt(line, np.zeros(6)).tolist() == [True, True, True, False, False, False]
 
 
 @pytest.mark.parametrize(("h1", "below", "above"), PUBLISHED)
-def test_agrees_with_the_published_boundaries(h1: float, below: float, above: float) -> None:
+def test_boundaries_match_published_figure(h1: float, below: float, above: float) -> None:
     assert [float(ends[0]) for ends in boundaries(np.array([h1]))] == pytest.approx([below, above], abs=0.03)
 
 
 @pytest.mark.parametrize("h1", [0.2, 0.7, 1.2])
-def test_the_sectors_part_in_the_paramagnet_and_join_in_the_spt_phase(h1: float) -> None:
+def test_sector_energies_are_degenerate_in_spt_phase_only(h1: float) -> None:
     (_, above) = boundaries(np.array([h1]))
 
     def spread(qubits: int, h2: float) -> float:
@@ -154,7 +154,7 @@ def test_the_sectors_part_in_the_paramagnet_and_join_in_the_spt_phase(h1: float)
     assert spread(11, float(above[0]) + 0.2) > spread(7, float(above[0]) + 0.2)
 
 
-def test_strings_are_longest_where_there_is_spt_order() -> None:
+def test_long_string_order_matches_is_spt() -> None:
     fields = [(h1, h2) for h1 in np.linspace(0.1, MOST_H1, 6) for h2 in np.linspace(-MOST_H2, MOST_H2, 9)]
     strings = np.array([string_order(ground_state(9, h1, h2).state, 1, 7) for h1, h2 in fields])
     inside = is_spt(*np.array(fields, np.float64).T)

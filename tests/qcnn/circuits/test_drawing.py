@@ -6,19 +6,19 @@ from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.drawing import MAX_QUBITS, draw
 
 
-def test_a_small_circuit_is_drawn_whole() -> None:
+def test_small_circuit_is_drawn_completely() -> None:
     ansatz = circuits.build("hybrid", 5)
     drawing = draw(ansatz)
     assert drawing.title == "5 qubits, 21 parameters, 3 readouts"
     assert all(f"^{symbol}" in drawing.text or f"-{symbol}" in drawing.text for symbol in ansatz.symbols)
-    # Five convolutions, each with one ZZ on two lines.
+    # Five two-qubit convolutions, each with one ZZ.
     assert drawing.text.count("ZZ^s6") == 5
     assert drawing.image.shape[2] == 3
     assert drawing.image.min() < 100 < drawing.image.max()
 
 
 @pytest.mark.parametrize("qubits", [3, MAX_QUBITS + 1])
-def test_qubits_that_are_only_read_out_count(qubits: int) -> None:
+def test_readout_qubits_without_gates_are_counted(qubits: int) -> None:
     first, *others = ring(qubits)
     drawing = draw(Ansatz(cirq.Circuit(cirq.X.on_each(*others)), (), (first,)))
     assert drawing.title.startswith(f"{qubits} qubits, 0 parameters, 1 readouts")
@@ -26,7 +26,7 @@ def test_qubits_that_are_only_read_out_count(qubits: int) -> None:
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-def test_of_1024_qubits_it_draws_what_a_readout_depends_on_and_says_so(model: str) -> None:
+def test_large_circuit_is_drawn_as_light_cone(model: str) -> None:
     ansatz = circuits.build(model, 1024)
     drawing = draw(ansatz)
     assert drawing.title.startswith("1024 qubits, ")

@@ -1,4 +1,4 @@
-"""The word `noise`: one form of it whoever writes it, and what it says of a gate."""
+"""Field `noise`: normalized form, validation and channels by gate."""
 
 import math
 
@@ -25,12 +25,12 @@ from qcnn.experiment_io import from_mapping as experiment
         ),
     ],
 )
-def test_text_and_mapping_have_one_form(given: object, text: str) -> None:
-    word = experiment({"options": {"noise": given}}).options.noise
-    assert word == text
-    # What a step hands to the next is the same again.
-    assert experiment({"options": {"noise": word}}).options.noise == text
-    assert bool(parse(word)) == bool(text)
+def test_noise_text_and_mapping_are_normalized(given: object, text: str) -> None:
+    normalized = experiment({"options": {"noise": given}}).options.noise
+    assert normalized == text
+    # Pipeline steps parse the normalized form again.
+    assert experiment({"options": {"noise": normalized}}).options.noise == text
+    assert bool(parse(normalized)) == bool(text)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_text_and_mapping_have_one_form(given: object, text: str) -> None:
     ],
     ids=single_line,
 )
-def test_what_is_no_noise_is_refused_in_one_line_with_the_word(given: object) -> None:
-    with pytest.raises(ConfigError, match=r"^noise: must be probabilities from 0 to 1 of .* Given: ") as error:
+def test_invalid_noise_is_rejected(given: object) -> None:
+    with pytest.raises(ConfigError, match=r"^noise: must be probabilities from 0 to 1 for .* Given: ") as error:
         experiment({"options": {"noise": given}})
     assert str(error.value).isprintable()
 
 
-def test_a_gate_is_followed_by_the_noise_of_its_class() -> None:
+def test_noise_channel_depends_on_gate_class() -> None:
     noise = from_mapping({"depolarizing": {"one": 0.1}, "phase_damping": 0.2})
     assert noise == Noise(GateNoise(depolarizing=0.1, phase_damping=0.2), GateNoise(phase_damping=0.2))
     assert (noise.channel(1), noise.channel(2), noise.channel(3)) == (noise.one, noise.two, noise.two)
@@ -77,14 +77,14 @@ def test_a_gate_is_followed_by_the_noise_of_its_class() -> None:
         ({"options": {"gradient": "shift"}}, "gradient: must be one of adjoint, parameter_shift. Given: 'shift'"),
     ],
 )
-def test_noise_with_words_that_cannot_run_is_refused(words: dict[str, object], message: str) -> None:
+def test_noise_with_incompatible_fields_is_rejected(words: dict[str, object], message: str) -> None:
     options = {"noise": "readout=0.1", "simulator_memory_gib": 1.5, **dict(words.get("options", {}))}  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match=f"^{message}$"):
         experiment({"rounds": 10, **words, "options": options})
 
 
 @pytest.mark.parametrize("qubits", [10, 11])
-def test_training_is_noisy_where_that_is_exact_and_evaluation_alone_beyond(qubits: int) -> None:
+def test_noise_applies_to_training_up_to_exact_limit(qubits: int) -> None:
     config = experiment({"qubits": qubits, "rounds": 10, "options": {"noise": "readout=0.1"}})
     noise = parse("readout=0.1")
     exact = qubits == 10

@@ -8,7 +8,7 @@ from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
 
 
-def test_an_excitation_turns_one_qubit_of_the_cluster_state() -> None:
+def test_excitation_rotates_one_qubit_of_cluster_state() -> None:
     qubits = ring(4)
     edges = [(0, 1), (1, 2), (2, 3), (3, 0)]
     expected = cirq.Circuit(cirq.H.on_each(*qubits), (cirq.CZ(qubits[a], qubits[b]) for a, b in edges))
@@ -25,7 +25,7 @@ def test_an_excitation_turns_one_qubit_of_the_cluster_state() -> None:
         ("rz", np.exp([-0.2j, 0.2j]) / np.sqrt(2)),
     ],
 )
-def test_a_feature_turns_its_qubit(kind: Kind, amplitudes: list[complex]) -> None:
+def test_feature_rotates_its_qubit(kind: Kind, amplitudes: list[complex]) -> None:
     state = data_state(Preparation(kind, 1), ring(1), [0.4]).final_state_vector(qubit_order=ring(1))
     np.testing.assert_allclose(state, amplitudes, atol=1e-6)
 
@@ -37,9 +37,9 @@ def test_a_feature_turns_its_qubit(kind: Kind, amplitudes: list[complex]) -> Non
         (EXCITATION, (0.5, 0.3), "must be a qubit, 0 to 3, and an angle, such as 3,0.5. Given: 0.5,0.3"),
         (EXCITATION, (1,), "must be a qubit, 0 to 3, and an angle, such as 3,0.5. Given: 1"),
         (Preparation("rx", 3), (1, 2), "must be 3 angles. Given: 1,2"),
-        (Preparation("state"), (1, 2), "must be left out: a state vector is no circuit. Given: 1,2"),
+        (Preparation("state"), (1, 2), "must be omitted for state vectors. Given: 1,2"),
     ],
 )
-def test_what_is_no_sample_is_refused(preparation: Preparation, sample: tuple[float, ...], line: str) -> None:
+def test_invalid_sample_is_rejected(preparation: Preparation, sample: tuple[float, ...], line: str) -> None:
     with pytest.raises(ConfigError, match=f"^sample: {line}$"):
         data_state(preparation, ring(4), sample)

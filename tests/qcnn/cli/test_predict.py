@@ -91,7 +91,7 @@ def test_predict_without_file_uses_test_split(run: Path, working_folder: Path, t
     [
         (("--data", "data.csv"), "predict: takes --data and --output together, and --report with both. Given: --data"),
         (("--data", "data.csv", "--output", "out.pdf"), "output: must end in .csv, .parquet, .npz or .jsonl. Given: "),
-        (("--data", "none.csv", "--output", "out.csv"), "data: cannot be read (it is not there). Given: none.csv"),
+        (("--data", "none.csv", "--output", "out.csv"), "data: cannot be read (file not found). Given: none.csv"),
         (("--data", "data.csv", "--output", "out.csv"), "data: line 3, column qubit: must be a whole number, 0 to 3."),
     ],
 )

@@ -149,7 +149,7 @@ def test_failing_run_has_separate_folder_and_one_line_error(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--data", "nowhere.csv"], "error: data: cannot be read (it is not there). Given: "),
+        (["--data", "nowhere.csv"], "error: data: cannot be read (file not found). Given: "),
         (["--data", "unlabelled.csv"], "error: data: column label is missing. Given: qubit, angle in "),
         (["--data", "turned.csv", "--qubits", "4"], "error: data: line 3, column angle: must be a finite number. "),
         (["--qubits", "3"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),

@@ -195,7 +195,7 @@ def _split(names: list[str]) -> list[Any]:
         ("qubit,angle,label", _with(0, 1, math.pi), {}, "data: line 2, column angle: .* less than pi. Given: 3.14159"),
         ("qubit,angle,label", [], {}, "data: must hold at least one row. Given: "),
         ("qubit,angle,label", EXCITED[:1], {}, "data: the file's rows must leave at least one each .*: 1 rows, split"),
-        ("qubit,angle,angle", EXCITED, {}, "data: every column must have a name of its own. Given: angle twice"),
+        ("qubit,angle,angle", EXCITED, {}, "data: column names must be unique. Given: angle twice"),
         (
             "qubit,angle,label",
             [(*row[:2], 1) for row in EXCITED],
@@ -288,7 +288,7 @@ def test_read_invalid_rows_raises(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: None, r"data: cannot be read \(it is not there\). Given: "),
+        (lambda path: None, r"data: cannot be read \(file not found\). Given: "),
         (lambda path: path.mkdir(), "data: must be a file. Given: "),
         (lambda path: path.write_bytes(b""), "data: .* Given: "),
         (lambda path: path.write_bytes(b"qubit,angle,label\n\xff,0,1\n"), "data: line 2.*Given: "),
@@ -353,7 +353,7 @@ def test_read_pandas_index_is_no_feature(tmp_path: Path, frame: pd.DataFrame, in
     frame.to_parquet(path)
     dataset = data.read(_config(path, encoding="ry"), warnings.append)
     assert dataset.layout.features == ("x", "y")
-    expected = [f"data: left out as the index of a pandas table: {', '.join(index)} in {path}"] if index else []
+    expected = [f"data: index columns of a pandas table are ignored: {', '.join(index)} in {path}"] if index else []
     assert warnings == expected
     # The same rows without an index are the same samples.
     frame.reset_index()[["x", "y", "label"]].to_csv(tmp_path / "rows.csv", index=False)
@@ -376,7 +376,7 @@ def test_read_pandas_index_warns_once_per_process(tmp_path: Path) -> None:
         data.generate(config)
     finally:
         file_data.logger.removeHandler(handler)
-    assert warnings == [f"data: left out as the index of a pandas table: __index_level_0__ in {path}"]
+    assert warnings == [f"data: index columns of a pandas table are ignored: __index_level_0__ in {path}"]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -1,4 +1,4 @@
-"""A log as JSON: every line of a real process, and what becomes of lines that others read."""
+"""JSON logs: lines of a real process, and conversion of lines for users and other processes."""
 
 import datetime
 import json
@@ -15,7 +15,7 @@ LINE = '{"timestamp": "t", "severity": "INFO", "message": "a line", "role": "wor
 FAILED = '{"severity": "ERROR", "message": "failed", "exception": "Traceback:\\nValueError: 3\\n"}'
 
 
-def test_every_line_of_a_process_is_one_object_that_says_when_how_bad_and_who(watched_training: Watched) -> None:
+def test_json_log_lines_have_standard_fields(watched_training: Watched) -> None:
     found = objects(watched_training.lines)
     assert any(line["message"].startswith("epoch 3/") for line in found)
     for line in found:
@@ -65,9 +65,9 @@ def _run(program: str, log_format: str = "json") -> subprocess.CompletedProcess[
             *("qcnn", "CRITICAL", "ZeroDivisionError: division by zero"),
         ),
     ],
-    ids=["our own", "a library", "a level of its own", "an error", "an exception", "an exception of a thread"],
+    ids=["qcnn", "library", "custom level", "error", "exception", "thread exception"],
 )
-def test_whatever_is_printed_is_one_object(program: str, logger: str, severity: str, message: str) -> None:
+def test_messages_and_exceptions_are_single_objects(program: str, logger: str, severity: str, message: str) -> None:
     done = _run(program)
     (line,) = objects((done.stdout + done.stderr).splitlines())
     assert (line["logger"], line["severity"], line["message"]) == (logger, severity, message)
@@ -76,7 +76,7 @@ def test_whatever_is_printed_is_one_object(program: str, logger: str, severity: 
         assert line["exception"].endswith(f"{message}\n")
 
 
-def test_exceptions_that_are_handled_and_warnings_are_objects_too() -> None:
+def test_handled_exceptions_and_warnings_are_objects() -> None:
     program = """
     try:
         1 / 0
@@ -91,7 +91,7 @@ def test_exceptions_that_are_handled_and_warnings_are_objects_too() -> None:
     assert "UserWarning: old" in warned["message"]
 
 
-def test_an_unknown_format_is_refused_in_one_line() -> None:
+def test_unknown_log_format_is_rejected() -> None:
     done = _run("pass", "xml")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: QCNN_LOG_FORMAT: must be text or json. Given: 'xml'\n"
@@ -110,11 +110,11 @@ def test_an_unknown_format_is_refused_in_one_line() -> None:
         ("", ""),
     ],
 )
-def test_people_read_what_a_line_says(line: str, text: str) -> None:
+def test_to_text_formats_json_lines(line: str, text: str) -> None:
     assert logs.to_text(line) == text
 
 
-def test_a_line_of_another_process_is_passed_on_in_the_format_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reformat_line_uses_format_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert logs.reformat_line(LINE, "worker 1") == ["[worker 1] a line"]
     assert logs.reformat_line(FAILED, "ps 0") == ["[ps 0] failed", "[ps 0] Traceback:", "[ps 0] ValueError: 3"]
     assert logs.reformat_line("a line", "") == ["a line"]

@@ -1,4 +1,4 @@
-"""What a process serves, of a real training and where it cannot."""
+"""Prometheus metrics of a real training process, and port errors."""
 
 import contextlib
 import logging
@@ -14,15 +14,15 @@ from tests.watched import EPOCHS, JOB, Watched, objects, scrape, values
 _EPOCH = re.compile(r"epoch (\d+)/\d+: train_loss ([\d.]+), val_loss ([\d.]+), .* ([\d.]+) s")
 
 
-def test_a_training_serves_what_its_log_says(watched_training: Watched) -> None:
+def test_served_metrics_match_log(watched_training: Watched) -> None:
     found = values(watched_training.metrics)
     for labels, _ in found.values():
         assert labels == {"job_name": JOB, "role": "worker", "index": "0"}
     served = {name: value for name, (_, value) in found.items()}
     assert served["qcnn_epochs"] == EPOCHS
-    # It may have trained another epoch before it was scraped.
-    said = {each[1]: each for line in objects(watched_training.lines) if (each := _EPOCH.match(line["message"]))}
-    epoch = said[str(int(served["qcnn_epoch"]))]
+    # The process may train more epochs before the scrape.
+    logged = {each[1]: each for line in objects(watched_training.lines) if (each := _EPOCH.match(line["message"]))}
+    epoch = logged[str(int(served["qcnn_epoch"]))]
     assert int(epoch[1]) >= 3
     assert f"{served['qcnn_train_loss']:.4f}" == epoch[2]
     assert f"{served['qcnn_validation_loss']:.4f}" == epoch[3]
@@ -36,7 +36,7 @@ def test_a_training_serves_what_its_log_says(watched_training: Watched) -> None:
     assert began <= served["qcnn_checkpoint_timestamp_seconds"] <= scraped
 
 
-def test_what_is_not_known_has_no_value() -> None:
+def test_unknown_metrics_have_no_value() -> None:
     metrics = TrainingMetrics("ps", 1, "job")
     metrics.listen("asked", epochs=5)
     metrics.listen("state", state="serving")
@@ -45,7 +45,7 @@ def test_what_is_not_known_has_no_value() -> None:
     }
 
 
-def test_nothing_listens_any_more_once_a_process_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+def test_metrics_port_closes_with_process(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with training_metrics({"QCNN_METRICS_PORT": "0"}, "worker", 0) as metrics:
         metrics.listen("epoch", epoch=2)
@@ -56,7 +56,7 @@ def test_nothing_listens_any_more_once_a_process_has_ended(caplog: pytest.LogCap
         scrape(port)
 
 
-def test_training_goes_on_where_the_port_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+def test_training_continues_if_metrics_port_is_in_use(caplog: pytest.LogCaptureFixture) -> None:
     with contextlib.closing(socket.create_server(("", 0))) as taken:
         port = taken.getsockname()[1]
         with training_metrics({"QCNN_METRICS_PORT": str(port)}, "worker", 0) as metrics:
@@ -67,7 +67,7 @@ def test_training_goes_on_where_the_port_is_taken(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("port", ["", "-1", "65536", "http"])
-def test_what_is_no_port_is_refused(port: str) -> None:
+def test_invalid_metrics_port_is_rejected(port: str) -> None:
     with pytest.raises(ConfigError) as error, training_metrics({"QCNN_METRICS_PORT": port}, "worker", 0):
         pass
     assert str(error.value) == f"QCNN_METRICS_PORT: must be a port, 0 to 65535. Given: {port!r}"

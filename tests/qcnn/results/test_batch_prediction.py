@@ -91,7 +91,7 @@ def test_predict_table_writes_model_predictions(
 def test_predict_table_works_in_chunks(
     tmp_path: Path, ending: str, small_config: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "_MOST_ROWS", 8)
+    monkeypatch.setattr(chunks, "_MAX_ROWS", 8)
     fake, reported = Sum(EXCITATIONS, small_config), list[int]()
     files = PredictionFiles(excitations(tmp_path / f"data{ending}", label=SAMPLES.label), f"{tmp_path}/out{ending}")
     assert predicted(fake, files, reported.append).rows == 50
@@ -119,7 +119,7 @@ def test_predict_table_invalid_row_raises_and_writes_nothing(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chunks, "_MOST_ROWS", 2)
+    monkeypatch.setattr(chunks, "_MAX_ROWS", 2)
     good = {"qubit": [0, 1, 2], "angle": [0, 1, 2], "label": [1, -1, 1]}
     files = PredictionFiles(
         written(tmp_path / "data.csv", **{**good, **columns}), f"{tmp_path}/out.csv", f"{tmp_path}/page.html"

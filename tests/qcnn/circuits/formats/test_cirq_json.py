@@ -14,17 +14,17 @@ A, B = sympy.symbols("s2 s10")
 
 @repeatable
 @given(drawn=ansatzes())
-def test_what_is_written_is_read_as_the_same_circuit(drawn: tuple[Ansatz, int]) -> None:
+def test_cirq_json_round_trip_is_exact(drawn: tuple[Ansatz, int]) -> None:
     ansatz, _ = drawn
     text = cirq_json.written(ansatz)
     again = cirq_json.read(text, "a.json")
     assert (again.circuit, again.symbols, again.readouts) == (ansatz.circuit, ansatz.symbols, ansatz.readouts)
-    # Equal to the letter: a fingerprint is taken of it.
+    # The text must be identical, because the digest of a circuit depends on it.
     assert cirq_json.written(again) == text
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-def test_a_built_in_circuit_comes_back(model: str) -> None:
+def test_built_in_circuit_round_trip(model: str) -> None:
     ansatz = circuits.build(model, 7)
     assert cirq_json.read(cirq_json.written(ansatz), "a.json") == ansatz
 
@@ -40,7 +40,7 @@ def test_a_built_in_circuit_comes_back(model: str) -> None:
         (cirq.LineQubit.range(-1, 1), [0, 1]),
     ],
 )
-def test_a_circuit_alone_takes_its_place_on_the_ring(qubits: list[cirq.Qid], places: list[int]) -> None:
+def test_circuit_without_readouts_is_placed_on_ring(qubits: list[cirq.Qid], places: list[int]) -> None:
     circuit = cirq.Circuit(cirq.X(qubits[0]) ** B, cirq.CNOT(*qubits), cirq.Y(qubits[1]) ** A)
     first, second = (cirq.GridQubit(0, place) for place in places)
     found = cirq_json.read(cirq.to_json(circuit), "a.json")
@@ -52,7 +52,7 @@ def test_a_circuit_alone_takes_its_place_on_the_ring(qubits: list[cirq.Qid], pla
 
 
 @pytest.mark.parametrize("gate", [cirq.cphase(A), cirq.givens(2 * A - B), cirq.ZZ ** ((A + B) / sympy.pi)])
-def test_angles_over_pi_come_back(gate: cirq.Gate) -> None:
+def test_gates_with_angles_over_pi_round_trip(gate: cirq.Gate) -> None:
     circuit = cirq.Circuit(gate(*ring(2)))
     assert cirq_json.read(cirq.to_json(circuit), "a.json").circuit == circuit
 
@@ -66,11 +66,11 @@ INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetitio
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        ("", "the file is no cirq JSON that can be read (JSONDecodeError: "),
-        ("[" * 100_000, "the file is no cirq JSON that can be read (RecursionError: "),
+        ("", "the file must be valid cirq JSON (JSONDecodeError: "),
+        ("[" * 100_000, "the file must be valid cirq JSON (RecursionError: "),
         (
             '{"cirq_type": "os.system"}',
-            "the file is no cirq JSON that can be read (ValueError: Could not resolve type ",
+            "the file must be valid cirq JSON (ValueError: Could not resolve type ",
         ),
         ("[1, 2]", "cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts]. Given: list in "),
         (
@@ -88,21 +88,21 @@ INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetitio
         ),
         (
             cirq.to_json(cirq.Circuit(cirq.measure(*LINE, invert_mask=(True, False)))),
-            "a measurement must be as it is read, without invert_mask and confusion_map. Given: cirq.MeasurementGate",
+            "a measurement must not have an invert_mask or a confusion_map. Given: cirq.MeasurementGate",
         ),
         (cirq.to_json([cirq.Circuit(cirq.X(LINE[0])), [], [LINE[0]] * 2]), "readouts must name each qubit once. "),
-        (FLIPS.replace('"x": 0', '"x": "a"'), "the file is no cirq JSON that can be read (TypeError: "),
+        (FLIPS.replace('"x": 0', '"x": "a"'), "the file must be valid cirq JSON (TypeError: "),
         (
             '{"cirq_type": "IdentityGate", "num_qubits": 1000000000}',
             "num_qubits of a gate must be at most 32768. Given: 1000000000 in ",
         ),
         (
             cirq.to_json(cirq.Circuit(cirq.measure(LINE[0]), cirq.X(LINE[0]))),
-            "a qubit may be measured at the circuit's end alone. Given: q(0), on which X(q(0)) follows, in ",
+            "measurements must be at the end of the circuit. Given: q(0) measured before X(q(0)) in ",
         ),
     ],
 )
-def test_what_is_no_circuit_is_refused_in_one_line(content: str, line: str) -> None:
+def test_invalid_cirq_json_is_rejected(content: str, line: str) -> None:
     with pytest.raises(ConfigError) as error:
         cirq_json.read(content, "a.json")
     message = str(error.value)
@@ -111,12 +111,12 @@ def test_what_is_no_circuit_is_refused_in_one_line(content: str, line: str) -> N
 
 
 @pytest.mark.parametrize("number", ['"a"', "null", "1e400", "1.5"])
-def test_a_qubit_whose_number_is_none_takes_its_place_in_the_order(number: str) -> None:
+def test_unnumbered_qubits_are_placed_in_order(number: str) -> None:
     content = cirq.to_json(cirq.Circuit(cirq.X(LINE[1]))).replace('"x": 1', f'"x": {number}')
     assert cirq_json.read(content, "a.json").readouts == (ring(1)[0],)
 
 
-def test_it_is_on_the_qubits_of_the_ring() -> None:
+def test_single_line_qubit_keeps_index() -> None:
     ansatz = cirq_json.read(cirq.to_json(cirq.Circuit(cirq.X(LINE[1]))), "a.json")
     assert ansatz.readouts == (ring(2)[1],)
     assert cirq_json.width(ansatz) == 2

@@ -1,4 +1,4 @@
-"""Exported circuits in the other libraries' own simulators: the same unitaries and the same readouts."""
+"""Exported circuits have the same unitaries and readouts in the simulators of other libraries."""
 
 import itertools
 import re
@@ -45,7 +45,7 @@ def _by_qiskit(text: str, version: int) -> QuantumCircuit:
 
 
 def _unitary_of_qiskit(circuit: QuantumCircuit) -> Complex:
-    """Return the unitary with the first qubit as the most significant, as cirq has it."""
+    """Return the unitary with the first qubit as the most significant bit, as in cirq."""
     return np.asarray(Operator(circuit.remove_final_measurements(inplace=False).reverse_bits()).data)
 
 
@@ -55,15 +55,15 @@ def _values(ansatz: Ansatz) -> Floats:
 
 @settings(repeatable, max_examples=25)
 @given(drawn=ansatzes(most=5))
-def test_any_circuit_is_written_as_openqasm_and_read_back(drawn: tuple[Ansatz, int]) -> None:
+def test_random_circuit_openqasm_round_trip(drawn: tuple[Ansatz, int]) -> None:
     ansatz, qubits = drawn
     values = _values(ansatz)
     expected = unitary(ansatz.circuit, ansatz.symbols, values, qubits)
-    # With inputs, through Qiskit's parser into ours.
+    # With inputs: export and import.
     again = openqasm.read(export.openqasm(ansatz, ring(qubits), 3), "a.qasm")
     assert (again.symbols, again.readouts) == (ansatz.symbols, ansatz.readouts)
     assert_equal_up_to_phase(unitary(again.circuit, again.symbols, values, qubits), expected, 1e-6)
-    # With numbers, by Qiskit's own operators.
+    # With numbers: unitary from Qiskit.
     bound = export.bound(ansatz, values)
     for version in (2, 3):
         circuit = _by_qiskit(export.openqasm(bound, ring(qubits), version), version)
@@ -72,7 +72,7 @@ def test_any_circuit_is_written_as_openqasm_and_read_back(drawn: tuple[Ansatz, i
 
 
 def _readouts_of_qiskit(circuit: QuantumCircuit) -> Floats:
-    """Return Z on what is measured at the end, in the order of the bits, by Qiskit's state vectors."""
+    """Return Z on the measured qubits, in the order of the bits, from Qiskit's state vector."""
     measured = {
         circuit.find_bit(part.clbits[0]).index: circuit.find_bit(part.qubits[0]).index
         for part in circuit.data
@@ -106,8 +106,8 @@ _random = np.random.default_rng(0)
     ],
     ids=range(8),
 )
-def test_a_gate_is_written_rightly_wherever_its_qubits_are(gate: cirq.Gate) -> None:
-    """Cirq decomposes some of them rightly on neighbours in their order alone."""
+def test_export_of_gate_on_any_qubits_keeps_unitary(gate: cirq.Gate) -> None:
+    """Cirq decomposes some gates correctly only on adjacent qubits in order."""
     for places in itertools.islice(itertools.permutations(range(4), cirq.num_qubits(gate)), 0, None, 5):
         qubits = ring(4)
         ansatz = Ansatz(cirq.Circuit(gate.on(*(qubits[place] for place in places))), (), tuple(qubits))
@@ -118,7 +118,7 @@ def test_a_gate_is_written_rightly_wherever_its_qubits_are(gate: cirq.Gate) -> N
 
 
 @pytest.mark.parametrize(("model", "qubits"), [("hybrid", 4), ("hybrid", 7), ("deep", 5), ("deep", 6)])
-def test_a_trained_network_has_the_same_readouts_in_qiskit_and_in_cirq(model: str, qubits: int, tmp_path: Path) -> None:
+def test_exported_network_readouts_match_qiskit_and_cirq(model: str, qubits: int, tmp_path: Path) -> None:
     ansatz = circuits.build(model, qubits)
     values, sample = _values(ansatz), (1, 0.7)
     expected = expectations(ansatz, qubits, values, *sample)
@@ -138,7 +138,7 @@ def test_a_trained_network_has_the_same_readouts_in_qiskit_and_in_cirq(model: st
     np.testing.assert_allclose(_readouts_of_cirq(of_json, qubits), expected, atol=1e-6)
 
 
-def test_a_network_read_from_its_own_file_is_the_same_function_of_its_parameters() -> None:
+def test_reimported_network_equals_original() -> None:
     ansatz = circuits.build("deep", 5)
     again = openqasm.read(export.openqasm(ansatz, ring(5), 3), "a.qasm")
     assert again.symbols == ansatz.symbols
@@ -148,8 +148,8 @@ def test_a_network_read_from_its_own_file_is_the_same_function_of_its_parameters
         np.testing.assert_allclose(expectations(again, 5, values, excited, angle), expected, atol=1e-9)
 
 
-def test_a_network_read_from_its_own_file_learns_as_it_does_itself(tmp_path: Path) -> None:
-    """Its parameters begin with the same numbers, and each moves as fast: inputs count in turns of pi, too."""
+def test_reimported_network_trains_identically(tmp_path: Path) -> None:
+    """Initial parameters and gradients are equal, because inputs are also in units of pi."""
     config = from_mapping({**SMALL, "simulator": "statevector"})
     export.write(circuits.build(config.model, config.qubits), ring(config.qubits), tmp_path / "a.qasm", 3, [])
     of_file = config.model_copy(update={"model": embedded(str(tmp_path / "a.qasm"))})
@@ -165,7 +165,7 @@ def test_a_network_read_from_its_own_file_learns_as_it_does_itself(tmp_path: Pat
     np.testing.assert_allclose(found[1], found[0], atol=1e-9)
 
 
-def test_numbers_are_written_to_the_last_digit() -> None:
+def test_export_writes_numbers_in_full_precision() -> None:
     value = 0.1234567890123456789
     bound = export.bound(Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1))), np.array([value]))
     for version in (2, 3):
@@ -173,12 +173,12 @@ def test_numbers_are_written_to_the_last_digit() -> None:
         assert float(written) == np.pi * value
 
 
-def test_small_numbers_have_a_point() -> None:
+def test_export_writes_decimal_point_in_small_numbers() -> None:
     bound = export.bound(Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1))), np.array([1e-17 / np.pi]))
     assert "rx(1.0e-17) q[0];" in export.openqasm(bound, ring(1), 2)
 
 
-def test_symbols_whose_names_are_taken_get_others() -> None:
+def test_export_renames_symbols_with_reserved_names() -> None:
     symbols = sympy.symbols("x if parameter_0 θ q")
     circuit = cirq.Circuit(cirq.X(ring(1)[0]) ** symbol for symbol in symbols)
     text = export.openqasm(Ansatz(circuit, symbols, tuple(ring(1))), ring(1), 3)
@@ -188,13 +188,13 @@ def test_symbols_whose_names_are_taken_get_others() -> None:
     assert [symbol.name for symbol in openqasm.read(text, "a.qasm").symbols] == names
 
 
-def test_openqasm_2_has_no_inputs() -> None:
+def test_export_of_symbols_to_openqasm2_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"^export: OpenQASM 2 has no inputs; .* Given: 21 parameters$"):
         export.openqasm(circuits.build("hybrid", 4), ring(4), 2)
 
 
 class Turn(cirq.Gate):
-    """A gate of the user's own, with a parameter."""
+    """Custom gate with a parameter."""
 
     def __init__(self, power: object) -> None:
         self.power = power
@@ -215,12 +215,12 @@ class Turn(cirq.Gate):
 @pytest.mark.parametrize(
     ("gate", "name", "line"),
     [
-        (Turn(A), "a.qasm", "export: an operation has no form in the gates of OpenQASM .* Given: Turn"),
+        (Turn(A), "a.qasm", "export: an operation cannot be written as OpenQASM gates .* Given: Turn"),
         (cirq.X**A, "a.txt", "export: the file's name must end in one of .qasm, .json, .qpy. Given: "),
-        (Turn(A), "a.json", "export: cirq cannot write gates of one's own as JSON; take .qasm or .qpy. Given: .json"),
+        (Turn(A), "a.json", "export: custom gates cannot be written as cirq JSON; use .qasm or .qpy. Given: .json"),
     ],
 )
-def test_what_has_no_form_is_refused_in_one_line(gate: cirq.Gate, name: str, line: str, tmp_path: Path) -> None:
+def test_export_of_unsupported_circuit_is_rejected(gate: cirq.Gate, name: str, line: str, tmp_path: Path) -> None:
     ansatz = Ansatz(cirq.Circuit(gate(ring(1)[0])), (A,), tuple(ring(1)))
     with pytest.raises(ConfigError, match=f"^{line}"):
         export.write(ansatz, ring(1), tmp_path / name, 3, [])

@@ -1,4 +1,4 @@
-"""A circuit's file where an experiment is read first: it becomes a text that needs no file."""
+"""Circuit files are embedded in experiments when an experiment is read."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ from qcnn.simulators.structure.gates import fingerprint
 from tests.docs.documents import ROOT
 
 QASM = 'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float a;\nqubit[2] q;\nrx(a) q[0];\ncx q[0], q[1];\n'
-# A half is written as a whole number over 0.
+# cirq JSON in which the exponent 0.5 is replaced by 1/0.
 NO_NUMBER = cirq.to_json(cirq.Circuit(cirq.X(cirq.LineQubit(0)) ** 0.5)).replace(
     "0.5", '{"cirq_type": "sympy.Rational", "p": 1, "q": 0}'
 )
@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_circuit_takes_the_place_of_its_files_name(file: str) -> None:
+def test_with_circuit_embeds_file(file: str) -> None:
     words = with_circuit({"model": file, "qubits": 5})
     assert words["qubits"] == 5
     text = words["model"]
@@ -40,21 +40,21 @@ def test_the_circuit_takes_the_place_of_its_files_name(file: str) -> None:
     (a,), (first, second, *_) = sympy.symbols("a,"), circuits.ring(5)
     assert ansatz.circuit == cirq.Circuit(cirq.XPowGate(exponent=a, global_shift=-0.5)(first), cirq.CNOT(first, second))
     assert (ansatz.symbols, ansatz.readouts) == ((a,), (first, second))
-    # By the same digits it is known wherever it is shown or trained.
+    # The display name and the fingerprint have the same digits.
     assert model_display_name(text) == f"mine.qasm@{fingerprint(text, 5)[:8]}"
     assert with_circuit_read(from_mapping({"model": file})).model == text
     assert with_circuits({"model": ["hybrid", file], "seed": [1]}) == {"model": ["hybrid", text], "seed": [1]}
 
 
 @pytest.mark.parametrize("words", [{"model": "hybrid"}, {"model": "a:b"}, {"model": 3}, {}])
-def test_all_else_stays_as_it_is(words: dict[str, object]) -> None:
+def test_with_circuit_keeps_other_models(words: dict[str, object]) -> None:
     assert with_circuit(words) == words
     grids: tuple[object, ...] = (None, [], {"model": "hybrid"}, {"seed": [1]})
     for grid in grids:
         assert with_circuits(grid) is grid
 
 
-def test_a_file_may_be_in_a_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+def test_circuit_file_in_bucket_is_embedded(s3_server: str, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "ENDPOINT_URL": s3_server}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     client = boto3.client("s3", region_name="us-east-1")
@@ -73,10 +73,10 @@ def test_a_file_may_be_in_a_bucket(s3_server: str, monkeypatch: pytest.MonkeyPat
         (None, "no such file. "),
         (b"\xff\xff", "the file cannot be read ('utf-8' codec can't decode "),
         (b" " * 20_000_001, "the file must have at most 20000000 bytes. "),
-        (NO_NUMBER.encode(), "the file's circuit must be one that cirq can write as JSON (Object of type Complex"),
+        (NO_NUMBER.encode(), "the circuit must be serializable as cirq JSON (Object of type Complex"),
     ],
 )
-def test_what_is_no_file_of_a_circuit_is_refused_in_one_line(tmp_path: Path, content: bytes | None, line: str) -> None:
+def test_invalid_circuit_file_is_rejected(tmp_path: Path, content: bytes | None, line: str) -> None:
     path = tmp_path / "mine.json"
     if content is not None:
         path.write_bytes(content)
@@ -86,7 +86,7 @@ def test_what_is_no_file_of_a_circuit_is_refused_in_one_line(tmp_path: Path, con
     assert str(error.value).endswith(f"Given: {path}")
 
 
-def test_what_holds_a_circuit_needs_no_qiskit_and_what_reads_a_file_says_that_it_does(file: str) -> None:
+def test_qiskit_is_required_for_files_only(file: str) -> None:
     program = """
 import sys
 sys.modules["qiskit"] = sys.modules["openqasm3"] = None
@@ -113,8 +113,8 @@ for file in files:
     ]
 
 
-def test_an_address_typed_in_kubeflows_interface_is_read_by_the_first_step(file: str, tmp_path: Path) -> None:
-    # Loaded here: most of these tests need no steps.
+def test_first_step_embeds_circuit_uri(file: str, tmp_path: Path) -> None:
+    # Imported here, because the other tests need no steps.
     from qcnn.components.steps.dataset import generate_data
     from qcnn.components.steps.study import plan_study
 
@@ -125,7 +125,7 @@ def test_an_address_typed_in_kubeflows_interface_is_read_by_the_first_step(file:
 
 
 @pytest.mark.long
-def test_a_worker_reads_a_file_that_it_is_told_of_and_learns_with_its_circuit(tmp_path: Path) -> None:
+def test_worker_trains_with_circuit_file(tmp_path: Path) -> None:
     example = str(ROOT / "examples" / "stabilizers.qasm")
     experiment = {"model": example, "workers": 1, "strategy": "none", "options": {"num_initializations": 1}}
     command = [
@@ -149,6 +149,6 @@ def test_a_worker_reads_a_file_that_it_is_told_of_and_learns_with_its_circuit(tm
     assert done.returncode == 0, done.stderr
     description = json.loads((tmp_path / "model" / "model.json").read_text())
     assert description["experiment"]["model"] == embedded(example)
-    # The floor of a + b cos + c sin is 0.1894 over fresh samples.
+    # The MSE lower bound of a + b cos + c sin is 0.1894 on freshly sampled data.
     assert description["training"]["val_loss"] < 0.25
     assert "stabilizers.qasm#" not in done.stdout + done.stderr

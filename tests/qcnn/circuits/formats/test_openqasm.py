@@ -1,4 +1,4 @@
-"""OpenQASM as Qiskit reads it, against Qiskit's own unitaries."""
+"""Import of OpenQASM, compared with unitaries from Qiskit."""
 
 import warnings
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ inv @ rx(alpha) q[2]; ctrl(2) @ p(omega) q[1],q[2],q[3]; gphase(alpha);
 
 
 def _unitary_of_qiskit(circuit: QuantumCircuit) -> Complex:
-    """Return the unitary with the first qubit as the most significant, as cirq has it."""
+    """Return the unitary with the first qubit as the most significant bit, as in cirq."""
     return np.asarray(Operator(circuit.reverse_bits()).data)
 
 
@@ -74,40 +74,40 @@ def _by_qiskit(text: str) -> QuantumCircuit:
 
 
 @pytest.mark.parametrize("text", [HEAD2 + QELIB1, HEAD3 + STDGATES], ids=["qelib1", "stdgates"])
-def test_every_standard_gate_is_what_qiskit_says(text: str) -> None:
+def test_standard_gates_match_qiskit(text: str) -> None:
     ansatz = openqasm.read(text, "a.qasm")
     circuit = _by_qiskit(text)
     assert_equal_up_to_phase(_unitary(ansatz, circuit.num_qubits), _unitary_of_qiskit(circuit))
-    # The simulators take all of it.
+    # Simulators support all gates.
     assert read_network(ansatz, ring(circuit.num_qubits)).readouts == tuple(range(circuit.num_qubits))
 
 
-def test_inputs_are_symbols_in_turns_of_pi_in_the_order_of_their_declaration() -> None:
+def test_inputs_become_symbols_in_order_and_units_of_pi() -> None:
     ansatz = openqasm.read(HEAD3 + INPUTS, "a.qasm")
     assert [symbol.name for symbol in ansatz.symbols] == ["omega", "alpha"]
     circuit, radians = _by_qiskit(HEAD3 + INPUTS), {"omega": 0.7, "alpha": -1.1}
     bound = circuit.assign_parameters(radians)
     assert_equal_up_to_phase(_unitary(ansatz, 4, tuple(radians.values())), _unitary_of_qiskit(bound))
     gates = read_network(ansatz, ring(4)).gates
-    # RX(omega) is X to the power of omega's turns.
+    # RX(omega) is a power of X with the exponent omega / pi.
     assert next(gate.exponent.coefficients for gate in gates if gate.exponent.coefficients) == ((0, 1.0),)
 
 
-def test_arguments_of_a_gate_are_taken_in_the_order_of_their_declaration() -> None:
-    """Qiskit's importer takes them in the order of their names."""
+def test_gate_arguments_keep_declaration_order() -> None:
+    """Qiskit's importer sorts arguments by name."""
     text = HEAD3 + "gate mine(b, a) u { rx(b) u; ry(2*a) u; } gate none u { x u; } mine(0.3, 0.4) q[0]; none q[1];"
     written = HEAD3 + "rx(0.3) q[0]; ry(0.8) q[0]; x q[1];"
     found, expected = (_unitary(openqasm.read(each, "a.qasm"), 4) for each in (text, written))
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-# Another gate than any library's of the same name, of so many angles and qubits.
+# Body of a gate definition that differs from any library gate with the same name, by numbers of angles and qubits.
 OWN = "gate {name}{angles} {qubits} {{ U(0.3, 0.4, 0.5) a0; {body} }}"
 ENTANGLING = {2: "U(0.1, 0.2, 0.3) a{0}; CX a{0}, a{1};", 3: "ctrl @ U(0.1, 0.2, 0.3) a{0}, a{1}; gphase(0.7);"}
 
 
 def _own_gate(version: int, name: str, angles: int, qubits: int) -> tuple[str, str]:
-    """Return the definition of a gate, and a call of it without its last semicolon."""
+    """Return a gate definition and a call without the final semicolon."""
     arguments, given = [f"t{n}" for n in range(angles)], [f"{0.2 + n / 10}" for n in range(angles)]
     body = "".join(f"U({argument}, 0.2, 2*{argument}) a0; " for argument in arguments)
     body += " ".join(ENTANGLING[version].format(n, n + 1) for n in range(qubits - 1))
@@ -121,14 +121,14 @@ def _own_gate(version: int, name: str, angles: int, qubits: int) -> tuple[str, s
 
 
 QELIB1_GATES = [(each.name, each.num_params, each.num_qubits) for each in qasm2.LEGACY_CUSTOM_INSTRUCTIONS]
-# Names of stdgates.inc, and others by which Qiskit knows gates; angles and qubits are those of Qiskit or not.
+# Names of gates in stdgates.inc and Qiskit, with the numbers of angles and qubits of Qiskit's gate or other numbers.
 STDGATES_GATES = [("x", 0, 1), ("rz", 1, 1), ("p", 1, 1), ("phase", 1, 1), ("u", 3, 1), ("h", 1, 2), ("cx", 0, 2)]
 STDGATES_GATES += [("rzz", 1, 2), ("iswap", 0, 2), ("ecr", 0, 2), ("ccx", 0, 3), ("sxdg", 0, 1), ("cu", 4, 2)]
 
 
 @pytest.mark.parametrize("include", ['include "qelib1.inc";', ""])
 @pytest.mark.parametrize("more", [0, 1])
-def test_own_gates_of_openqasm2_count_whatever_their_names(include: str, more: int) -> None:
+def test_openqasm2_gate_definitions_take_precedence(include: str, more: int) -> None:
     for name, angles, qubits in QELIB1_GATES:
         made = []
         for called in (name, "neutral"):
@@ -141,8 +141,8 @@ def test_own_gates_of_openqasm2_count_whatever_their_names(include: str, more: i
 
 @pytest.mark.parametrize("include", ['include "stdgates.inc";', ""])
 @pytest.mark.parametrize(("name", "angles", "qubits"), STDGATES_GATES)
-def test_own_gates_of_openqasm3_count_whatever_their_names(include: str, name: str, angles: int, qubits: int) -> None:
-    """Under modifiers too, where Qiskit takes gates for its own by their names."""
+def test_openqasm3_gate_definitions_take_precedence(include: str, name: str, angles: int, qubits: int) -> None:
+    """Also with modifiers, because Qiskit identifies some gates by name when it applies modifiers."""
     made = []
     for called in (name, "neutral"):
         definition, call = _own_gate(3, called, angles, qubits)
@@ -162,27 +162,27 @@ def test_own_gates_of_openqasm3_count_whatever_their_names(include: str, name: s
         HEAD3 + "h q;\ngate rx(t) a { U(3*t, -pi/2, pi/2) a; }\nrx(0.25) q[1:2];",
     ],
 )
-def test_readouts_of_own_gates_are_those_of_their_definitions(text: str) -> None:
-    """H twice is nothing, and Z after RX(0.75) is cos(0.75)."""
+def test_readouts_use_gate_definitions_of_file(text: str) -> None:
+    """H twice is the identity, and Z after RX(0.75) is cos(0.75)."""
     circuit = openqasm.read(text, "a.qasm").circuit
     observed = [cirq.Z(qubit) for qubit in ring(4)]
     readouts = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(circuit, observed)
     np.testing.assert_allclose(readouts, [1, np.cos(0.75), np.cos(0.75), 1], atol=1e-12)
 
 
-def test_registers_may_have_names_of_gates_that_the_published_file_lacks() -> None:
+def test_registers_may_have_names_of_extra_qiskit_gates() -> None:
     text = 'OPENQASM 2.0;\ninclude "qelib1.inc";\nqreg p[2];\ncreg cu[2];\nh p[0];\nmeasure p[1] -> cu[0];'
     assert openqasm.read(text, "a.qasm").readouts == (ring(2)[1],)
     with pytest.raises(ConfigError, match=r"^model: line 3: cannot be read as OpenQASM \('cx' is already defined\)"):
         openqasm.read(text.replace("qreg p", "qreg cx"), "a.qasm")
 
 
-def test_divisions_that_leave_no_remainder_are_read() -> None:
+def test_divisions_without_remainder_are_accepted() -> None:
     text = "rx(6/3*pi/4) q[0]; ry(3.0/2) q[1]; rz(1/2.0) q[2]; x q[4/2]; pow(6/2) @ rx(0.1) q[3];"
     same = "rx(pi/2) q[0]; ry(1.5) q[1]; rz(0.5) q[2]; x q[2]; rx(0.3) q[3];"
     found, expected = (_unitary(openqasm.read(HEAD3 + each, "a.qasm"), 4) for each in (text, same))
     assert_equal_up_to_phase(found, expected)
-    # OpenQASM 2 has no whole numbers.
+    # OpenQASM 2 has no integer division.
     halves = openqasm.read(HEAD2 + "rx(1/2*pi) q[0];", "a.qasm")
     assert_equal_up_to_phase(_unitary(halves, 5), _unitary(openqasm.read(HEAD2 + "rx(pi/2) q[0];", "a.qasm"), 5))
 
@@ -207,8 +207,8 @@ def test_divisions_that_leave_no_remainder_are_read() -> None:
         ("-2", [2]),
     ],
 )
-def test_slices_hold_the_bits_that_the_standard_says(index: str, places: list[int]) -> None:
-    """Both ends belong to a slice, whatever its step, and negative places count from the register's end."""
+def test_slices_include_both_ends(index: str, places: list[int]) -> None:
+    """Slices include both ends for any step, and negative indices count from the end of the register."""
     text = HEAD3 + f"rx(0.3) q[{index}];"
     operations = list(openqasm.read(text, "a.qasm").circuit.all_operations())[4:]
     assert [operation.qubits for operation in operations] == [(ring(4)[place],) for place in places]
@@ -229,7 +229,7 @@ def test_slices_hold_the_bits_that_the_standard_says(index: str, places: list[in
         ("pow(2) @ cp(w) q[0], q[1];", "cp(2*w) q[0], q[1];"),
     ],
 )
-def test_powers_of_rotations_and_phases_take_inputs(text: str, same: str) -> None:
+def test_pow_of_rotations_accepts_inputs(text: str, same: str) -> None:
     found, expected = (
         _unitary(openqasm.read(HEAD3 + "input float w;" + each, "a.qasm"), 4, [0.7]) for each in (text, same)
     )
@@ -246,11 +246,11 @@ def test_powers_of_rotations_and_phases_take_inputs(text: str, same: str) -> Non
         (HEAD2 + "barrier q; measure q[4] -> c[3]; measure q[1] -> c[4]; barrier q;", (4, 1)),
     ],
 )
-def test_it_reads_out_what_is_measured_in_the_order_of_the_bits(text: str, readouts: tuple[int, ...]) -> None:
+def test_readouts_are_measured_qubits_in_bit_order(text: str, readouts: tuple[int, ...]) -> None:
     assert openqasm.read(text, "a.qasm").readouts == tuple(ring(5)[place] for place in readouts)
 
 
-# Each calls the one before it, those of all but one twice.
+# Each gate calls the previous one: twice in EMPTY, once in DEEP.
 EMPTY = "".join(f"gate g{n} a {{ {'' if n == 0 else f'g{n - 1} a; g{n - 1} a;'} }}\n" for n in range(40))
 DEEP = "gate g0 a { x a; }\n" + "".join(f"gate g{n} a {{ g{n - 1} a; }}\n" for n in range(1, 500))
 BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 1} a;'} }}\n" for n in range(40))
@@ -267,11 +267,11 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         (HEAD3 + "foo q[0];", "line 6: cannot be read as OpenQASM (gate 'foo' is not defined.). "),
         (HEAD2 + "foo q[0];", "line 6: cannot be read as OpenQASM ('foo' is not defined in this scope). "),
         (HEAD2 + "opaque foo a;\nfoo q[0];", "line 7: a gate must be known or defined. Given: foo in "),
-        (HEAD3 + "x q[0]\ny q[0];", "line 7: no OpenQASM 3 at y. "),
-        (HEAD3 + "x q[0];\nx q[", "line 7: no OpenQASM 3 at <EOF>. "),
-        (HEAD3 + "x q[7];", "line 6: cannot be read as OpenQASM (q[7] goes beyond its register: 7 of 4 bits). "),
+        (HEAD3 + "x q[0]\ny q[0];", "line 7: invalid OpenQASM 3 at y. "),
+        (HEAD3 + "x q[0];\nx q[", "line 7: invalid OpenQASM 3 at <EOF>. "),
+        (HEAD3 + "x q[7];", "line 6: cannot be read as OpenQASM (q[7] is out of range: index 7 of 4 bits). "),
         (HEAD3 + "input float w;\nrx(w*w) q[0];", "line 7: an angle must be linear in the inputs. Given: rx(w**2) in "),
-        (HEAD3 + "input float w;\nrx(sin(w)) q[0];", "line 7: cannot be read as OpenQASM (sin(w) is not read). "),
+        (HEAD3 + "input float w;\nrx(sin(w)) q[0];", "line 7: cannot be read as OpenQASM (sin(w) is not supported). "),
         (
             HEAD3 + "input int w;",
             "line 6: cannot be read as OpenQASM (only 'float' and 'angle' inputs are supported). ",
@@ -308,20 +308,20 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         ),
         (
             HEAD3 + "c[0] = measure q[0]; x q[0];",
-            "line 6: a qubit may be measured at the circuit's end alone. Given: x on qubit 0 ",
+            "line 6: measurements must be at the end of the circuit. Given: x on qubit 0 ",
         ),
         (
             HEAD3 + "c = measure q; c = measure q;",
-            "line 6: a qubit may be measured at the circuit's end alone. Given: measure on ",
+            "line 6: measurements must be at the end of the circuit. Given: measure on ",
         ),
         (
             HEAD3 + "c[0] = measure q[0]; c[0] = measure q[1];",
-            "line 6: each bit may take one measurement. Given: two of one bit in ",
+            "line 6: each bit must have at most one measurement. Given: two of one bit in ",
         ),
         (HEAD3 + "x q[0];" * 25_000, "must have at most 25000 statements. "),
         (HEAD2 + BOMB + "g39 q[0];", "line 46: must have at most 20000 gates. "),
         (HEAD2 + EMPTY + "g39 q[0];", "line 46: must have at most 20000 gates. "),
-        (HEAD2 + DEEP + "g499 q[0];", "line 506: a gate's definition must have at most 100 others within each other. "),
+        (HEAD2 + DEEP + "g499 q[0];", "line 506: gate definitions must be nested at most 100 levels deep. "),
         (HEAD3 + "qubit[0x1FFFFFFF] r;", "line 6: a size must be a whole number, at most 32768. Given: another in "),
         (HEAD3 + "qubit[9*9999] r;", "line 6: a size must be a whole number, at most 32768. Given: another in "),
         (
@@ -341,7 +341,7 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         ("OPENQASM 3;\nbit[2] c;", "the circuit must have qubits. Given: none in "),
         (
             HEAD2 + "gate g(a) b { ry(ln(a)) b; }\ng(-1) q[0];",
-            "line 7: a gate's definition must make numbers of its arguments ('ln' is undefined for non-positive -1). ",
+            "line 7: a gate definition must compute numbers from its arguments ('ln' is undefined for non-positive",
         ),
         (
             HEAD3 + "ctrl(1000000000000) @ x q[0];",
@@ -375,33 +375,33 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         (HEAD3 + "gate y(h) a {\nh a; }", "line 7: cannot be read as OpenQASM (h is an argument of the gate that is "),
         (
             HEAD3 + "rx(2/3*pi) q[0];",
-            "line 6: cannot be read as OpenQASM (2 / 3 divides whole numbers with a remainder, ",
+            "line 6: cannot be read as OpenQASM (2 / 3 is an integer division with a remainder, ",
         ),
-        (HEAD3 + "\npow(-5/2) @ y q[1];", "line 7: cannot be read as OpenQASM (-5 / 2 divides whole numbers with a "),
+        (HEAD3 + "\npow(-5/2) @ y q[1];", "line 7: cannot be read as OpenQASM (-5 / 2 is an integer division with a "),
         (
             HEAD3 + "gate g(a) b {\nry(a*(1+2)/4) b;\nry(1/4*a) b; }",
-            "line 8: cannot be read as OpenQASM (1 / 4 divides ",
+            "line 8: cannot be read as OpenQASM (1 / 4 is an integer division ",
         ),
-        (HEAD3 + "x q[3/2];", "line 6: cannot be read as OpenQASM (3 / 2 divides whole numbers with a remainder, "),
+        (HEAD3 + "x q[3/2];", "line 6: cannot be read as OpenQASM (3 / 2 is an integer division with a remainder, "),
         (HEAD3 + "input float w;\nrx(w/0) q[0];", "line 7: cannot be read as OpenQASM (w / 0 divides by zero). "),
-        (HEAD3 + 'rx("01") q[0];', 'line 6: cannot be read as OpenQASM ("01" is not read). '),
-        (HEAD3 + "x q[2:5];", "line 6: cannot be read as OpenQASM (q[2:5] goes beyond its register: 5 of 4 bits). "),
-        (HEAD3 + "x q[-5];", "line 6: cannot be read as OpenQASM (q[-5] goes beyond its register: -5 of 4 bits). "),
+        (HEAD3 + 'rx("01") q[0];', 'line 6: cannot be read as OpenQASM ("01" is not supported). '),
+        (HEAD3 + "x q[2:5];", "line 6: cannot be read as OpenQASM (q[2:5] is out of range: index 5 of 4 bits). "),
+        (HEAD3 + "x q[-5];", "line 6: cannot be read as OpenQASM (q[-5] is out of range: index -5 of 4 bits). "),
         (
             HEAD3 + "x q[{0, 4}];",
-            "line 6: cannot be read as OpenQASM (q[{0, 4}] goes beyond its register: 4 of 4 bits). ",
+            "line 6: cannot be read as OpenQASM (q[{0, 4}] is out of range: index 4 of 4 bits). ",
         ),
         ("OPENQASM 3;\nU(0, 0, 0) $99999999999;", "line 2: registers must have at most 32768 bits. "),
-        (HEAD3 + "x q[2:1];", "line 6: cannot be read as OpenQASM (q[2:1] holds no bit). "),
+        (HEAD3 + "x q[2:1];", "line 6: cannot be read as OpenQASM (q[2:1] selects no bits). "),
         (HEAD3 + "x q[0:0:2];", "line 6: cannot be read as OpenQASM (q[0:0:2] has a step of 0). "),
-        (HEAD3 + "x q[0:1.5];", "line 6: cannot be read as OpenQASM (an index must be a whole number, unlike 1.5). "),
-        (HEAD3 + "swap q[1];", "line 6: cannot be read as OpenQASM (swap takes 2 qubits and is given 1). "),
-        (HEAD3 + "ctrl @ z q[1];", "line 6: cannot be read as OpenQASM (z takes 2 qubits and is given 1). "),
-        (HEAD3 + "ctrl @ gphase(0.2);", "line 6: cannot be read as OpenQASM (gphase takes 1 qubit and is given 0). "),
-        (HEAD3 + "U(0.1, 0.2) q[0];", "line 6: cannot be read as OpenQASM (U takes 3 angles and is given 2). "),
+        (HEAD3 + "x q[0:1.5];", "line 6: cannot be read as OpenQASM (an index must be an integer, not 1.5). "),
+        (HEAD3 + "swap q[1];", "line 6: cannot be read as OpenQASM (swap takes 2 qubits, not 1). "),
+        (HEAD3 + "ctrl @ z q[1];", "line 6: cannot be read as OpenQASM (z takes 2 qubits, not 1). "),
+        (HEAD3 + "ctrl @ gphase(0.2);", "line 6: cannot be read as OpenQASM (gphase takes 1 qubit, not 0). "),
+        (HEAD3 + "U(0.1, 0.2) q[0];", "line 6: cannot be read as OpenQASM (U takes 3 angles, not 2). "),
         (
             HEAD3 + "gate g a { x a; }\ng(0.1) q[0];",
-            "line 7: cannot be read as OpenQASM (g takes 0 angles and is given 1",
+            "line 7: cannot be read as OpenQASM (g takes 0 angles, not 1",
         ),
         (HEAD3 + "cz q[1], q[1];", "line 6: cannot be read as OpenQASM (duplicate bit arguments in cz q[1], q[1];). "),
         (
@@ -419,10 +419,10 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
             HEAD3 + "c[0] = measure q;",
             "line 6: cannot be read as OpenQASM (register size error in c[0] = measure q;). ",
         ),
-        (HEAD3 + "x q[0];\nc[0] = 1;", "line 7: cannot be read as OpenQASM (c[0] = 1; is not read). "),
+        (HEAD3 + "x q[0];\nc[0] = 1;", "line 7: cannot be read as OpenQASM (c[0] = 1; is not supported). "),
         (
             HEAD3 + "\nlet a = q[0] ++ q[1];",
-            "line 7: cannot be read as OpenQASM (q[0] ++ q[1] combines what cannot be ",
+            "line 7: cannot be read as OpenQASM (q[0] ++ q[1] has operands of ",
         ),
         (
             HEAD3 + "def act(qreg r[2]) { x r[0]; }",
@@ -435,7 +435,7 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         (HEAD3 + "x q[0];\nconst float f = 0.5;\nrx(f) q[0];", "line 7: constants must be written as numbers where "),
     ],
 )
-def test_what_cannot_be_trained_is_refused_in_one_line(text: str, line: str) -> None:
+def test_invalid_openqasm_is_rejected(text: str, line: str) -> None:
     with pytest.raises(ConfigError) as error:
         openqasm.read(text, "a.qasm")
     message = str(error.value)
@@ -445,12 +445,12 @@ def test_what_cannot_be_trained_is_refused_in_one_line(text: str, line: str) -> 
     assert "\n" not in message
 
 
-def test_waiting_is_nothing_however_long() -> None:
-    """Qiskit would make a gate for each unit of it."""
+def test_u0_of_any_duration_has_no_gates() -> None:
+    """Qiskit creates one gate per unit of the duration."""
     assert openqasm.read(HEAD2 + "u0(1e9) q[0];", "a.qasm") == openqasm.read(HEAD2, "a.qasm")
 
 
-def test_more_qubits_than_the_ring_has_are_refused() -> None:
+def test_circuit_with_more_qubits_than_ring_is_rejected() -> None:
     model = embed("a.qasm", cirq_json.written(openqasm.read(HEAD2, "a.qasm")))
     assert len(build(model, 6).readouts) == 5
     with pytest.raises(ConfigError, match=r"^qubits: must be at least 5, the qubits of a.qasm@[0-9a-f]{8}. Given: 4$"):

@@ -50,8 +50,8 @@ def test_features_are_sent_in_the_order_of_the_file(tmp_path: Path) -> None:
         ("a.csv", "x,label\n1,up\n", r"data: line 2, column label: must be a finite number\. Given: up"),
         ("a.csv", "x,label\n1,1\n1,\n", r"data: line 3, column label: must be a finite number\. Given: nothing"),
         ("a.csv", "x,label\n1,1e200\n", r"data: line 2, column label: must be from .* Given: 1e\+200"),
-        ("a.jsonl", "[1, 2]\n", r"data: line 1: must be one object of JSON\. Given: \[1, 2\]"),
-        ("a.jsonl", '{"x": 1}\n' + "[" * 100_000, r"data: line 2: must be one object of JSON\. Given: \["),
+        ("a.jsonl", "[1, 2]\n", r"data: line 1: must be one JSON object\. Given: \[1, 2\]"),
+        ("a.jsonl", '{"x": 1}\n' + "[" * 100_000, r"data: line 2: must be one JSON object\. Given: \["),
         ("a.jsonl", '{"x": "true"}\n', r"data: line 1, column x: must be a finite number\. Given: 'true'"),
     ],
 )
