@@ -1,6 +1,7 @@
-"""Test accuracy for pairs of handwritten digits, compared with logistic regression: python -m benchmarks.digits.
+"""Test accuracy for pairs of handwritten digits: python -m benchmarks.digits.
 
-Trains examples/digits.yaml with both models on the splits of several seeds. `--pairs 0-1,3-8` selects the digits.
+Trains examples/digits.yaml with both models on the splits of several seeds, and a logistic regression for comparison.
+`--pairs 0-1,3-8` selects the digits.
 """
 
 import argparse

@@ -55,7 +55,7 @@ def measure(row: Row) -> dict[str, float]:
 
 
 def train_once(fields: dict[str, Any]) -> None:
-    """Train, and print CPU seconds of each part, seconds of later epochs and the number of operations as JSON."""
+    """Train, and print CPU seconds by part, seconds of later epochs and number of operations as JSON."""
     from qcnn.startup import load_tensorflow, start_compiler
 
     load_tensorflow()

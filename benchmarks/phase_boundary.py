@@ -1,4 +1,6 @@
-"""Boundaries of the SPT phase of the cluster-Ising Hamiltonian: the tables in `qcnn.circuits.cluster_ising`.
+"""Boundaries of the SPT phase of the cluster-Ising Hamiltonian: python -m benchmarks.phase_boundary.
+
+Computes the tables in `qcnn.circuits.cluster_ising`.
 
 The boundary to the paramagnet is computed by finite-size scaling. At the boundary, the gap closes. There, the range of
 the ground energies of the four sectors of an open chain, times its length, is equal for all lengths. Chains of 9, 11,
@@ -59,7 +61,7 @@ def _curvature(h1: float, h2: float) -> float:
 
 @functools.cache
 def _ring() -> tuple[csr_matrix, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the sum of -Z X Z over the ring in the basis of X, and the sums of X and X X of the basis states."""
+    """Return the sum of -Z X Z in the basis of X, and the sums of X and X X of the basis states."""
     number = np.arange(2**_RING)
     x = 1.0 - 2.0 * ((number >> np.arange(_RING)[:, None]) & 1)
     flipped = np.concatenate([number ^ (1 << i) ^ (1 << (i + 2) % _RING) for i in range(_RING)])

@@ -27,7 +27,10 @@ _BETWEEN = -0.6
 
 
 def string_order_accuracy(samples: Samples) -> tuple[float, float]:
-    """Return the accuracy and the threshold of the best classification by the longest string inside the chain."""
+    """Return accuracy and threshold of the best classification by string order.
+
+    The string is the longest one that excludes the ends of the chain.
+    """
     qubits = len(samples.inputs["state"][0]).bit_length() - 1
     last = qubits - 2 if qubits % 2 else qubits - 3
     order = np.array([string_order(state, 1, last) for state in samples.inputs["state"]])

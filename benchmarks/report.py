@@ -1,4 +1,7 @@
-"""Size and creation time of reports: python -m benchmarks.report [FILE]. Writes the largest report to FILE."""
+"""Size and creation time of reports: python -m benchmarks.report [FILE].
+
+Writes the largest report to FILE.
+"""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Time of a restart after a worker is killed, and memory over 500 epochs: python -m benchmarks.restarts."""
+"""Restart time after a worker is killed, and memory over 500 epochs: python -m benchmarks.restarts."""
 
 import contextlib
 import io
@@ -23,7 +23,7 @@ KILL_EPOCH = 5
 
 
 def measure_restart() -> list[tuple[str, str]]:
-    """Kill worker 1 during a default training run, and return the seconds until training continues, by phase."""
+    """Kill worker 1 during training, and return the seconds until training continues, by phase."""
     config = from_mapping({"epochs": 300})
     times: dict[str, float] = {}
 

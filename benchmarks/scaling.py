@@ -1,6 +1,7 @@
-"""Step time by number of qubits and batch size: python -m benchmarks.scaling. Plots docs/images/scaling.svg.
+"""Step time by number of qubits and batch size: python -m benchmarks.scaling.
 
-Each point is measured in a separate process: the median step time of at least 5 epochs, at batch 32 or a given batch.
+Plots docs/images/scaling.svg. Each point is measured in a separate process: the median step time of at least 5 epochs,
+at batch 32 or a given batch.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""Step time of the simulators and of other frameworks: python -m benchmarks.simulators [--rows hybrid-8,deep-8].
+"""Step time of the simulators and of other frameworks: python -m benchmarks.simulators.
 
-Prints Markdown. Only one process runs at a time. All processes train the same network from the same weights on the
-same batches. A step is forward pass, gradient and Adam update. `make frameworks` installs the other frameworks.
+Prints Markdown. `--rows hybrid-8,deep-8` selects networks. Only one process runs at a time. All processes train the
+same network from the same weights on the same batches. A step is forward pass, gradient and Adam update.
+`make frameworks` installs the other frameworks.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Time from process start to convergence: python -m benchmarks.time_to_bound [--rows hybrid-8]. Prints Markdown.
+"""Time from process start to convergence: python -m benchmarks.time_to_bound [--rows hybrid-8].
 
-Imports and compilation are included. A network has converged at the first epoch whose MSE on 10,000 fresh samples is
-within 0.01 of the MSE lower bound. Epochs that compare several initializations do not count.
-qcnn trains with default settings. tensorcircuit-ng uses the same samples, batches, learning rates and initializations.
+Prints Markdown. Imports and compilation are included. A network has converged at the first epoch whose MSE on 10,000
+fresh samples is within 0.01 of the MSE lower bound. Epochs that compare several initializations do not count. qcnn
+trains with default settings. tensorcircuit-ng uses the same samples, batches, learning rates and initializations.
 TensorFlow Quantum is simulator `tfq` of qcnn. The MSE is computed after training, from the weights of all epochs.
 """
 
@@ -46,7 +46,14 @@ NAMES = ("qcnn", "tensorcircuit-ng", "TensorFlow Quantum")
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Network, the fastest options of tensorcircuit-ng or None to omit it, and whether to run TensorFlow Quantum."""
+    """Network and the frameworks that train it.
+
+    Attributes:
+        model: "hybrid" or "deep".
+        qubits: Number of qubits.
+        tensorcircuit: Fastest options of tensorcircuit-ng for the network, or None to omit this framework.
+        tfq: Whether to run TensorFlow Quantum.
+    """
 
     model: str
     qubits: int
@@ -204,7 +211,10 @@ def table(results: Mapping[str, Mapping[str, TimeToBound | str]], attribute: str
 
 
 def plot(results: Mapping[Row, Mapping[str, TimeToBound | str]]) -> Figure:
-    """Plot seconds against qubits on logarithmic axes. A hollow marker is a run that did not reach the bound."""
+    """Plot seconds against qubits on logarithmic axes.
+
+    A hollow marker is a run that did not reach the bound.
+    """
     figure = Figure(figsize=(6, 3.8), layout="constrained")
     axes = figure.subplots()
     for name, color in zip(NAMES, ("C0", "C1", "C2"), strict=True):

@@ -1,4 +1,4 @@
-"""Differences between runs with one, two and three workers: python -m benchmarks.worker_reproducibility."""
+"""Differences between runs with 1, 2 and 3 workers: python -m benchmarks.worker_reproducibility."""
 
 import contextlib
 import io

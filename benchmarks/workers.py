@@ -1,7 +1,7 @@
-"""Speedup with the number of workers for simulator statevector: python -m benchmarks.workers. Prints Markdown.
+"""Speedup by number of workers for simulator statevector: python -m benchmarks.workers.
 
-Each worker runs on one core with one thread. CPU time is that of the busiest worker per epoch. Unlike wall-clock time,
-it does not depend on other load or on the number of available cores.
+Prints Markdown. Each worker runs on one core with one thread. CPU time is that of the busiest worker per epoch. Unlike
+wall-clock time, it does not depend on other load or on the number of available cores.
 """
 
 import argparse

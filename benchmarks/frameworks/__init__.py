@@ -1,4 +1,4 @@
-"""Frameworks that benchmarks.simulators compares, one per module: python -m benchmarks.frameworks.NAME hybrid 8.
+"""Frameworks in benchmarks.simulators: python -m benchmarks.frameworks.NAME hybrid 8.
 
 Each module runs in a separate process, builds the same network, and trains it on the same batches from the same
 weights. It prints one line of JSON. The modules tensorcircuit and lightning run in .venv-frameworks, which

@@ -1,6 +1,7 @@
-"""Compare the frameworks' readouts and gradients with Cirq: python -m benchmarks.frameworks.check [tutorial qcnn ...].
+"""Compare readouts and gradients of the frameworks with Cirq: python -m benchmarks.frameworks.check.
 
-Exits with 1 if readouts, or gradients relative to the largest, differ by more than 1e-4.
+Arguments, for example `tutorial qcnn`, select frameworks. Exits with 1 if readouts, or gradients relative to the
+largest, differ by more than 1e-4.
 """
 
 import argparse
@@ -31,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def reference(task: StepTask) -> tuple[Floats, list[Floats]]:
-    """Return readouts (batch, readouts) and gradients of the loss, computed with Cirq and central differences."""
+    """Return readouts (batch, readouts) and gradients of the loss from Cirq and central differences."""
     batch, weights = task.batch(0), task.weights
     readouts = _readouts(task, weights[0], batch)
 

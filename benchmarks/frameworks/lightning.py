@@ -1,4 +1,4 @@
-"""PennyLane's lightning.qubit, with adjoint gradients of the loss (device_vjp) and parameter broadcasting."""
+"""PennyLane lightning.qubit with adjoint gradients of the loss (device_vjp) and broadcasting."""
 
 import math
 from collections.abc import Sequence

@@ -46,7 +46,7 @@ class Block(NamedTuple):
 
 
 class Circuit(NamedTuple):
-    """Gates of the cluster state, blocks after the excitation, qubits measured in Z, and number of parameters."""
+    """Gates of the cluster state, blocks after the excitation, readout qubits, and parameter count."""
 
     cluster: list[Gate]
     blocks: list[Block]

@@ -63,7 +63,10 @@ def run(name: str, arguments: argparse.Namespace, create: Callable[[StepTask], F
 
 
 def should_repeat(seconds: Sequence[float], repeats: int) -> bool:
-    """Return whether to measure another step. Short steps are repeated for a second, for a reliable median."""
+    """Return whether to measure another step.
+
+    Short steps are repeated for a second, for a reliable median.
+    """
     return len(seconds) < repeats or (sum(seconds) < _SECONDS and len(seconds) < _MAX_REPEATS)
 
 

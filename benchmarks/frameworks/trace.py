@@ -1,4 +1,7 @@
-"""Input and output files of training runs to the MSE lower bound, in NumPy format for both environments."""
+"""Input and output files of training runs to the MSE lower bound, in NumPy format.
+
+Both environments read these files.
+"""
 
 import argparse
 import time

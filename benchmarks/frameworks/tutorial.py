@@ -1,4 +1,4 @@
-"""Layers of the QCNN tutorial of TensorFlow Quantum: AddCircuit, PQC (adjoint gradients) and Dense, with Adam."""
+"""Model of TensorFlow Quantum's QCNN tutorial: AddCircuit, PQC (adjoint gradients), Dense and Adam."""
 
 from collections.abc import Sequence
 from typing import Any

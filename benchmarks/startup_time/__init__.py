@@ -1,1 +1,1 @@
-"""Time of commands, of the steps of a run, and of the trials of a study: python -m benchmarks.startup_time."""
+"""Time of commands, steps of a run, and trials of a study: python -m benchmarks.startup_time."""

@@ -1,7 +1,7 @@
-"""Measure the time of commands and of the parts of a run: python -m benchmarks.startup_time [--before FOLDER].
+"""Measure the time of commands and of the parts of a run: python -m benchmarks.startup_time.
 
-With the folder of an earlier source tree, both trees are measured alternately in this environment. The tables then have
-columns for both trees.
+With `--before FOLDER`, the folder of an earlier source tree, both trees are measured alternately in this environment.
+The tables then have columns for both trees.
 """
 
 import argparse
@@ -62,7 +62,10 @@ class SourceTree:
 
 
 def steps(runs: Path) -> list[Mapping[str, float]]:
-    """Return the seconds of the steps of each run in a folder, by step name. Runs are ordered by start time."""
+    """Return the seconds of the steps of all runs in a folder, by step name.
+
+    Runs are ordered by start time.
+    """
     records = [json.loads(path.read_text()) for path in runs.rglob("run.json")]
     return [
         {step["name"]: step["seconds"] for step in record["steps"]}
