@@ -1,4 +1,4 @@
-"""A small training that several tests look at."""
+"""Small training run that several tests share."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,13 +21,13 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture
 def shared_server(fork_variables: Mapping[str, str]) -> Iterator[None]:
-    """Trainings of this test start no fork server of their own."""
+    """Use the shared fork server for the training runs of a test."""
     with forked_training(fork_variables):
         yield
 
 
 @pytest.fixture(scope="session")
 def training(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapping[str, str]) -> qcnn.Training:
-    """Read only."""
+    """Return a completed training run. Tests must not change it."""
     with forked_training(fork_variables):
         return qcnn.train(qcnn.Experiment(**SMALL), tmp_path_factory.mktemp("qcnn") / "first")

@@ -1,4 +1,4 @@
-"""Experiments in Python."""
+"""Creation, display and errors of experiments in Python."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from qcnn.experiment_io import from_mapping
 from tests.docs.documents import ROOT
 
 
-def test_words_are_arguments_and_options_stand_among_them() -> None:
+def test_experiment_accepts_fields_and_options_as_arguments() -> None:
     experiment = qcnn.Experiment(qubits=4, learning_rate_schedule="constant", options={"shots": 10})
     assert experiment.config == from_mapping(
         {"qubits": 4, "options": {"learning_rate_schedule": "constant", "shots": 10}}
@@ -24,7 +24,7 @@ def test_words_are_arguments_and_options_stand_among_them() -> None:
     assert set(experiment.words) == set(ALL_FIELDS) <= set(dir(experiment))
 
 
-def test_all_words_make_an_equal_experiment() -> None:
+def test_experiment_from_its_fields_is_equal() -> None:
     numbers = {"qubits": np.int64(4), "learning_rate": np.float64(0.5), "options": {"shots": np.int64(3)}}
     experiment = qcnn.Experiment(**numbers, model="deep")
     assert experiment.shots == 3
@@ -33,32 +33,32 @@ def test_all_words_make_an_equal_experiment() -> None:
     assert qcnn.Experiment(**{**experiment.words, "seed": 1}) != experiment
 
 
-def test_a_switch_is_a_boolean() -> None:
+def test_experiment_switch_is_boolean() -> None:
     experiment = qcnn.Experiment(chief=np.bool_(True))
     assert experiment.chief is True
     assert experiment.evaluator is experiment.words["evaluator"] is False
     assert experiment == qcnn.Experiment(chief=1) == qcnn.Experiment(**experiment.words)
 
 
-def test_it_is_shown_by_the_words_that_are_not_the_defaults() -> None:
+def test_experiment_repr_shows_non_default_fields() -> None:
     shown = repr(qcnn.Experiment(qubits=4, rounds=10, epochs=2, shots=5))
     assert shown == "Experiment(num_initializations=1, shots=5, qubits=4, rounds=10, epochs=2, batch_size=32)"
 
 
-def test_a_circuits_file_becomes_the_circuit_and_is_shown_by_its_name() -> None:
+def test_experiment_embeds_circuit_file_and_shows_its_name() -> None:
     experiment = qcnn.Experiment(model=str(ROOT / "examples" / "stabilizers.qasm"))
     assert experiment.model.startswith("stabilizers.qasm#")
     assert re.fullmatch(r"Experiment\(.*model='stabilizers.qasm@[0-9a-f]{8}'.*\)", repr(experiment))
     assert qcnn.Experiment(**experiment.words) == experiment
 
 
-def test_a_file_has_words_laid_over_it(tmp_path: Path) -> None:
+def test_from_file_arguments_override_file(tmp_path: Path) -> None:
     (tmp_path / "file.yaml").write_text("qubits: 4\noptions: {shots: 5, warmup_fraction: 0.1}\n")
     experiment = qcnn.Experiment.from_file(tmp_path / "file.yaml", shots=7, seed=2)
     assert experiment == qcnn.Experiment(qubits=4, shots=7, warmup_fraction=0.1, seed=2)
 
 
-def test_options_of_a_file_and_of_python_are_laid_over_each_other(tmp_path: Path) -> None:
+def test_from_file_merges_options(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
     path.write_text("qubits: 4\nshots: 5\nstop_at: 0.25\noptions: {warmup_fraction: 0.1}\n")
     expected = qcnn.Experiment(qubits=4, shots=7, target_val_loss="0.25", warmup_fraction=0.1, patience=2)
@@ -68,7 +68,7 @@ def test_options_of_a_file_and_of_python_are_laid_over_each_other(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("fields", "message"),
     [
         ({"qubits": 3}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
         ({"qubits": "four"}, "qubits: must be an integer, at least 4 and at most 32768. Given: 'four'"),
@@ -79,22 +79,22 @@ def test_options_of_a_file_and_of_python_are_laid_over_each_other(tmp_path: Path
         ({"learning_rate": float("nan")}, "learning_rate: must be a finite number, greater than 0. Given: nan"),
     ],
 )
-def test_wrong_words_are_one_line(words: dict[str, Any], said: str) -> None:
+def test_experiment_wrong_field_raises_single_line(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(qcnn.ConfigError) as caught:
-        qcnn.Experiment(**words)
-    assert str(caught.value).startswith(said)
+        qcnn.Experiment(**fields)
+    assert str(caught.value).startswith(message)
 
 
-def test_a_path_is_a_word_as_its_text_is(tmp_path: Path) -> None:
+def test_experiment_accepts_path_as_data(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{number},{number % 2}\n" for number in range(20)))
-    words = {"qubits": 4, "encoding": "ry"}
-    found = qcnn.Experiment(data=tmp_path / "rows.csv", **words)
-    assert found == qcnn.Experiment(data=str(tmp_path / "rows.csv"), **words)
+    fields = {"qubits": 4, "encoding": "ry"}
+    found = qcnn.Experiment(data=tmp_path / "rows.csv", **fields)
+    assert found == qcnn.Experiment(data=str(tmp_path / "rows.csv"), **fields)
     assert copy.deepcopy(found) == pickle.loads(pickle.dumps(found)) == found
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "message"),
     [
         ({"grid": {"qubits": 4}}, "grid: must be a mapping of fields to lists of values. Given: {'qubits': 4}"),
         ({"grid": ["seed"]}, "grid: must be a mapping of fields to lists of values. Given: ['seed']"),
@@ -104,25 +104,27 @@ def test_a_path_is_a_word_as_its_text_is(tmp_path: Path) -> None:
         ({"grid": {"qubits": np.array([4, 3])}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
     ],
 )
-def test_a_search_that_is_none_is_one_line(search: dict[str, Any], said: str) -> None:
+def test_study_wrong_search_raises_single_line(search: dict[str, Any], message: str) -> None:
     with pytest.raises(qcnn.ConfigError) as caught:
         qcnn.study(qcnn.Experiment(qubits=4, rounds=10), **search)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("name", ["generate", "train", "plan", "study"])
-def test_what_is_no_experiment_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_function_without_experiment_raises_single_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(qcnn.ConfigError, match=r"^experiment: must be a qcnn.Experiment. Given: 'first.yaml'$"):
         getattr(qcnn, name)("first.yaml", **({"grid": {"seed": [1]}} if name == "study" else {}))
     assert not [*tmp_path.iterdir()]
 
 
-def test_what_is_no_word_is_no_attribute() -> None:
+def test_experiment_unknown_attribute_raises() -> None:
     with pytest.raises(AttributeError, match=r"an experiment has no field colour"):
         _ = qcnn.Experiment().colour
 
 
-def test_a_file_that_is_missing_is_one_line() -> None:
+def test_from_file_missing_file_raises_single_line() -> None:
     with pytest.raises(qcnn.ConfigError, match=r"config: no such file. Given: nowhere.yaml"):
         qcnn.Experiment.from_file("nowhere.yaml")

@@ -1,4 +1,4 @@
-"""Experiments and results refuse changes, at every level: what would be ignored is an error."""
+"""Immutability of experiments and results at every level."""
 
 import dataclasses
 import json
@@ -18,16 +18,16 @@ from tests.qcnn.api.conftest import SMALL
 EXPERIMENT = qcnn.Experiment(**{**SMALL, "options": {"noise": {"readout": 0.01}}})
 
 
-def _refuses(value: Any, name: str) -> None:
-    """Assert that neither a new value nor a deletion is taken."""
+def _assert_read_only(value: Any, name: str) -> None:
+    """Assert that an attribute can neither be set nor deleted."""
     with pytest.raises(AttributeError):
         setattr(value, name, 50)
     with pytest.raises(AttributeError):
         delattr(value, name)
 
 
-def _inside(value: Any) -> Iterator[Any]:
-    """Yield what a value holds, after asserting that it cannot be replaced there."""
+def _checked_contents(value: Any) -> Iterator[Any]:
+    """Yield the contents of a value, after asserting that they cannot be replaced."""
     if isinstance(value, Mapping):
         for name in [*value, "new"]:
             with pytest.raises(TypeError):
@@ -42,10 +42,10 @@ def _inside(value: Any) -> Iterator[Any]:
     elif dataclasses.is_dataclass(value) or isinstance(value, qcnn.Experiment | qcnn.Model):
         for name in [name for name in dir(value) if not name.startswith("_")]:
             if not callable(getattr(type(value), name, None)):
-                _refuses(value, name)
-                # Not the network of a training, which would be loaded once more.
+                _assert_read_only(value, name)
+                # Skip the model of a training run, which would be loaded again.
                 yield getattr(value, name) if name != "model" or isinstance(value, qcnn.Experiment) else None
-        _refuses(value, "new")
+        _assert_read_only(value, "new")
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             with pytest.raises(ValidationError, match="frozen"):
@@ -58,11 +58,11 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def _assert_frozen(value: Any) -> None:
-    for each in _inside(value):
+    for each in _checked_contents(value):
         _assert_frozen(each)
 
 
-def test_an_assignment_to_an_experiment_says_what_to_do() -> None:
+def test_experiment_assignment_raises_with_instruction() -> None:
     with pytest.raises(AttributeError) as caught:
         EXPERIMENT.epochs = 50
     assert str(caught.value) == (
@@ -73,19 +73,19 @@ def test_an_assignment_to_an_experiment_says_what_to_do() -> None:
     assert EXPERIMENT.epochs == EXPERIMENT.words["epochs"] == 2
 
 
-def test_experiments_and_datasets_refuse_changes() -> None:
+def test_experiment_and_dataset_are_frozen() -> None:
     _assert_frozen(EXPERIMENT)
     _assert_frozen(EXPERIMENT.given)
     _assert_frozen(EXPERIMENT.words)
     _assert_frozen(qcnn.generate(EXPERIMENT))
 
 
-def test_a_plan_refuses_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_cache, "load", lambda: machine_cache.CachedMachine(NOMINAL_MACHINE, "", None, 0.0))
     _assert_frozen(qcnn.plan(EXPERIMENT))
 
 
-def test_what_training_leaves_refuses_changes(training: qcnn.Training) -> None:
+def test_training_results_are_frozen(training: qcnn.Training) -> None:
     _assert_frozen(training)
     model = training.model
     _assert_frozen(model)
@@ -95,5 +95,5 @@ def test_what_training_leaves_refuses_changes(training: qcnn.Training) -> None:
 
 
 @pytest.mark.long
-def test_a_study_refuses_changes(tmp_path: Path) -> None:
+def test_study_is_frozen(tmp_path: Path) -> None:
     _assert_frozen(qcnn.study(qcnn.Experiment(**SMALL), grid={"seed": [1, 2]}, folder=tmp_path / "study"))

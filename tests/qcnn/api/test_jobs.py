@@ -1,4 +1,4 @@
-"""Jobs on clusters and clouds from Python; tests/cluster and tests/kfp have real ones."""
+"""Remote jobs from Python. tests/cluster and tests/kfp run real jobs."""
 
 import hashlib
 import json
@@ -20,13 +20,13 @@ from tests.qcnn.cli.run_folders import run_folder
 from tests.qcnn.jobs.apiserver import ApiServer
 from tests.vertex.server.vertex import Vertex
 
-WORDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 2, "workers": 1, "strategy": "none"}
+FIELDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 2, "workers": 1, "strategy": "none"}
 OUTPUT = {"output": "gs://bucket/runs", "image": "qcnn:1"}
 
 
 @pytest.fixture
 def experiment() -> qcnn.Experiment:
-    return qcnn.Experiment(**WORDS)
+    return qcnn.Experiment(**FIELDS)
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "INTERVAL", 0.01)
 
 
-def test_every_target_is_a_target() -> None:
+def test_targets_implement_protocols_and_describe_settings() -> None:
     assert list(targets_that(Target)) == list(TARGETS)
     assert list(targets_that(ReadsJobs)) == list(TARGETS)
     for target in targets_that(Submits).values():
@@ -43,7 +43,7 @@ def test_every_target_is_a_target() -> None:
         assert all(field.setting.help.endswith(".") for field in known.values())
 
 
-def test_a_tfjob_is_submitted_once_read_and_deleted(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
+def test_tfjob_is_submitted_once_read_and_deleted(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
     job = qcnn.submit(experiment, "tfjob", **OUTPUT)
     assert (job.target, job.outcome, sorted(job.outputs)) == ("tfjob", "created", ["logs", "model", "training"])
     assert job.outputs["model"] == f"gs://bucket/runs/{job.name}/model"
@@ -66,7 +66,7 @@ def _end(server: ApiServer, name: str, kind: str) -> None:
     server.set_condition(found, kind, f"it has {kind.lower()}")
 
 
-def test_a_job_that_fails_or_takes_too_long_is_an_error(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
+def test_job_wait_failure_or_timeout_raises(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
     job = qcnn.submit(experiment, "tfjob", **OUTPUT)
     with pytest.raises(TimeoutError, match=rf"{job.name} has not ended within 0\.05 s"):
         job.wait(timeout=0.05)
@@ -105,19 +105,19 @@ def test_a_job_that_fails_or_takes_too_long_is_an_error(experiment: qcnn.Experim
         ("vertex-job", {"project": "p", "location": "us-central1", **OUTPUT}, "project: must be"),
     ],
 )
-def test_a_wrong_setting_is_one_line_before_anything_is_asked(
+def test_submit_wrong_setting_raises_before_any_request(
     experiment: qcnn.Experiment, monkeypatch: pytest.MonkeyPatch, target: str, settings: dict[str, Any], line: str
 ) -> None:
     for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_REGION", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
     for call in (qcnn.submit, qcnn.requests):
-        with pytest.raises(qcnn.ConfigError) as refused:
+        with pytest.raises(qcnn.ConfigError) as caught:
             call(experiment, target, **settings)
-        assert str(refused.value).startswith(line)
-        assert "\n" not in str(refused.value)
+        assert str(caught.value).startswith(line)
+        assert "\n" not in str(caught.value)
 
 
-def test_a_pipeline_runs_in_a_backend_with_every_word_in_its_type(experiment: qcnn.Experiment) -> None:
+def test_kubeflow_run_has_typed_parameters(experiment: qcnn.Experiment) -> None:
     with fake_backend() as backend:
         job = qcnn.submit(experiment, "kubeflow", host=backend.host, run_name="mine", image="qcnn:1")
         (run,) = backend.objects["runs"].values()
@@ -134,21 +134,21 @@ def test_a_pipeline_runs_in_a_backend_with_every_word_in_its_type(experiment: qc
             job.status()
 
 
-def test_a_file_of_samples_is_submitted_with_its_contents(rows: str) -> None:
-    own = qcnn.Experiment(qubits=4, data=rows, encoding="ry")
+def test_submit_data_file_sends_its_digest(rows: str) -> None:
+    experiment = qcnn.Experiment(qubits=4, data=rows, encoding="ry")
     sha256 = hashlib.sha256(ROWS).hexdigest()
     place = {"project": "my-project", "location": "us-central1", "pipeline_root": "gs://bucket/runs"}
     with fake_backend() as backend:
-        qcnn.submit(own, "kubeflow", host=backend.host)
+        qcnn.submit(experiment, "kubeflow", host=backend.host)
         (run,) = backend.objects["runs"].values()
         assert run["runtime_config"]["parameters"]["data_sha256"] == sha256
-        (request,) = qcnn.requests(own, "kubeflow", host=backend.host)
+        (request,) = qcnn.requests(experiment, "kubeflow", host=backend.host)
         assert request["runtime_config"]["parameters"]["data_sha256"] == sha256
-    (request,) = qcnn.requests(own, "vertex", image="europe/qcnn:1", **place)
+    (request,) = qcnn.requests(experiment, "vertex", image="europe/qcnn:1", **place)
     assert request["pipelineJob"]["runtimeConfig"]["parameterValues"]["data_sha256"] == sha256
 
 
-def test_runs_of_this_machine_are_jobs_too(tmp_path: Path) -> None:
+def test_local_runs_are_jobs(tmp_path: Path) -> None:
     run_folder(tmp_path, "first", {}, mse=0.25)
     (status,) = qcnn.list_jobs("local", runs=str(tmp_path))
     job = qcnn.get_job("first", "local", runs=tmp_path)
@@ -180,10 +180,10 @@ print(json.dumps({**found, "left": len(qcnn.list_jobs("vertex-job", **place))}))
 
 
 @pytest.mark.long
-def test_a_custom_job_trains_and_its_model_predicts(vertex: Vertex, tmp_path: Path) -> None:
-    words = (json.dumps(WORDS), vertex.project, vertex.location, f"gs://{vertex.bucket}/runs")
+def test_vertex_custom_job_trains_and_model_predicts(vertex: Vertex, tmp_path: Path) -> None:
+    arguments = (json.dumps(FIELDS), vertex.project, vertex.location, f"gs://{vertex.bucket}/runs")
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *words],
+        [sys.executable, "-c", _PROGRAM, *arguments],
         cwd=tmp_path,
         env=vertex.process_environment(),
         capture_output=True,
@@ -200,7 +200,7 @@ def test_a_custom_job_trains_and_its_model_predicts(vertex: Vertex, tmp_path: Pa
 
 
 def _running_worker(server: ApiServer, job: str, index: int) -> None:
-    """Create the pod of a worker of a TFJob, which runs."""
+    """Create a running worker pod of a TFJob."""
     found = server.get("tfjobs", job)
     assert found
     labels = {
@@ -214,7 +214,7 @@ def _running_worker(server: ApiServer, job: str, index: int) -> None:
     server.put("pods", {"metadata": metadata, "status": running})
 
 
-def test_lines_of_a_tfjob_come_once_and_in_order(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
+def test_tfjob_logs_are_ordered_without_duplicates(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
     job = qcnn.submit(experiment, "tfjob", **OUTPUT)
     _running_worker(api_server, job.name, 0)
     api_server.logs[f"{job.name}-worker-0"] = ["epoch 1/2", "epoch 2/2"]
@@ -223,15 +223,13 @@ def test_lines_of_a_tfjob_come_once_and_in_order(experiment: qcnn.Experiment, ap
     assert list(job.logs(follow=True)) == ["[worker 0] epoch 1/2", "[worker 0] epoch 2/2"]
 
 
-def test_logs_of_a_tfjob_continue_without_a_pod_deleted_meanwhile(
-    experiment: qcnn.Experiment, api_server: ApiServer
-) -> None:
+def test_tfjob_logs_skip_deleted_pod(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
     job = qcnn.submit(experiment, "tfjob", **OUTPUT)
     _running_worker(api_server, job.name, 0)
     _running_worker(api_server, job.name, 1)
 
     class Logs(dict[str, list[str]]):
-        """The pods' logs; the operator deletes worker 1 while that of worker 0 is read."""
+        """Pod logs. The operator deletes worker 1 while the log of worker 0 is read."""
 
         def get(self, name: str, default: Any = None) -> Any:
             if name.endswith("worker-0"):

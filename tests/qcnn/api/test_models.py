@@ -1,4 +1,4 @@
-"""Predictions for arrays, and folders that hold no model."""
+"""Predictions for arrays, and errors of damaged models."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ def model(training: qcnn.Training) -> qcnn.Model:
     return qcnn.load(training.folder)
 
 
-def test_held_out_samples_are_predicted_as_the_evaluation_did(training: qcnn.Training, model: qcnn.Model) -> None:
+def test_predict_equals_evaluation_on_test_split(training: qcnn.Training, model: qcnn.Model) -> None:
     evaluation = qcnn.evaluate(model)
     samples = evaluation.samples
     found = model.predict(qubit=samples.qubit, angle=samples.angle)
@@ -30,7 +30,7 @@ def test_held_out_samples_are_predicted_as_the_evaluation_did(training: qcnn.Tra
     assert model.experiment == training.experiment
 
 
-def test_columns_may_stand_in_a_frame_or_a_mapping_in_any_kind_of_array(model: qcnn.Model) -> None:
+def test_predict_accepts_frames_and_mappings(model: qcnn.Model) -> None:
     expected = model.predict(qubit=[0, 3], angle=[0.5, -2.0])
     assert expected.dtype == np.float64
     frame = pd.DataFrame({"angle": [0.5, -2.0], "qubit": [0, 3], "note": ["a", "b"]})
@@ -43,17 +43,17 @@ def test_columns_may_stand_in_a_frame_or_a_mapping_in_any_kind_of_array(model: q
     assert np.allclose(model.predict(frame[["qubit"]], angle=frame["angle"]), expected)
 
 
-def test_true_and_false_are_1_and_0_as_in_tables(model: qcnn.Model) -> None:
+def test_predict_reads_booleans_as_0_and_1(model: qcnn.Model) -> None:
     expected = model.predict(qubit=[1, 0], angle=[1.0, 0.0])
     for values in ([True, False], np.array([True, False]), pd.Series([True, False], dtype="boolean")):
         assert np.allclose(model.predict(pd.DataFrame({"qubit": values, "angle": values})), expected)
 
 
-def test_no_samples_have_no_predictions(model: qcnn.Model) -> None:
+def test_predict_without_samples_returns_empty_array(model: qcnn.Model) -> None:
     assert model.predict(qubit=[], angle=[]).shape == (0,)
 
 
-def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
+def test_predict_accepts_array_in_column_order(model: qcnn.Model) -> None:
     assert model.columns == ("qubit", "angle")
     expected = model.predict(qubit=[0, 3], angle=[0.5, -2.0])
     for rows in (np.array([[0, 0.5], [3, -2.0]]), [[0, 0.5], [3, -2.0]]):
@@ -61,7 +61,7 @@ def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ({"qubit": [0]}, "angle: must be given, like all of qubit, angle. Given: qubit"),
         ({}, "qubit: must be given, like all of qubit, angle. Given: none"),
@@ -96,24 +96,24 @@ def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
         ({"samples": "rows"}, "samples: must be a mapping of columns, or an array (samples, columns). Given: 'rows'"),
     ],
 )
-def test_arrays_that_are_none_are_one_line(model: qcnn.Model, columns: dict[str, Any], said: str) -> None:
-    with pytest.raises(qcnn.QcnnError, match=f"^{re.escape(said)}"):
+def test_predict_wrong_samples_raise(model: qcnn.Model, columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(qcnn.QcnnError, match=f"^{re.escape(message)}"):
         model.predict(**columns)
 
 
-def test_what_is_no_dataset_is_one_line(model: qcnn.Model) -> None:
+def test_evaluate_without_dataset_raises(model: qcnn.Model) -> None:
     with pytest.raises(qcnn.ConfigError, match=r"^dataset: must be a qcnn.Dataset. Given: 'test'$"):
         qcnn.evaluate(model, "test")  # type: ignore[arg-type]
 
 
-def test_a_folder_that_is_no_model_is_one_line(training: qcnn.Training, tmp_path: Path) -> None:
+def test_load_folder_without_model_raises(training: qcnn.Training, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere", training.dataset):
         with pytest.raises(qcnn.ArtifactError, match=r"^model: must be the folder of a model or of a run, with model"):
             qcnn.load(folder)
 
 
 @pytest.mark.parametrize("damaged", ["model.json", "qcnn.weights.h5"])
-def test_a_damaged_model_is_one_line(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
+def test_load_damaged_model_raises(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
     folder = shutil.copytree(training.exported, tmp_path / "model")
     (folder / damaged).write_bytes(b"no such thing")
     with pytest.raises(qcnn.ArtifactError, match=rf"^model: {damaged} is damaged"):
@@ -121,20 +121,20 @@ def test_a_damaged_model_is_one_line(training: qcnn.Training, tmp_path: Path, da
 
 
 @pytest.fixture
-def alone_with_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where only the extra `serve` is installed."""
+def without_training_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate an installation with extra `serve` only."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
 
-@pytest.mark.usefixtures("alone_with_tensorflow")
-def test_what_was_exported_for_others_predicts_the_same(training: qcnn.Training, model: qcnn.Model) -> None:
+@pytest.mark.usefixtures("without_training_libraries")
+def test_saved_model_predictions_equal_network(training: qcnn.Training, model: qcnn.Model) -> None:
     samples = {"qubit": [0, 1, 2, 3], "angle": [0.1, -1.0, 2.0, -3.0]}
     assert np.allclose(qcnn.load(training.exported).predict(samples), model.predict(samples), atol=1e-6)
 
 
-@pytest.mark.usefixtures("alone_with_tensorflow")
+@pytest.mark.usefixtures("without_training_libraries")
 @pytest.mark.parametrize("damaged", ["saved_model/saved_model.pb", "saved_model/variables/variables.index"])
-def test_so_does_it_refuse_what_is_damaged(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
+def test_load_damaged_saved_model_raises(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
     folder = shutil.copytree(training.exported, tmp_path / "model")
     (folder / damaged).write_bytes(b"no such thing")
     with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model is damaged"):
@@ -144,10 +144,8 @@ def test_so_does_it_refuse_what_is_damaged(training: qcnn.Training, tmp_path: Pa
         qcnn.load(folder)
 
 
-def test_where_what_reads_tables_is_missing_the_extra_is_named(
-    model: qcnn.Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where TensorFlow is there without this package's extra."""
+def test_predict_without_pyarrow_names_extra(model: qcnn.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow is installed without an extra of this package."""
     monkeypatch.delitem(sys.modules, "qcnn.tables.chunks")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(qcnn.MissingLibraryError, match=r'^Model.predict needs pyarrow: pip install "qcnn\[serve\]"'):
@@ -164,16 +162,16 @@ def _save_of_float32(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("shared_server")
-def test_features_of_a_file_are_predicted_as_they_stand_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a network that is rebuilt, and by what was exported for others."""
+def test_predict_takes_unscaled_features_of_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Predict with the rebuilt network and with the SavedModel."""
     draws = np.random.default_rng(0)
     rows = pd.DataFrame({"mass": draws.uniform(1, 3, 40), "size": draws.uniform(-5, 5, 40)})
-    # Seconds since 1970, of half a minute: float32 tells every 128th apart.
+    # Unix time within half a minute. The resolution of float32 is 128 seconds.
     rows["time"] = 1.7e9 + draws.uniform(0, 30, 40)
     rows["label"] = (rows["size"] > 0).astype(int)
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    words = {**SMALL, "rounds": 0, "data": str(tmp_path / "rows.csv"), "encoding": "ry"}
-    training = qcnn.train(qcnn.Experiment(**words), tmp_path / "run")
+    fields = {**SMALL, "rounds": 0, "data": str(tmp_path / "rows.csv"), "encoding": "ry"}
+    training = qcnn.train(qcnn.Experiment(**fields), tmp_path / "run")
     model = training.model
     assert model.columns == ("mass", "size", "time")
     found = model.predict(rows)
@@ -183,7 +181,7 @@ def test_features_of_a_file_are_predicted_as_they_stand_in_it(tmp_path: Path, mo
     assert np.allclose(qcnn.load(training.folder).predict(rows), found, atol=1e-5)
     assert len(evaluation.predictions) == 6
     assert set(np.round(evaluation.predictions, 5)) <= set(np.round(found, 5))
-    # What took these rows as float32 is not asked.
+    # A SavedModel with float32 features is rejected.
     old = shutil.copytree(training.exported, tmp_path / "old")
     _save_of_float32(old / "saved_model")
     with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model must take float64, .* Given: float32 in "):

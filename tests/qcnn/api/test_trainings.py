@@ -1,4 +1,4 @@
-"""Trainings in Python: what they leave, and what becomes of those that are interrupted."""
+"""Training runs in Python: results, reuse, errors and interrupts."""
 
 import contextlib
 import dataclasses
@@ -24,29 +24,29 @@ ROOT = Path(__file__).parents[3]
 QCNN = Path(sys.executable).with_name("qcnn")
 
 
-def test_what_is_trained_is_what_the_trainer_trains(training: qcnn.Training, tmp_path: Path) -> None:
+def test_train_equals_trainer(training: qcnn.Training, tmp_path: Path) -> None:
     experiment = training.experiment
     history = loop.train(experiment.config, qcnn.generate(experiment), tmp_path / "training")
     assert_same_training(training.training, tmp_path / "training")
     assert len(training.history) == len(history) == training.metrics["epochs"] == 2
 
 
-def test_a_run_leaves_what_other_commands_know(training: qcnn.Training) -> None:
+def test_train_writes_record_log_and_artifacts(training: qcnn.Training) -> None:
     record = read_record(training.folder)
     assert record.state == "succeeded"
     assert [step.name for step in record.steps] == ["generate-data", "train", "export-weights", "evaluate"]
     assert "epoch 2/2" in (training.folder / "log.txt").read_text()
-    for place in (training.dataset, training.logs, training.exported, training.report):
-        assert place.exists()
+    for path in (training.dataset, training.logs, training.exported, training.report):
+        assert path.exists()
 
 
-def test_a_run_that_has_ended_is_read_again(training: qcnn.Training) -> None:
+def test_train_existing_run_is_reused(training: qcnn.Training) -> None:
     before = training.report.stat().st_mtime_ns
     assert qcnn.train(training.experiment, training.folder) == training
     assert training.report.stat().st_mtime_ns == before
 
 
-def test_a_run_whose_files_are_damaged_is_one_line(training: qcnn.Training, tmp_path: Path) -> None:
+def test_train_damaged_run_raises_single_line(training: qcnn.Training, tmp_path: Path) -> None:
     folder = shutil.copytree(training.folder, tmp_path / "run")
     metrics = folder / "evaluate" / "metrics"
     for content in ("{", "[]", '{"mse": "low"}', '{"mse": null}'):
@@ -58,7 +58,7 @@ def test_a_run_whose_files_are_damaged_is_one_line(training: qcnn.Training, tmp_
         qcnn.train(training.experiment, folder)
 
 
-def test_a_folder_with_other_content_is_left_alone(training: qcnn.Training, tmp_path: Path) -> None:
+def test_train_folder_with_other_content_raises(training: qcnn.Training, tmp_path: Path) -> None:
     with pytest.raises(
         qcnn.ArtifactError, match=r"^folder: must hold a run of this experiment, not of another. Given: "
     ):
@@ -74,10 +74,10 @@ def test_a_folder_with_other_content_is_left_alone(training: qcnn.Training, tmp_
 
 
 @pytest.mark.usefixtures("shared_server")
-def test_what_a_step_has_left_is_not_made_again(
+def test_train_resumes_after_completed_steps(
     training: qcnn.Training, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """In another thread too, where no signals are, and with nothing printed."""
+    """Runs in a thread without signal handlers, and prints nothing."""
     folder = shutil.copytree(training.folder, tmp_path / "run")
     shutil.rmtree(folder / "export-weights")
     record = json.loads((folder / "run.json").read_text())
@@ -91,7 +91,7 @@ def test_what_a_step_has_left_is_not_made_again(
     assert not capfd.readouterr().out
 
 
-def test_a_training_that_fails_raises_one_line(tmp_path: Path) -> None:
+def test_train_failure_raises_single_line(tmp_path: Path) -> None:
     experiment = qcnn.Experiment(**{**SMALL, "learning_rate": 1e300})
     with pytest.raises(qcnn.TrainingError) as caught:
         qcnn.train(experiment, tmp_path / "run")
@@ -100,12 +100,12 @@ def test_a_training_that_fails_raises_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_numbers_are_those_of_the_command(tmp_path: Path) -> None:
-    words = {"qubits": 4, "rounds": 20, "epochs": 3}
-    flags = [word for name, value in words.items() for word in (f"--{name}", str(value))]
+def test_train_equals_command_qcnn_run(tmp_path: Path) -> None:
+    fields = {"qubits": 4, "rounds": 20, "epochs": 3}
+    flags = [part for name, value in fields.items() for part in (f"--{name}", str(value))]
     subprocess.run([QCNN, "run", *flags], cwd=tmp_path, capture_output=True, check=True)
     (run,) = (tmp_path / "runs").iterdir()
-    training = qcnn.train(qcnn.Experiment(**words), tmp_path / "mine")
+    training = qcnn.train(qcnn.Experiment(**fields), tmp_path / "mine")
     assert_same_training(training.training, run / "train" / "training")
     metrics = json.loads((run / "evaluate" / "metrics").read_text())
     assert {**training.metrics, "epoch_seconds": 0} == {**metrics, "epoch_seconds": 0}
@@ -113,22 +113,22 @@ def test_the_numbers_are_those_of_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_ends_all_processes_and_the_folder_is_continued(tmp_path: Path) -> None:
-    words = {**SMALL, "epochs": 400, "learning_rate_schedule": "constant"}
-    program = f"import qcnn; qcnn.train(qcnn.Experiment(**{words!r}), 'run')"
+def test_train_interrupt_ends_processes_and_run_resumes(tmp_path: Path) -> None:
+    fields = {**SMALL, "epochs": 400, "learning_rate_schedule": "constant"}
+    program = f"import qcnn; qcnn.train(qcnn.Experiment(**{fields!r}), 'run')"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
     checkpoints = tmp_path / "run" / "train" / "training" / "checkpoints"
     while not any(checkpoints.glob("*.npz")):
         with contextlib.suppress(subprocess.TimeoutExpired):
-            pytest.fail(f"it has ended: {started.wait(0.1)}")
+            pytest.fail(f"the process exited with code {started.wait(0.1)}")
     processes = psutil.Process(started.pid).children(recursive=True)
     started.send_signal(signal.SIGINT)
-    _, said = started.communicate()
-    assert b"KeyboardInterrupt" in said
+    _, stderr = started.communicate()
+    assert b"KeyboardInterrupt" in stderr
     assert not any(process.is_running() for process in processes)
     assert read_record(tmp_path / "run").state == "interrupted"
-    training = qcnn.train(qcnn.Experiment(**words), tmp_path / "run")
+    training = qcnn.train(qcnn.Experiment(**fields), tmp_path / "run")
     assert [epoch.epoch for epoch in training.history] == list(range(1, 401))
 
 

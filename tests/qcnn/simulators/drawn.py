@@ -1,4 +1,4 @@
-"""Circuits drawn by Hypothesis from the gates of the circuit interface, and cirq's own results for any circuit."""
+"""Hypothesis strategies for random circuits, and reference results from Cirq."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ Build = Callable[..., cirq.Operation]
 
 SYMBOLS: tuple[sympy.Symbol, ...] = tuple(sympy.symbols("a b c"))
 
-# Each by its number of qubits and of exponents.
+# Number of qubits, number of exponents, and constructor of each operation.
 GATES: list[tuple[int, int, Build]] = [
     (1, 1, lambda q, s: cirq.X(q) ** s),
     (1, 1, lambda q, s: cirq.Y(q) ** s),
@@ -43,12 +43,12 @@ GATES: list[tuple[int, int, Build]] = [
     (0, 0, lambda: cirq.global_phase_operation(1j**0.6)),
     (1, 1, lambda q, s: cirq.PhasedXZGate(x_exponent=s, z_exponent=0.3, axis_phase_exponent=-0.2)(q)),
     (3, 0, lambda q, r, u: cirq.DensePauliString("XYZ", coefficient=1j)(q, r, u)),
-    # Too wide to be taken as it is; what it decomposes into leaves a phase.
+    # More than four qubits, and decomposed with a global phase.
     (5, 0, lambda *qubits: cirq.DiagonalGate(np.linspace(-1.0, 2.0, 32).tolist())(*qubits)),
     (5, 0, lambda *qubits: cirq.DensePauliString("XYZZY", coefficient=-1)(*qubits)),
 ]
 
-# Equal on every machine and at every time.
+# Deterministic settings.
 repeatable = settings(
     derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
 )
@@ -56,7 +56,7 @@ repeatable = settings(
 
 @st.composite
 def exponents(draw: st.DrawFn) -> object:
-    """Draw a linear form of up to two symbols; of none now and then."""
+    """Draw a linear form of at most two symbols."""
     form: object = draw(st.sampled_from([0.25, -0.8, 0.0, 1.0]))
     for symbol in draw(st.lists(st.sampled_from(SYMBOLS), max_size=2, unique=True)):
         form = form + draw(st.sampled_from([1, 2, -1, 0.37])) * symbol
@@ -65,7 +65,7 @@ def exponents(draw: st.DrawFn) -> object:
 
 @st.composite
 def ansatzes(draw: st.DrawFn, least: int = 4, most: int = 7, gates: int = 14) -> tuple[Ansatz, int]:
-    """Draw a circuit on a ring, with its readouts; symbols are those that it uses."""
+    """Draw a circuit on a ring, with its readouts and the symbols that it uses."""
     qubits = draw(st.integers(least, most))
     operations = []
     for _ in range(draw(st.integers(1, gates))):
@@ -80,13 +80,13 @@ def ansatzes(draw: st.DrawFn, least: int = 4, most: int = 7, gates: int = 14) ->
 
 
 def unitary(circuit: cirq.Circuit, symbols: Sequence[sympy.Symbol], values: Floats, qubits: int) -> Complex:
-    """Return cirq's unitary of the circuit on the whole ring."""
+    """Return Cirq's unitary of the circuit on the whole ring."""
     resolved = cirq.resolve_parameters(circuit, dict(zip(symbols, values.tolist(), strict=True)))
     return resolved.unitary(ring(qubits), ring(qubits), dtype=np.complex128)
 
 
 def assert_equal_up_to_phase(actual: Complex, expected: Complex, atol: float = 1e-7) -> None:
-    """Compare two unitaries, of which a global phase means nothing."""
+    """Assert that two unitaries are equal up to a global phase."""
     place = np.unravel_index(np.argmax(np.abs(expected)), expected.shape)
     phase = actual[place] / expected[place]
     assert abs(abs(phase) - 1) < atol
@@ -94,7 +94,7 @@ def assert_equal_up_to_phase(actual: Complex, expected: Complex, atol: float = 1
 
 
 def expectations(ansatz: Ansatz, qubits: int, values: Floats, excited: int, angle: float) -> Floats:
-    """Z on the readouts, (readouts,), by cirq in double precision."""
+    """Return Z on the readouts, (readouts,), by Cirq in double precision."""
     (found,) = all_expectations(ansatz, qubits, values, [excited], [angle])
     return np.asarray(found)
 
@@ -102,7 +102,7 @@ def expectations(ansatz: Ansatz, qubits: int, values: Floats, excited: int, angl
 def all_expectations(
     ansatz: Ansatz, qubits: int, values: Floats, excited: Sequence[int], angles: Sequence[float]
 ) -> Floats:
-    """Z on the readouts, (samples, readouts), by cirq in double precision."""
+    """Return Z on the readouts of excitations, (samples, readouts), by Cirq in double precision."""
     line = ring(qubits)
     data = [*(cirq.H(q) for q in line), *(cirq.CZ(line[i], line[(i + 1) % qubits]) for i in range(qubits))]
     unexcited = _final(cirq.Circuit(data), qubits)
@@ -113,7 +113,7 @@ def all_expectations(
 def prepared_expectations(
     ansatz: Ansatz, qubits: int, values: Floats, preparation: Preparation, samples: Floats
 ) -> Floats:
-    """Z on the readouts, (samples, readouts), of samples' features or states, by cirq in double precision."""
+    """Return Z on the readouts of features or states, (samples, readouts), by Cirq in double precision."""
     if preparation.kind == "state":
         states = samples / np.linalg.norm(samples, axis=1, keepdims=True)
         return _expectations(states.astype(np.complex128), ansatz, qubits, values)
@@ -131,7 +131,7 @@ def _final(circuit: cirq.Circuit, qubits: int, initial: Complex | int = 0) -> Co
 
 
 def _expectations(states: Complex, ansatz: Ansatz, qubits: int, values: Floats) -> Floats:
-    """Evolve all states at once, each beside another state of more qubits, on which nothing acts."""
+    """Evolve all states at once, each entangled with a different basis state of idle qubits."""
     others = cirq.NamedQubit.range((len(states) - 1).bit_length(), prefix="sample")
     beside = np.zeros((2 ** len(others), states.shape[1]), np.complex128)
     beside[: len(states)] = states / np.sqrt(len(states))

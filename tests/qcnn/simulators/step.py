@@ -1,4 +1,4 @@
-"""What a training step asks of a simulator."""
+"""Readouts and gradient of a training step."""
 
 import tensorflow as tf
 
@@ -9,7 +9,7 @@ from tests.qcnn.simulators.drawn import Floats
 def step(
     simulator: Simulator, values: Floats, batch: Inputs, weights: Floats, *, compiled: bool = False
 ) -> tuple[Floats, Floats]:
-    """Return the readouts and the gradient of their weighted sum, from a compiled program if asked and possible."""
+    """Return the readouts and the gradient of their weighted sum, compiled if requested and supported."""
 
     def compute(parameters: tf.Tensor, batch: Inputs) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.GradientTape() as tape:

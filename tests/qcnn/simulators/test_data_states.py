@@ -1,4 +1,4 @@
-"""Data states are those that cirq prepares."""
+"""Data states, compared with Cirq."""
 
 import cirq
 import numpy as np
@@ -11,7 +11,7 @@ from qcnn.simulators.data_states import flip_masks, sample_states
 
 
 @pytest.mark.parametrize("qubits", [4, 5])
-def test_a_sample_is_one_rotated_qubit_of_the_cluster_state(qubits: int) -> None:
+def test_sample_states_equal_cirq(qubits: int) -> None:
     edges, excited, angles = ring_edges(qubits), [0, qubits - 1, 2], [0.3, -2.5, 3.0]
     masks = flip_masks(qubits, edges, excited)
     states = sample_states(qubits, edges, tf.constant(masks), tf.constant(angles, tf.float64), tf.float64).numpy()

@@ -1,4 +1,4 @@
-"""Density matrices against cirq's own, for the models, circuits drawn at random and every kind of data state."""
+"""Simulator density, compared with Cirq for models, random circuits and every preparation."""
 
 import functools
 
@@ -26,7 +26,7 @@ NOISE = parse("depolarizing.one=0.01,depolarizing.two=0.04,amplitude_damping=0.0
 
 
 def by_cirq(ansatz: Ansatz, values: Floats, qubits: int, prepared: cirq.Circuit, state: Floats | None = None) -> Floats:
-    """Z on the readouts, (readouts,), of the noisy circuit of a sample."""
+    """Return Z on the readouts of the noisy circuit of a sample, (readouts,)."""
     resolver = dict(zip(ansatz.symbols, values.tolist(), strict=True))
     simulator = cirq.DensityMatrixSimulator(dtype=np.complex128)
     found = simulator.simulate_expectation_values(
@@ -50,7 +50,7 @@ def excited(ansatz: Ansatz, values: Floats, qubits: int, batch: ExcitationBatch)
 
 
 def assert_equals_cirq(ansatz: Ansatz, qubits: int, values: Floats, chosen: list[int], *, compiled: bool) -> None:
-    """Compare readouts with two excitations, and some slopes of their weighted sum."""
+    """Compare the readouts of two excitations, and some derivatives of their weighted sum."""
     random = np.random.default_rng(qubits)
     batch = ExcitationBatch(tf.constant([0, qubits - 1]), tf.constant(random.uniform(-3, 3, 2).astype(np.float32)))
     weights = random.normal(size=(2, len(ansatz.readouts)))
@@ -85,7 +85,7 @@ def test_any_circuit_equals_cirq(drawn: tuple[Ansatz, int]) -> None:
 
 @functools.cache
 def custom() -> tuple[Ansatz, Floats]:
-    """Return a circuit on five qubits of one readout with a cone of three and one of four, with its parameters."""
+    """Return a five-qubit circuit of two readouts, with cones of three and four qubits, and parameters."""
     ring, (s, t) = circuits.ring(5), sympy.symbols("s t")
     gates = [cirq.Y(ring[0]) ** s, cirq.CNOT(ring[1], ring[0]), cirq.XX(ring[1], ring[2]) ** t, cirq.X(ring[4]) ** t]
     gates += [cirq.CCX(ring[2], ring[4], ring[3]) ** s, cirq.YY(ring[1], ring[0]) ** (s - t)]
@@ -93,9 +93,9 @@ def custom() -> tuple[Ansatz, Floats]:
 
 
 @pytest.mark.parametrize("gradient", ["adjoint", "parameter_shift"])
-def test_a_gate_with_phases_of_many_digits_has_the_exact_slope(gradient: str) -> None:
+def test_gradient_of_gate_with_irrational_phase_is_exact(gradient: str) -> None:
     ring, t = circuits.ring(2), sympy.Symbol("t")
-    # The target is an eigenstate, so the control is turned about Z by the gate's phase: <Z> = cos(pi t / 3).
+    # The target is an eigenstate, so the gate's phase rotates the control about Z: <Z> = cos(pi t / 3).
     thirds = cirq.XPowGate(exponent=t, global_shift=1 / 3)(ring[1]).controlled_by(ring[0])
     ansatz = Ansatz(cirq.Circuit(cirq.H.on_each(*ring), thirds, cirq.H(ring[0])), (t,), (ring[0],))
     simulator = simulators.create("density", ansatz, ring, LIMITS, Preparation("rx", 1), gradient=gradient)
@@ -123,7 +123,7 @@ def test_product_states_equal_cirq(kind: Kind, features: int) -> None:
     assert gradient[0] == pytest.approx(slope, abs=1e-6)
 
 
-def test_given_states_equal_cirq_and_have_no_gates_of_their_own() -> None:
+def test_state_samples_equal_cirq() -> None:
     ansatz, values = custom()
     states = np.random.default_rng(4).normal(size=(3, 32))
     states /= np.linalg.norm(states, axis=1, keepdims=True)
@@ -137,7 +137,7 @@ def test_given_states_equal_cirq_and_have_no_gates_of_their_own() -> None:
     np.testing.assert_allclose(same, gradient, atol=1e-12)
 
 
-def test_the_table_holds_the_readouts_of_all_excitations() -> None:
+def test_table_equals_expectations_under_noise() -> None:
     ansatz, values = custom()
     simulator, random = create(ansatz, 5), np.random.default_rng(5)
     qubit, angle = random.integers(0, 5, 20), random.uniform(-np.pi, np.pi, 20).astype(np.float32)
@@ -145,7 +145,7 @@ def test_the_table_holds_the_readouts_of_all_excitations() -> None:
     expected = simulator.expectations(tf.constant(values), batch).numpy()
     table = simulator.table(tf.constant(values))
     assert table.still is not None
-    # Under noise it tells which qubit was turned, if by no angle.
+    # Under noise the readouts depend on the excited qubit, even at angle 0.
     assert np.abs(table.still).max() > 1e-3
     for sample, (excited, turn) in enumerate(zip(qubit, angle, strict=True)):
         change = (1 - np.cos(turn)) / 2 * table.flipped[excited] + np.sin(turn) / 2 * table.mixed[excited]
@@ -153,7 +153,7 @@ def test_the_table_holds_the_readouts_of_all_excitations() -> None:
         np.testing.assert_allclose(readouts, expected[sample], atol=1e-12)
 
 
-def test_without_noise_it_is_what_state_vectors_give() -> None:
+def test_density_without_noise_equals_statevector() -> None:
     ansatz = circuits.build("deep", 6)
     values = np.random.default_rng(6).uniform(0, 2, len(ansatz.symbols))
     batch = ExcitationBatch(tf.constant([1, 4]), tf.constant([0.4, -2.0]))
@@ -165,7 +165,7 @@ def test_without_noise_it_is_what_state_vectors_give() -> None:
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
 
-def test_auto_takes_it_where_there_is_noise_and_the_others_refuse() -> None:
+def test_auto_with_noise_selects_density() -> None:
     ansatz, ring = circuits.build("hybrid", 4), circuits.ring(4)
     assert simulators.create("auto", ansatz, ring, LIMITS, noise=NOISE).name == "density"
     assert simulators.create("auto", ansatz, ring, LIMITS).name != "density"
@@ -175,7 +175,7 @@ def test_auto_takes_it_where_there_is_noise_and_the_others_refuse() -> None:
 
 
 @pytest.mark.parametrize("name", ["auto", "density"])
-def test_what_does_not_fit_is_refused(name: str) -> None:
+def test_density_above_memory_limit_raises(name: str) -> None:
     network = create(circuits.build("deep", 6), 6).network
     need = costs.estimate(network, LIMITS).memory
     costs.check(network, SimulatorLimits(memory=need, batch=32))
@@ -185,7 +185,7 @@ def test_what_does_not_fit_is_refused(name: str) -> None:
         simulators.create(name, network.ansatz, network.ring, SimulatorLimits(memory=need - 1, batch=32), noise=NOISE)
 
 
-def test_any_batch_is_a_sum_over_what_is_computed_once() -> None:
+def test_expectations_accept_any_batch_size() -> None:
     ansatz, values = custom()
     simulator = create(ansatz, 5)
 

@@ -1,4 +1,4 @@
-"""State vectors under groups of blocks: cirq's unitary on every basis state, and its gradient."""
+"""Evolution of state vectors and its gradient, compared with Cirq."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def evolved(network: CircuitIR, values: tf.Tensor, states: tf.Tensor) -> tf.Tens
 
 
 def columns(network: CircuitIR, values: tf.Tensor, dtype: tf.DType = tf.float64) -> Complex:
-    """Return the unitary: a basis state becomes one of its columns."""
+    """Return the unitary, whose columns are the evolved basis states."""
     final = evolved(network, values, basis_states(network.qubits, dtype)).numpy()
     result: Complex = (final[..., 0] + 1j * final[..., 1]).T
     return result
@@ -35,7 +35,7 @@ def columns(network: CircuitIR, values: tf.Tensor, dtype: tf.DType = tf.float64)
 
 @given(ansatzes())
 @settings(repeatable, max_examples=50)
-def test_basis_states_become_the_columns_of_cirqs_unitary(drawn: tuple[Ansatz, int]) -> None:
+def test_evolve_basis_states_gives_cirq_unitary(drawn: tuple[Ansatz, int]) -> None:
     ansatz, qubits = drawn
     network = read_network(ansatz, circuits.ring(qubits))
     values = np.random.default_rng(0).uniform(-2, 2, len(ansatz.symbols))
@@ -44,19 +44,19 @@ def test_basis_states_become_the_columns_of_cirqs_unitary(drawn: tuple[Ansatz, i
 
 
 @pytest.mark.parametrize(("model", "qubits"), [("hybrid", 7), ("deep", 8)])
-def test_built_in_circuits_evolve_as_cirq_says(model: str, qubits: int) -> None:
+def test_evolve_built_in_models_equals_cirq(model: str, qubits: int) -> None:
     ansatz = circuits.build(model, qubits)
     values = np.random.default_rng(qubits).uniform(0, 2, len(ansatz.symbols))
     network = read_network(ansatz, circuits.ring(qubits))
     expected = unitary(ansatz.circuit, ansatz.symbols, values, qubits)
     assert_equal_up_to_phase(columns(network, tf.constant(values)), expected, atol=1e-10)
-    # Half of the digits.
+    # In single precision.
     assert_equal_up_to_phase(columns(network, tf.constant(values), tf.float32), expected, atol=1e-5)
 
 
 @given(ansatzes(most=6, gates=10))
 @settings(repeatable, max_examples=30)
-def test_gradient_of_any_amplitude_is_the_difference_of_cirqs(drawn: tuple[Ansatz, int]) -> None:
+def test_evolve_gradient_equals_finite_differences(drawn: tuple[Ansatz, int]) -> None:
     ansatz, qubits = drawn
     random = np.random.default_rng(1)
     values = random.uniform(-2, 2, len(ansatz.symbols))

@@ -1,4 +1,4 @@
-"""Every simulator against cirq's own, for circuits written independently in tests/reference.py."""
+"""All simulators, compared with Cirq for the independent circuits of tests/reference.py."""
 
 import functools
 from typing import NamedTuple
@@ -24,13 +24,13 @@ def create(name: str, model: str, qubits: int, memory: float = 2**31, real_bytes
 
 
 def every_qubit(qubits: int, random: np.random.Generator) -> tuple[list[int], Floats]:
-    """An excitation on every qubit of the ring, its seam included, and one more."""
+    """Return one excitation on every qubit of the ring, and one more."""
     excited = [*range(qubits), 1]
     return excited, random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32).astype(np.float64)
 
 
 class Expected(NamedTuple):
-    """What cirq makes of a model: readouts of a batch, and some slopes of their weighted sum."""
+    """Cirq's readouts of a batch, and some derivatives of their weighted sum."""
 
     parameters: Floats
     batch: ExcitationBatch
@@ -42,7 +42,7 @@ class Expected(NamedTuple):
 
 @functools.cache
 def by_cirq(model: str, qubits: int) -> Expected:
-    """Simulate a model once for all simulators."""
+    """Simulate a model with Cirq, once for all simulators."""
     random = np.random.default_rng(qubits)
     count = len(circuits.build(model, qubits).symbols)
     parameters = random.uniform(0, 2, count)
@@ -74,7 +74,7 @@ def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) ->
         pytest.skip("TensorFlow Quantum is the reference of others; its own code is tested by its authors")
     expected = by_cirq(model, qubits)
     simulator, _ = create(name, model, qubits)
-    # As training runs it, for odd and even rings below and above the switch to complex64.
+    # Compiled, as in training, for odd and even rings below and above the switch to complex64.
     readouts, gradient = step(
         simulator, expected.parameters, expected.batch, expected.weights, compiled=qubits in (5, 8, 12)
     )
@@ -85,7 +85,7 @@ def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) ->
 
 
 @pytest.mark.parametrize(("qubits", "sample"), [(16, 15), (20, 7)])
-def test_larger_rings_equal_cirq(qubits: int, sample: int) -> None:
+def test_readouts_of_larger_rings_equal_cirq(qubits: int, sample: int) -> None:
     random = np.random.default_rng(qubits)
     (simulator, count), (other, _) = (create(name, "hybrid", qubits) for name in ("lightcone", "statevector"))
     parameters = random.uniform(0, 2, count)
@@ -100,11 +100,11 @@ def test_larger_rings_equal_cirq(qubits: int, sample: int) -> None:
 
 
 @pytest.mark.parametrize("qubits", [23, 64, 1024])
-def test_long_rings_equal_an_independent_light_cone(qubits: int) -> None:
+def test_readouts_of_long_rings_equal_reference_light_cone(qubits: int) -> None:
     random = np.random.default_rng(qubits)
     simulator, count = create("auto", "hybrid", qubits)
     parameters = random.uniform(0, 2, count)
-    # Both sides of the seam, both sides of the middle, and anywhere.
+    # Both ends of the ring, both sides of its middle, and a random qubit.
     excited = [0, 1, qubits - 1, qubits - 2, qubits // 2, qubits // 2 - 1, int(random.integers(qubits))]
     angles = random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32)
     batch = ExcitationBatch(tf.constant(excited, tf.int32), tf.constant(angles))
@@ -120,8 +120,8 @@ def test_long_rings_equal_an_independent_light_cone(qubits: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["lightcone", "statevector"])
-def test_any_batch_gives_the_same_samples(name: str) -> None:
-    """Few samples are evolved themselves, many through what they span, sizes unknown beforehand too."""
+def test_expectations_do_not_depend_on_batch_size(name: str) -> None:
+    """Small batches evolve samples, large ones the spanning states, also if the size is dynamic."""
     simulator, count = create(name, "hybrid", 6)
     random = np.random.default_rng(0)
     parameters = tf.constant(random.uniform(0, 2, count))
@@ -140,7 +140,7 @@ def test_any_batch_gives_the_same_samples(name: str) -> None:
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 @pytest.mark.parametrize("name", ["lightcone", "statevector", "tfq"])
-def test_the_table_holds_the_readouts_of_all_samples(name: str, model: str) -> None:
+def test_table_equals_expectations(name: str, model: str) -> None:
     qubits, random = 7, np.random.default_rng(3)
     simulator, count = create(name, model, qubits)
     parameters = tf.constant(random.uniform(0, 2, count))
@@ -152,12 +152,12 @@ def test_the_table_holds_the_readouts_of_all_samples(name: str, model: str) -> N
     readouts = np.tile(table.unexcited.numpy(), (len(qubit), 1))
     for sample, (excited, turn) in enumerate(zip(qubit, angle, strict=True)):
         change = (1 - np.cos(turn)) / 2 * table.flipped[excited] + np.sin(turn) / 2 * table.mixed[excited]
-        # A readout may stand in several places, of which one counts.
+        # A readout may occur in several columns, of which only one is nonzero.
         np.add.at(readouts[sample], table.reached[excited].numpy(), change.numpy())
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
 
-def test_double_precision_is_exact_to_its_last_digits() -> None:
+def test_statevector_double_precision_gradient_is_exact() -> None:
     simulator, count = create("statevector", "deep", 6, real_bytes=8)
     parameters = np.random.default_rng(1).uniform(0, 2, count)
     batch = ExcitationBatch(tf.constant([2], tf.int32), tf.constant([0.5], tf.float32))

@@ -1,4 +1,4 @@
-"""Windows against cirq where no built-in circuit leads: gates across windows, any circuit, few readouts."""
+"""Simulator lightcone, compared with Cirq for gates between parts, random circuits and few readouts."""
 
 import cirq
 import numpy as np
@@ -22,7 +22,7 @@ LIMITS = SimulatorLimits(memory=2**31, batch=32)
 
 
 def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool = False) -> None:
-    """Compare readouts with an excitation on every qubit, and the gradient of a sum over two of the samples."""
+    """Compare the readouts of an excitation on every qubit, and the gradient of a sum over two samples."""
     random = np.random.default_rng(qubits)
     simulator = simulators.create(name, ansatz, circuits.ring(qubits), LIMITS)
     values = random.uniform(-2, 2, len(ansatz.symbols))
@@ -44,29 +44,29 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool
 
     shift = 1e-4
     slopes = [(loss(values + along) - loss(values - along)) / (2 * shift) for along in shift * np.eye(len(values))]
-    # Where all slopes are nothing, float32 leaves 1e-6 of them.
+    # If all derivatives are zero, float32 leaves errors of 1e-6.
     np.testing.assert_allclose(gradient, slopes, atol=max(1e-5, 1e-4 * np.abs(gradient).max(initial=0)))
 
 
 @given(ansatzes())
 @settings(repeatable, max_examples=12)
-def test_whatever_is_chosen_equals_cirq(drawn: tuple[Ansatz, int]) -> None:
+def test_auto_on_random_circuits_equals_cirq(drawn: tuple[Ansatz, int]) -> None:
     assert_equals_cirq("auto", *drawn, compiled=True)
 
 
 @pytest.mark.parametrize("name", ["lightcone", "statevector"])
 @given(drawn=ansatzes())
 @settings(repeatable, max_examples=25)
-def test_both_equal_cirq_for_more_circuits(name: str, drawn: tuple[Ansatz, int]) -> None:
+def test_simulators_on_random_circuits_equal_cirq(name: str, drawn: tuple[Ansatz, int]) -> None:
     assert_equals_cirq(name, *drawn)
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_a_gate_across_two_windows_equals_cirq(layer: int) -> None:
+def test_lightcone_gate_between_parts_equals_cirq(layer: int) -> None:
     qubits = 16
     ansatz = bridged(qubits, 3, 11, layer)
     random = np.random.default_rng(layer)
-    # Small turns: readouts of deep random circuits all come close to 0.
+    # Small rotations, because all readouts of deep random circuits are close to 0.
     values = np.append(random.uniform(0, 0.4, len(ansatz.symbols) - 1), 0.9)
     simulator = simulators.create("lightcone", ansatz, circuits.ring(qubits), LIMITS)
     excited, angles = [3, 12], [0.75, -2.0]
@@ -78,14 +78,14 @@ def test_a_gate_across_two_windows_equals_cirq(layer: int) -> None:
     )
     expected = [drawn.expectations(ansatz, qubits, values, q, a) for q, a in zip(excited, angles, strict=True)]
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
-    # The gate matters: what a product of windows would say is elsewhere.
+    # The gate matters: the readouts without it differ.
     without = drawn.expectations(ansatz, qubits, np.append(values[:-1], 0.0), 3, 0.75)
     assert np.abs(without - expected[0]).max() > 1e-2
 
 
 @pytest.mark.parametrize("name", ["lightcone", "statevector", "tfq", "auto"])
-def test_a_circuit_without_parameters_is_one_too(name: str) -> None:
-    """A fixed circuit may stand in front of layers that are trained."""
+def test_circuit_without_parameters_equals_cirq(name: str) -> None:
+    """A fixed circuit may precede trainable layers."""
     ring = circuits.ring(5)
     ansatz = Ansatz(cirq.Circuit(cirq.ry(0.3)(ring[1]), cirq.CNOT(ring[1], ring[4])), (), (ring[4], ring[0], ring[1]))
     simulator = simulators.create(name, ansatz, ring, LIMITS)
@@ -97,7 +97,7 @@ def test_a_circuit_without_parameters_is_one_too(name: str) -> None:
 
 SYMBOL = sympy.Symbol("t")
 PLACE = cirq.GridQubit(0, 1)
-TURNED = cirq.X(PLACE) ** SYMBOL
+ROTATED = cirq.X(PLACE) ** SYMBOL
 PHASE = cirq.global_phase_operation(1j**0.7)
 
 
@@ -105,24 +105,22 @@ PHASE = cirq.global_phase_operation(1j**0.7)
 @pytest.mark.parametrize(
     ("operations", "run_by_tfq"),
     [
-        pytest.param([PHASE, TURNED, PHASE], True, id="first and last"),
+        pytest.param([PHASE, ROTATED, PHASE], True, id="first and last"),
         pytest.param([PHASE], True, id="nothing else"),
-        pytest.param([PHASE.with_tags("mine"), TURNED], True, id="tagged"),
-        pytest.param([cirq.GlobalPhaseGate(sympy.exp(sympy.I * SYMBOL))(), TURNED], True, id="of a parameter"),
+        pytest.param([PHASE.with_tags("mine"), ROTATED], True, id="tagged"),
+        pytest.param([cirq.GlobalPhaseGate(sympy.exp(sympy.I * SYMBOL))(), ROTATED], True, id="of a parameter"),
         pytest.param(
-            [PHASE.controlled_by(cirq.GridQubit(0, 1)), cirq.H(cirq.GridQubit(0, 1)), TURNED], True, id="ctrl"
+            [PHASE.controlled_by(cirq.GridQubit(0, 1)), cirq.H(cirq.GridQubit(0, 1)), ROTATED], True, id="ctrl"
         ),
         pytest.param(
-            [cirq.CircuitOperation(cirq.FrozenCircuit(PHASE, TURNED), use_repetition_ids=False)], False, id="circuit"
+            [cirq.CircuitOperation(cirq.FrozenCircuit(PHASE, ROTATED), use_repetition_ids=False)], False, id="circuit"
         ),
         pytest.param(
-            [cirq.DiagonalGate(np.linspace(0, 3, 32).tolist())(*circuits.ring(5)), TURNED], False, id="decomposed"
+            [cirq.DiagonalGate(np.linspace(0, 3, 32).tolist())(*circuits.ring(5)), ROTATED], False, id="decomposed"
         ),
     ],
 )
-def test_global_phase_changes_no_readout_of_any_simulator(
-    name: str, operations: list[cirq.Operation], run_by_tfq: bool
-) -> None:
+def test_global_phase_does_not_change_readouts(name: str, operations: list[cirq.Operation], run_by_tfq: bool) -> None:
     if name == "tfq" and not run_by_tfq:
         pytest.skip("TensorFlow Quantum does not support this gate")
     ring = circuits.ring(5)
@@ -132,7 +130,7 @@ def test_global_phase_changes_no_readout_of_any_simulator(
 
 
 def operations(qubits: int) -> int:
-    """Return how many operations the readouts and their gradient are made of."""
+    """Return the number of operations in the graph of the readouts and their gradient."""
     network = read_network(circuits.build("hybrid", qubits), circuits.ring(qubits))
     simulator = lightcone.create(network, LIMITS)
 
@@ -148,22 +146,22 @@ def operations(qubits: int) -> int:
     return len(traced.graph.get_operations())
 
 
-def test_the_program_hardly_grows_with_kinds_and_not_with_the_ring() -> None:
+def test_lightcone_program_size_is_independent_of_ring_length() -> None:
     even, long, odd = (operations(qubits) for qubits in (24, 1024, 23))
     assert abs(long - even) < 5
-    # Five kinds in place of two.
+    # Five distinct readouts instead of two.
     assert odd < 2 * even
 
 
-def test_the_same_network_is_split_once() -> None:
+def test_find_readouts_is_cached() -> None:
     network = read_network(circuits.build("hybrid", 24), circuits.ring(24))
     found = find_readouts(network)
     costs.lightcone.estimate(network, LIMITS)
     assert lightcone.create(network, LIMITS)._readouts is found
 
 
-def test_readouts_that_are_data_alone_need_no_gate() -> None:
-    """Z on a qubit of a cluster state is 0, whatever is rotated."""
+def test_lightcone_readout_without_gates_is_zero() -> None:
+    """Z on a qubit of a cluster state is 0 for any rotation."""
     ring, t = circuits.ring(6), sympy.Symbol("t")
     ansatz = Ansatz(cirq.Circuit(cirq.X(ring[0]) ** t), (t,), (ring[3],))
     simulator = simulators.create("lightcone", ansatz, ring, LIMITS)

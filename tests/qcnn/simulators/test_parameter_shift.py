@@ -1,4 +1,4 @@
-"""Gradients by parameter shift against the simulators' own."""
+"""Parameter-shift gradients, compared with adjoint gradients."""
 
 import cirq
 import numpy as np
@@ -20,7 +20,7 @@ from tests.qcnn.simulators.step import step
 LIMITS = SimulatorLimits(memory=2**31, batch=32)
 RING = circuits.ring(4)
 S, T = sympy.symbols("s t")
-# Gates of two phases, of three that are multiples of one difference, with factors, and of nothing but a phase.
+# Gates with two phases, with three equidistant phases, with factors, and with one phase only.
 GATES = [
     *(cirq.Y(RING[0]) ** S, cirq.rx(0.7 * S - T)(RING[1]), cirq.CNOT(RING[1], RING[0])),
     *(cirq.ISWAP(RING[1], RING[2]) ** (0.5 * T), cirq.FSimGate(S, T)(RING[0], RING[2])),
@@ -42,7 +42,7 @@ def create(name: str, gradient: str, ansatz: Ansatz = ANSATZ, noise: Noise = NOI
 @pytest.mark.parametrize(
     ("name", "noise"), [("statevector", ""), ("lightcone", ""), ("density", "depolarizing=0.02,amplitude_damping=0.05")]
 )
-def test_without_shots_it_is_the_exact_gradient(name: str, noise: str) -> None:
+def test_parameter_shift_without_shots_equals_adjoint(name: str, noise: str) -> None:
     values = np.array([0.3, -0.8])
     shifted, adjoint = (create(name, gradient, noise=parse(noise)) for gradient in ("parameter_shift", "adjoint"))
     assert isinstance(shifted, ParameterShift)
@@ -55,7 +55,7 @@ def test_without_shots_it_is_the_exact_gradient(name: str, noise: str) -> None:
     assert np.abs(expected[1]).min() > 0.01
 
 
-def test_the_model_has_the_same_gradient_and_table() -> None:
+def test_parameter_shift_of_model_equals_adjoint() -> None:
     ansatz = circuits.build("hybrid", 4)
     values = np.random.default_rng(0).uniform(0, 2, len(ansatz.symbols))
     shifted, adjoint = (create("auto", gradient, ansatz) for gradient in ("parameter_shift", "adjoint"))
@@ -67,13 +67,13 @@ def test_the_model_has_the_same_gradient_and_table() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_every_gate_with_a_parameter_has_its_own() -> None:
+def test_shift_parameters_gives_one_parameter_per_gate() -> None:
     network = read_network(circuits.build("hybrid", 4), circuits.ring(4))
     found = shift_parameters(network)
-    # Four pairs of 15 gates, and two poolings of nine; each is shifted up and down.
+    # Four pairs of 15 gates, and two poolings of nine gates. Each is shifted up and down.
     assert (found.network.parameters, found.network.evaluations) == (78, 157)
     assert found.coefficients.shape == (78, 21)
-    # The inverse of a pooling's basis change turns the other way.
+    # The inverse of a pooling's basis change has the opposite sign.
     assert sorted(set(found.coefficients.ravel())) == [-1, 0, 1]
     np.testing.assert_allclose(np.abs(found.shift % 2), [0.5, 1.5] * 78)
     assert with_shift_rule(network, "adjoint") is network
@@ -83,11 +83,11 @@ def test_every_gate_with_a_parameter_has_its_own() -> None:
     ("phases", "given"),
     [
         ((0, 1, 1.41, 0.2), "0, 0.2, 1, 1.41"),
-        # Nearly multiples: a slope by the rule of multiples would be off by as much.
+        # Almost multiples, for which the shift rule would be inexact.
         ((0, 1, 2.000001, 3), "0, 1, 2, 3"),
     ],
 )
-def test_gates_that_no_rule_is_known_for_are_refused_in_one_line(phases: tuple[float, ...], given: str) -> None:
+def test_parameter_shift_without_rule_raises(phases: tuple[float, ...], given: str) -> None:
     class Odd(cirq.EigenGate):
         def _num_qubits_(self) -> int:
             return 2
@@ -102,12 +102,12 @@ def test_gates_that_no_rule_is_known_for_are_refused_in_one_line(phases: tuple[f
     create("auto", "adjoint", ansatz)
 
 
-def test_the_simulator_that_reads_circuits_refuses() -> None:
+def test_parameter_shift_with_tfq_raises() -> None:
     with pytest.raises(ConfigError, match=r"^gradient: must be adjoint with simulator tfq, .* Given: parameter_shift$"):
         create("tfq", "parameter_shift")
 
 
-def test_a_circuit_without_parameters_has_nothing_to_shift() -> None:
+def test_parameter_shift_without_parameters_has_empty_gradient() -> None:
     ansatz = Ansatz(cirq.Circuit(cirq.CNOT(RING[1], RING[0])), (), (RING[0],))
     readouts, gradient = step(create("auto", "parameter_shift", ansatz), np.zeros(0), BATCH, WEIGHTS[:, :1])
     assert (readouts.shape, gradient.shape) == ((3, 1), (0,))

@@ -1,4 +1,4 @@
-"""Every simulator on samples that are no excitations, against cirq's own: features that turn qubits, and states."""
+"""All simulators on features and states, compared with Cirq."""
 
 from typing import NamedTuple
 
@@ -21,8 +21,8 @@ from tests.qcnn.simulators.step import step
 
 LIMITS = SimulatorLimits(memory=2**31, batch=4)
 KINDS: tuple[Kind, ...] = ("rx", "ry", "rz", "state")
-# Which simulator can begin from what.
-ABLE = [
+# Supported preparations of the simulators.
+SUPPORTED = [
     (name, kind)
     for name in ("statevector", "lightcone", "tfq")
     for kind in KINDS
@@ -31,7 +31,7 @@ ABLE = [
 
 
 class Case(NamedTuple):
-    """A circuit, what its samples are, and the samples as float32 holds them."""
+    """Circuit, preparation, and samples rounded to float32."""
 
     ansatz: Ansatz
     qubits: int
@@ -51,7 +51,7 @@ class Case(NamedTuple):
         return simulators.create(name, self.ansatz, circuits.ring(self.qubits), limits, self.preparation)
 
     def by_cirq(self, values: Floats) -> Floats:
-        """Z on the readouts, (samples, readouts)."""
+        """Return Z on the readouts, (samples, readouts)."""
         return prepared_expectations(self.ansatz, self.qubits, values, self.preparation, self.samples)
 
 
@@ -68,7 +68,7 @@ def case(ansatz: Ansatz, qubits: int, kind: Kind, features: int, count: int = 3)
 
 
 def assert_equals_cirq(name: str, case: Case, *, slopes: int, compiled: bool) -> None:
-    """Compare the readouts of all samples, and so many slopes of a weighted sum of them."""
+    """Compare the readouts of all samples, and some derivatives of their weighted sum."""
     random, values = np.random.default_rng(1), case.values
     expected = case.by_cirq(values)
     weights = random.normal(size=expected.shape)
@@ -79,7 +79,7 @@ def assert_equals_cirq(name: str, case: Case, *, slopes: int, compiled: bool) ->
     for number in random.permutation(len(values))[:slopes]:
         along = 1e-3 * np.eye(len(values))[number]
         near, far = (case.by_cirq(values + step * along) - case.by_cirq(values - step * along) for step in (1, 2))
-        # Of fourth order: differences of second order are off by more than the tolerance.
+        # Fourth-order differences, because the error of second order exceeds the tolerance.
         slope = np.sum(weights * (8 * near - far)) / (12 * 1e-3)
         np.testing.assert_allclose(gradient[number], slope, atol=close)
 
@@ -88,29 +88,29 @@ def assert_equals_cirq(name: str, case: Case, *, slopes: int, compiled: bool) ->
     ("model", "qubits", "features", "compiled"),
     [("hybrid", 7, 7, True), ("deep", 6, 4, False), ("hybrid", 8, 1, False), ("deep", 5, 5, False)],
 )
-@pytest.mark.parametrize(("name", "kind"), ABLE)
+@pytest.mark.parametrize(("name", "kind"), SUPPORTED)
 def test_readouts_and_gradient_equal_cirq(
     name: str, kind: Kind, model: str, qubits: int, features: int, compiled: bool
 ) -> None:
     built = circuits.build(model, qubits)
-    # One kind compiled is enough: they differ in nothing that a compiler sees.
+    # One product state is enough, because all of them compile to the same operations.
     compiled = compiled and kind in ("ry", "state")
     assert_equals_cirq(name, case(built, qubits, kind, features), slopes=2, compiled=compiled)
 
 
 @pytest.mark.parametrize("name", ["statevector", "lightcone", "tfq"])
 @pytest.mark.parametrize("kind", ["rx", "ry", "rz"])
-def test_angles_of_many_turns_equal_cirq(name: str, kind: Kind) -> None:
+def test_large_angles_equal_cirq(name: str, kind: Kind) -> None:
     every = case(circuits.build("hybrid", 4), 4, kind, 4)
-    turned = np.random.default_rng(3).uniform(-1e4, 1e4, (3, 4)).astype(np.float32).astype(np.float64)
-    assert_equals_cirq(name, every._replace(samples=turned), slopes=0, compiled=kind == "ry")
+    angles = np.random.default_rng(3).uniform(-1e4, 1e4, (3, 4)).astype(np.float32).astype(np.float64)
+    assert_equals_cirq(name, every._replace(samples=angles), slopes=0, compiled=kind == "ry")
 
 
-def test_many_qubits_take_angles_of_many_turns_exactly() -> None:
+def test_large_angles_in_complex64_equal_cirq() -> None:
     # Above 11 qubits states are complex64.
     every = case(circuits.build("hybrid", 12), 12, "ry", 12)
-    turned = np.random.default_rng(3).uniform(-1e4, 1e4, (2, 12)).astype(np.float32).astype(np.float64)
-    assert_equals_cirq("statevector", every._replace(samples=turned), slopes=0, compiled=True)
+    angles = np.random.default_rng(3).uniform(-1e4, 1e4, (2, 12)).astype(np.float32).astype(np.float64)
+    assert_equals_cirq("statevector", every._replace(samples=angles), slopes=0, compiled=True)
 
 
 @pytest.mark.parametrize("name", ["statevector", "lightcone"])
@@ -118,20 +118,20 @@ def test_many_qubits_take_angles_of_many_turns_exactly() -> None:
 @settings(repeatable, max_examples=20)
 def test_any_circuit_equals_cirq(name: str, drawn: tuple[Ansatz, int], kind: Kind, missing: int) -> None:
     ansatz, qubits = drawn
-    assume((name, kind) in ABLE)
+    assume((name, kind) in SUPPORTED)
     assert_equals_cirq(name, case(ansatz, qubits, kind, qubits - missing, 2), slopes=2, compiled=False)
 
 
 @pytest.mark.parametrize(("kind", "compiled"), [("ry", True), ("state", False)])
-def test_little_memory_evolves_samples_in_turns_and_changes_nothing(
+def test_statevector_chunked_samples_equal_whole_batch(
     monkeypatch: pytest.MonkeyPatch, kind: Kind, compiled: bool
 ) -> None:
-    # Few qubits take what only more do otherwise: complex64.
+    # Use complex64, as for many qubits.
     monkeypatch.setattr(costs.statevector, "FEW_AMPLITUDES", 0)
-    held = []
+    sizes = []
 
     def evolve_and_count(places: object, states: tf.Tensor, *rest: object) -> tf.Tensor:
-        held.append(states.shape[0])
+        sizes.append(states.shape[0])
         return evolve(places, states, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(statevector, "evolve", evolve_and_count)
@@ -145,11 +145,11 @@ def test_little_memory_evolves_samples_in_turns_and_changes_nothing(
     readouts, gradient = step(
         every.create("statevector", limits), every.values, every.inputs, weights, compiled=compiled
     )
-    assert set(held) == {3}
+    assert set(sizes) == {3}
     assert costs.statevector.estimate(network, limits).memory == limits.memory
     whole = every.create("statevector", SimulatorLimits(memory=2**31, batch=count))
     expected_readouts, expected_gradient = step(whole, every.values, every.inputs, weights)
-    assert held[-1] == count
+    assert sizes[-1] == count
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
     np.testing.assert_allclose(readouts, every.by_cirq(every.values), atol=1e-5)
@@ -158,8 +158,8 @@ def test_little_memory_evolves_samples_in_turns_and_changes_nothing(
 
 
 @pytest.mark.parametrize(("features", "memory"), [(20, 2**31), (3, 2**31), (20, 2**18)])
-def test_windows_of_long_rings_equal_state_vectors(features: int, memory: float) -> None:
-    """Where parts stand at many places, of all samples at once and in turns."""
+def test_lightcone_product_states_equal_statevector(features: int, memory: float) -> None:
+    """Parts have many places. Samples are evolved at once and in chunks."""
     every = case(circuits.build("hybrid", 16), 16, "rx", min(features, 16), 2)
     weights = np.random.default_rng(0).normal(size=(2, 8))
     lightcone = every.create("lightcone", SimulatorLimits(memory, batch=2))
@@ -171,7 +171,7 @@ def test_windows_of_long_rings_equal_state_vectors(features: int, memory: float)
 
 
 @pytest.mark.parametrize(
-    ("model", "qubits", "kind", "chosen"),
+    ("model", "qubits", "kind", "selected"),
     [
         ("hybrid", 12, "ry", "lightcone"),
         ("hybrid", 40, "rx", "lightcone"),
@@ -179,17 +179,17 @@ def test_windows_of_long_rings_equal_state_vectors(features: int, memory: float)
         ("hybrid", 12, "state", "statevector"),
     ],
 )
-def test_auto_takes_what_each_preparation_costs_least(model: str, qubits: int, kind: Kind, chosen: str) -> None:
+def test_auto_selects_cheapest_simulator_per_preparation(model: str, qubits: int, kind: Kind, selected: str) -> None:
     _, network = read_model(model, qubits, Preparation(kind, 8))
     limits = SimulatorLimits(memory=2**31, batch=32)
-    assert registry.cheapest(registry.estimates(network, limits), network, limits).simulator == chosen
+    assert registry.cheapest(registry.estimates(network, limits), network, limits).simulator == selected
 
 
 @pytest.mark.parametrize("memory", [2**31, 2**15])
 @pytest.mark.parametrize(
     ("name", "kind"), [("statevector", "ry"), ("statevector", "state"), ("lightcone", "rz"), ("tfq", "rx")]
 )
-def test_a_batch_may_be_of_any_size_that_is_not_known_beforehand(name: str, kind: Kind, memory: float) -> None:
+def test_expectations_accept_dynamic_batch_size(name: str, kind: Kind, memory: float) -> None:
     qubits = 5
     every = case(circuits.build("hybrid", qubits), qubits, kind, 4, 9)
     simulator = every.create(name, SimulatorLimits(memory=memory, batch=1))
@@ -216,8 +216,8 @@ def test_a_batch_may_be_of_any_size_that_is_not_known_beforehand(name: str, kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_samples_are_shared_by_sample(kind: Kind) -> None:
-    """Where excitations would be shared by qubit."""
+def test_product_states_are_split_by_sample(kind: Kind) -> None:
+    """Excitations would be split by qubit."""
     _, network = read_model("hybrid", 12, Preparation(kind, 12))
     assert costs.statevector.shards_by_qubit(12, 32, 2)
     assert not statevector.create(network, LIMITS).shards_by_qubit(32, 2)
@@ -228,7 +228,7 @@ def test_samples_are_shared_by_sample(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("name", ["lightcone", "tfq"])
-def test_every_simulator_that_cannot_begin_from_states_says_so(name: str) -> None:
+def test_create_without_state_support_raises(name: str) -> None:
     states = case(circuits.build("hybrid", 4), 4, "state", 0)
     with pytest.raises(ConfigError, match=rf"^simulator: must be .* where samples are .*states. Given: {name}$"):
         states.create(name)

@@ -1,4 +1,4 @@
-"""A simulator is two modules and one line: whatever is registered is estimated, chosen and created."""
+"""Registration, selection and creation of simulators."""
 
 import functools
 import logging
@@ -21,7 +21,7 @@ LIMITS = SimulatorLimits(memory=2**30, batch=4)
 ANSATZ, NETWORK = read_model("hybrid", 4)
 
 
-def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registered_simulator_is_estimated_selected_and_created(monkeypatch: pytest.MonkeyPatch) -> None:
     def estimate(network: CircuitIR, limits: SimulatorLimits, /) -> StepCost:
         return StepCost(flops=1.0)
 
@@ -35,7 +35,7 @@ def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pyt
         assert simulators.create(name, ANSATZ, circuits.ring(4), LIMITS).network.ansatz is ANSATZ
 
 
-def test_auto_leaves_out_what_a_strategy_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_excludes_tfq_if_strategy_needs_own_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = types.SimpleNamespace(
         DECLARATION=Declaration(own_operations=False), estimate=lambda network, limits: StepCost(flops=1.0), check=None
     )
@@ -46,7 +46,7 @@ def test_auto_leaves_out_what_a_strategy_cannot_run(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", registry.SIMULATORS)
-def test_every_simulator_is_made_in_the_same_way(name: str) -> None:
+def test_every_simulator_can_be_estimated_checked_and_created(name: str) -> None:
     costs = registry.SIMULATORS[name]
     assert 0 < costs.estimate(NETWORK, LIMITS).memory < LIMITS.memory
     costs.check(NETWORK, LIMITS)
@@ -54,14 +54,14 @@ def test_every_simulator_is_made_in_the_same_way(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lightcone", "statevector"])
-def test_what_does_not_fit_is_refused_in_the_same_words_before_and_when_it_is_created(name: str) -> None:
+def test_check_and_create_raise_same_memory_error(name: str) -> None:
     limits = SimulatorLimits(memory=1.0, batch=4)
-    refusals = []
-    for refuse in (registry.check, registry.create):
+    messages = []
+    for function in (registry.check, registry.create):
         with pytest.raises(ConfigError, match=f"^qubits: .*simulator {name}") as error:
-            refuse(name, NETWORK, limits)
-        refusals.append(str(error.value))
-    assert refusals[0] == refusals[1]
+            function(name, NETWORK, limits)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
 
 
 SMALL_LIMITS = SimulatorLimits(memory=2**31, batch=32)
@@ -78,16 +78,16 @@ def chosen(model: str, qubits: int, limits: SimulatorLimits = SMALL_LIMITS) -> s
 
 
 @pytest.mark.parametrize("qubits", [12, 23, 24, 64, 1024])
-def test_hybrid_takes_windows(qubits: int) -> None:
+def test_auto_for_hybrid_selects_lightcone(qubits: int) -> None:
     assert chosen("hybrid", qubits) == "lightcone"
 
 
 @pytest.mark.parametrize("qubits", [8, 16, 20])
-def test_deep_takes_state_vectors(qubits: int) -> None:
+def test_auto_for_deep_selects_statevector(qubits: int) -> None:
     assert chosen("deep", qubits) == "statevector"
 
 
-def test_auto_creates_what_is_cheapest_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_auto_creates_cheapest_simulator_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
     for model, qubits, kind in (
         ("hybrid", 24, lightcone.LightconeSimulator),
         ("deep", 16, statevector.StatevectorSimulator),
@@ -101,7 +101,7 @@ def test_auto_creates_what_is_cheapest_and_says_so(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize("gib", [2, 64])
-def test_what_nothing_can_run_is_refused_in_one_line(gib: int) -> None:
+def test_auto_without_fitting_simulator_raises(gib: int) -> None:
     with pytest.raises(
         ConfigError,
         match=rf"^qubits: no simulator can run this circuit in {gib} GiB \(simulator_memory_gib\).* TiB. Given: 64$",
@@ -110,21 +110,21 @@ def test_what_nothing_can_run_is_refused_in_one_line(gib: int) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
-    """State vectors would be faster for `hybrid` at n = 11, which no memory for two of them rules out."""
+def test_auto_excludes_simulator_above_memory_limit() -> None:
+    """State vectors would be faster for `hybrid` at n = 11, but two of them do not fit in memory."""
     network = network_of("hybrid", 11)
-    least = 2 * costs.statevector._column_bytes(network, SMALL_LIMITS)
+    minimum = 2 * costs.statevector._column_bytes(network, SMALL_LIMITS)
     needs = {estimate.simulator: estimate.cost.memory for estimate in registry.estimates(network, SMALL_LIMITS)}
-    assert needs["lightcone"] < least or needs["tfq"] < least
-    estimates = registry.estimates(network, SimulatorLimits(memory=least - 1, batch=32))
+    assert needs["lightcone"] < minimum or needs["tfq"] < minimum
+    estimates = registry.estimates(network, SimulatorLimits(memory=minimum - 1, batch=32))
     fits = {estimate.simulator: estimate.fits for estimate in estimates}
     assert not fits["statevector"]
-    taken = registry.cheapest(estimates, network, SimulatorLimits(memory=least - 1, batch=32))
+    taken = registry.cheapest(estimates, network, SimulatorLimits(memory=minimum - 1, batch=32))
     assert taken.fits
 
 
 @pytest.mark.parametrize("name", ["lightcone", "statevector", "tfq"])
-def test_larger_batches_never_cost_less(name: str) -> None:
+def test_cost_increases_with_batch_size(name: str) -> None:
     def cost(batch: int) -> StepCost:
         (estimate,) = (
             e for e in registry.estimates(network_of("hybrid", 8), SimulatorLimits(2**31, batch)) if e.simulator == name
@@ -132,11 +132,11 @@ def test_larger_batches_never_cost_less(name: str) -> None:
         return estimate.cost
 
     assert cost(1).operations <= cost(8).operations <= cost(32).operations <= cost(4096).operations
-    # Beyond the states that all samples span, only TensorFlow Quantum evolves more.
+    # Only TensorFlow Quantum evolves more states than those that the samples span.
     assert (cost(4096).operations > 10 * cost(32).operations) == (name == "tfq")
 
 
-def test_no_simulator_is_chosen_whose_library_is_not_published_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_excludes_simulator_without_published_library(monkeypatch: pytest.MonkeyPatch) -> None:
     declared = registry.SIMULATORS["tfq"].DECLARATION
     cheapest = types.SimpleNamespace(
         DECLARATION=declared, estimate=lambda network, limits: StepCost(flops=1.0), check=None
@@ -147,6 +147,6 @@ def test_no_simulator_is_chosen_whose_library_is_not_published_here(monkeypatch:
     estimates = choice.estimates(NETWORK, LIMITS)
     assert [each.simulator for each in estimates if not each.fits] == ["tfq"]
     assert choice.cheapest(estimates, NETWORK, LIMITS).simulator != "tfq"
-    for refuse in (registry.check, registry.create):
+    for function in (registry.check, registry.create):
         with pytest.raises(ConfigError, match=r"published for Linux on x86-64 only. Given: tfq on Linux aarch64$"):
-            refuse("tfq", NETWORK, LIMITS)
+            function("tfq", NETWORK, LIMITS)

@@ -1,4 +1,4 @@
-"""State vectors under a memory limit, and in double precision."""
+"""Simulator statevector under a memory limit, in double precision, and split by qubit."""
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ from tests.qcnn.simulators.drawn import Floats
 from tests.qcnn.simulators.step import step
 
 QUBITS = 5
-# As many bytes as the sweeps take for a state vector of complex64.
+# Memory of a complex64 state vector, in bytes.
 COLUMN = 2**QUBITS * 8 * costs.statevector._COPIES
 RANDOM = np.random.default_rng(0)
 PARAMETERS = RANDOM.uniform(0, 2, 21)
-# No more samples than qubits are evolved themselves, more through what they span.
+# Batches of at most 5 samples evolve the samples, larger ones the spanning states.
 BATCHES = {
     size: ExcitationBatch(
         tf.constant(RANDOM.integers(0, QUBITS, size), tf.int32), tf.constant(RANDOM.uniform(-3, 3, size), tf.float32)
@@ -35,20 +35,18 @@ def weights_of(size: int) -> Floats:
 
 
 @pytest.fixture(autouse=True)
-def as_with_many_qubits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few qubits take what only more do otherwise: complex64."""
+def use_complex64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use complex64, as for many qubits."""
     monkeypatch.setattr(costs.statevector, "FEW_AMPLITUDES", 0)
 
 
 @pytest.mark.parametrize("columns", [2, 4])
 @pytest.mark.parametrize("size", [5, 40])
-def test_little_memory_splits_a_batch_and_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, size: int, columns: int
-) -> None:
-    held = []
+def test_statevector_chunked_batch_equals_whole_batch(monkeypatch: pytest.MonkeyPatch, size: int, columns: int) -> None:
+    sizes = []
 
     def evolve_and_count(*args: object) -> tf.Tensor:
-        held.append(args[1].shape[0])  # type: ignore[attr-defined]
+        sizes.append(args[1].shape[0])  # type: ignore[attr-defined]
         return evolve(*args)  # type: ignore[arg-type]
 
     whole = statevector.create(network_of(QUBITS), SimulatorLimits(memory=2**31, batch=32))
@@ -58,16 +56,16 @@ def test_little_memory_splits_a_batch_and_changes_nothing(
     network = network_of(QUBITS)
     simulator = statevector.create(network, limits)
     readouts, gradient = step(simulator, PARAMETERS, BATCHES[size], weights_of(size), compiled=True)
-    assert 0 < max(held) <= columns
+    assert 0 < max(sizes) <= columns
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5 * np.abs(expected_gradient).max())
     assert costs.statevector.estimate(network, limits).memory <= limits.memory
 
 
-def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
+def test_statevector_complex128_gradient_is_more_accurate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In the gradient."""
+    """Few amplitudes use complex128 by default."""
     batch, weights = BATCHES[5], np.ones((5, 3))
     shift = 1e-4
 
@@ -77,7 +75,7 @@ def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
 
     chosen = [0, 7, 17]
     shifts = shift * np.eye(21)[chosen]
-    # Of fourth order, so that the differences are better than either.
+    # Fourth-order differences, which are more accurate than both precisions.
     slopes = [
         (8 * (loss(PARAMETERS + s) - loss(PARAMETERS - s)) - loss(PARAMETERS + 2 * s) + loss(PARAMETERS - 2 * s))
         / (12 * shift)
@@ -102,8 +100,8 @@ def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
 @pytest.mark.parametrize(
     ("shares", "columns"), [([[0, 1], [2, 3], [4, -1]], 2), ([[0], [1], [2], [3], [4], [-1]], 12)], ids=str
 )
-def test_shares_of_the_qubits_add_up_to_the_whole(shares: list[list[int]], columns: int) -> None:
-    """One qubit has no sample, one share no qubit; with little memory in groups."""
+def test_gradients_split_by_qubit_sum_to_whole_gradient(shares: list[list[int]], columns: int) -> None:
+    """One qubit has no sample, and one share has no qubit. Low memory uses chunks."""
     limits = SimulatorLimits(memory=2 * columns * COLUMN, batch=40, real_bytes=8)
     simulator = statevector.create(network_of(QUBITS), limits)
     qubit, angle, _ = BATCHES[40]

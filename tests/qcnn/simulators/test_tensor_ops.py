@@ -1,4 +1,4 @@
-"""Rows of a table and their gradient are those of tf.gather."""
+"""Gathers and block matrices, compared with tf.gather and Cirq."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from tests.qcnn.simulators.drawn import ansatzes, assert_equal_up_to_phase, repe
 
 
 @pytest.mark.parametrize("rows_at", [gather_rows, fixed_rows])
-def test_rows_and_their_gradient_are_those_of_gather(rows_at: Callable[..., tf.Tensor]) -> None:
+def test_gather_rows_and_gradient_equal_tf_gather(rows_at: Callable[..., tf.Tensor]) -> None:
     random = np.random.default_rng(0)
     table, places = tf.constant(random.normal(size=(5, 3))), np.array([4, 0, 4, 2], np.int32)
     upstream = tf.constant(random.normal(size=(4, 3)))
@@ -28,7 +28,7 @@ def test_rows_and_their_gradient_are_those_of_gather(rows_at: Callable[..., tf.T
     np.testing.assert_allclose(gradient, tf.convert_to_tensor(slices), rtol=1e-12)
 
 
-def test_arrays_of_a_program_are_its_inputs_and_not_its_constants() -> None:
+def test_as_input_arrays_are_not_graph_constants() -> None:
     places = np.arange(3000, dtype=np.int32)
 
     @tf.function
@@ -46,8 +46,8 @@ def blocks_of(model: str, qubits: int) -> list[Block]:
 
 @given(ansatzes(least=4, most=5))
 @repeatable
-def test_a_blocks_matrix_is_that_of_its_gates(drawn: tuple[Ansatz, int]) -> None:
-    """One block of all gates, on the whole ring and in any order of qubits within the gates."""
+def test_block_unitaries_equal_cirq(drawn: tuple[Ansatz, int]) -> None:
+    """One block of all gates on the whole ring, with any order of qubits within the gates."""
     ansatz, qubits = drawn
     gates = read_network(ansatz, circuits.ring(qubits)).gates
     block = Block(tuple(range(qubits)), gates)
@@ -57,16 +57,16 @@ def test_a_blocks_matrix_is_that_of_its_gates(drawn: tuple[Ansatz, int]) -> None
     assert_equal_up_to_phase(actual, unitary(ansatz.circuit, ansatz.symbols, values, qubits))
 
 
-def test_equal_blocks_share_one_matrix_however_long_the_ring() -> None:
+def test_block_unitaries_share_matrices_of_equal_blocks() -> None:
     kinds = {}
     for qubits in (12, 64):
         blocks = blocks_of("hybrid", qubits)
         matrices = BlockUnitaries(blocks, 2, 21)
         values = matrices(tf.constant(np.random.default_rng(0).uniform(0, 2, 21)))
-        # Last of all is the identity.
+        # The last matrix is the identity.
         assert {matrices.index(block) for block in blocks} == set(range(len(values) - 1))
         np.testing.assert_allclose(values[-1], np.eye(4), atol=1e-12)
         kinds[qubits] = len(values)
-        # As many as pairs that are convolved or pooled, with the gates around them.
+        # One block per convolved or pooled pair, with the gates around it.
         assert len(blocks) == qubits + qubits // 2
     assert kinds[12] == kinds[64] <= 9

@@ -1,4 +1,4 @@
-"""Training does not depend on the simulator, and only simulator `tfq` needs TensorFlow Quantum."""
+"""Training with all simulators, and without TensorFlow Quantum."""
 
 import functools
 import subprocess
@@ -17,46 +17,46 @@ from tests.small_trainings import SMALL
 
 @functools.cache
 def losses(model: str, simulator: str, shots: int = 0) -> list[tuple[float, float]]:
-    words = {"epochs": 5, "model": model, "simulator": simulator, "options": {**SMALL["options"], "shots": shots}}
-    config = from_mapping({**SMALL, **words})
+    fields = {"epochs": 5, "model": model, "simulator": simulator, "options": {**SMALL["options"], "shots": shots}}
+    config = from_mapping({**SMALL, **fields})
     with tempfile.TemporaryDirectory() as folder:
         history = train(config, data.generate(config), Path(folder))
     return [(epoch.train_loss, epoch.val_loss) for epoch in history]
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-def test_losses_are_those_of_any_other_simulator(model: str) -> None:
+def test_losses_are_equal_for_all_simulators(model: str) -> None:
     lightcone, statevector, tfq = (losses(model, name) for name in ("lightcone", "statevector", "tfq"))
     np.testing.assert_allclose(lightcone, tfq, atol=1e-3)
     np.testing.assert_allclose(statevector, tfq, atol=1e-3)
-    # Closer than the reference, whose gradient is in float32.
+    # More accurate than tfq, whose gradient is in float32.
     np.testing.assert_allclose(statevector, lightcone, atol=1e-4)
-    # Losses that stay would be equal for any gradient.
+    # Constant losses would be equal for any gradient.
     assert abs(lightcone[0][0] - lightcone[-1][0]) > 0.05
 
 
-def test_windows_are_sampled_too() -> None:
+def test_lightcone_with_shots_estimates_losses() -> None:
     exact, many, few = losses("hybrid", "lightcone"), *(losses("hybrid", "lightcone", shots) for shots in (10**8, 10))
     np.testing.assert_allclose(many, exact, atol=1e-3)
     assert np.abs(np.array(few) - exact).max() > 1e-2
 
 
-_ALL_BUT_TFQ = """
+_WITHOUT_TFQ = """
 import sys
 from pathlib import Path
 
 
-class NotHere:
-    asked = []
+class Missing:
+    requested = []
 
     @classmethod
     def find_spec(cls, name, path, target=None):
         if name.startswith("tensorflow_quantum"):
-            cls.asked.append(name)
+            cls.requested.append(name)
             raise ImportError("for this test")
 
 
-sys.meta_path.insert(0, NotHere)
+sys.meta_path.insert(0, Missing)
 
 from qcnn import data
 from qcnn.results import evaluate, export
@@ -65,27 +65,27 @@ from qcnn.errors import ConfigError
 from qcnn.trainer.loop import train
 from qcnn.model.network import build_model
 
-words = {"qubits": 4, "rounds": 10, "epochs": 1, "batch_size": 8, "strategy": "none", "workers": 1}
-config = from_mapping(words)
+fields = {"qubits": 4, "rounds": 10, "epochs": 1, "batch_size": 8, "strategy": "none", "workers": 1}
+config = from_mapping(fields)
 dataset = data.generate(config)
 folder = Path(sys.argv[1])
 train(config, dataset, folder / "training")
 export.export(folder / "training", folder / "model")
 evaluate.evaluate(folder / "model", dataset)
 for name in ("lightcone", "statevector"):
-    build_model(from_mapping({**words, "simulator": name}))
-print(NotHere.asked)
+    build_model(from_mapping({**fields, "simulator": name}))
+print(Missing.requested)
 try:
-    build_model(from_mapping({**words, "simulator": "tfq"}))
+    build_model(from_mapping({**fields, "simulator": "tfq"}))
 except ConfigError as error:
     print(error)
 """
 
 
-def test_only_the_simulator_of_that_name_asks_for_tensorflow_quantum(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _ALL_BUT_TFQ, str(tmp_path)]
+def test_only_simulator_tfq_imports_tensorflow_quantum(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _WITHOUT_TFQ, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    *_, asked, refused = result.stdout.splitlines()
-    assert asked == "[]"
-    assert refused == "simulator: TensorFlow Quantum is not installed (for this test). Given: tfq"
+    *_, requested, message = result.stdout.splitlines()
+    assert requested == "[]"
+    assert message == "simulator: TensorFlow Quantum is not installed (for this test). Given: tfq"

@@ -1,4 +1,4 @@
-"""Random trajectories against density matrices, within their own standard errors; all draws are of fixed seeds."""
+"""Random trajectories with fixed seeds, compared with density matrices within their standard errors."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ SAMPLES: list[tuple[Preparation, dict[str, npt.NDArray[Any]]]] = [
 def drawn(
     preparation: Preparation, inputs: dict[str, npt.NDArray[Any]], noise: str, count: int
 ) -> tuple[Floats, Floats]:
-    """Return the readouts of trajectories of a sample, (count, readouts), and the exact ones, (readouts,)."""
+    """Return readouts of trajectories of a sample, (count, readouts), and exact readouts, (readouts,)."""
     ansatz, network = read_model("hybrid", QUBITS, preparation, parse(noise))
     random = np.random.default_rng(1)
     parameters = random.uniform(0, 2, len(ansatz.symbols))
@@ -48,33 +48,33 @@ def drawn(
         (0, "depolarizing=0.02,amplitude_damping.one=0.05,phase_damping.two=0.03"),
     ],
 )
-def test_the_mean_is_the_density_matrix_within_the_standard_error(sample: int, noise: str) -> None:
+def test_trajectory_mean_equals_density_within_standard_error(sample: int, noise: str) -> None:
     readouts, exact = drawn(*SAMPLES[sample], noise, COUNT)
     error = readouts.std(axis=0, ddof=1) / np.sqrt(COUNT)
     assert (np.abs(readouts.mean(axis=0) - exact) < 3 * error).all()
     assert (error > 0).all()
-    # Noise that did nothing would be within the error of noise that does little.
+    # The exact readouts with and without noise differ by more than the error.
     plain, _ = drawn(*SAMPLES[sample], "", 1)
     assert (np.abs(plain[0] - exact) > 5 * error).any()
 
 
-def test_the_error_shrinks_with_the_root_of_the_number() -> None:
+def test_trajectory_error_scales_with_inverse_square_root() -> None:
     readouts, exact = drawn(*SAMPLES[0], "depolarizing=0.03,amplitude_damping=0.05", 6400)
     away = []
     for count in (25, 400):
         means = readouts.reshape(-1, count, readouts.shape[1]).mean(axis=1)
         away.append(np.sqrt(np.mean((means - exact) ** 2)))
-    # 16 times as many; 16 means of the larger number scatter by a fifth.
+    # The expected ratio is 4. The standard error of 16 means is about a fifth.
     assert 3 < away[0] / away[1] < 5.3
 
 
-def test_without_noise_every_trajectory_is_the_state() -> None:
+def test_trajectory_without_noise_equals_state() -> None:
     for preparation, inputs in SAMPLES:
         readouts, exact = drawn(preparation, inputs, "", 2)
         np.testing.assert_allclose(readouts, [exact, exact], atol=1e-10)
 
 
-def test_certain_noise_draws_what_is_certain() -> None:
-    """What always falls to |0> ends there, whatever the numbers."""
+def test_trajectory_with_certain_damping_is_deterministic() -> None:
+    """With damping probability 1, every qubit decays to |0>."""
     readouts, exact = drawn(*SAMPLES[0], "amplitude_damping=1", 20)
     np.testing.assert_allclose(readouts, np.tile(exact, (20, 1)), atol=1e-10)

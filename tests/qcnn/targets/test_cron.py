@@ -1,4 +1,4 @@
-"""Times that a backend would take and never come to."""
+"""Validation of cron expressions and intervals."""
 
 import datetime
 import re
@@ -12,7 +12,7 @@ from tests.vertex.server.pipelines.cron import next_time
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("* * * *", "must have five fields"),
         ("@sometimes", "must have five fields"),
@@ -36,14 +36,14 @@ from tests.vertex.server.pipelines.cron import next_time
         ("TZ=Europe/Paris 0 9 * * *", "must have no time zone"),
     ],
 )
-def test_an_expression_that_never_comes_is_refused(text: str, words: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_cron_expression_invalid_raises(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
         cron_expression(text)
-    assert words in str(refused.value)
-    assert str(refused.value).endswith(f"Given: {text}")
+    assert message in str(caught.value)
+    assert str(caught.value).endswith(f"Given: {text}")
 
 
-def test_a_number_that_python_does_not_read_is_refused() -> None:
+def test_cron_expression_huge_number_raises() -> None:
     with pytest.raises(ConfigError, match=r"^cron: minute must be in 0\.\.59"):
         cron_expression(f"1/{'9' * 5000} * * * *")
 
@@ -62,17 +62,17 @@ def test_a_number_that_python_does_not_read_is_refused() -> None:
         ("0 0 30 1-2 *", "0 0 0 30 1-2 *"),
     ],
 )
-def test_every_form_of_a_field_is_taken(given: str, sent: str) -> None:
+def test_cron_expression_accepts_all_field_forms(given: str, sent: str) -> None:
     assert cron_expression(given) == sent
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86400)])
-def test_an_interval_has_a_unit_or_is_in_seconds(given: str, seconds: int) -> None:
+def test_interval_seconds_accepts_units(given: str, seconds: int) -> None:
     assert interval_seconds(given) == seconds
 
 
 @pytest.mark.parametrize("text", ["0", "1.5h", "", "h", "-1m", "1w", "1" * 11])
-def test_what_is_no_interval_is_refused(text: str) -> None:
+def test_interval_seconds_invalid_raises(text: str) -> None:
     with pytest.raises(
         ConfigError, match=r"^interval: must be a number of seconds, or a duration such as 10m, 2h or 1d\. Given: "
     ):
@@ -87,7 +87,7 @@ def test_what_is_no_interval_is_refused(text: str) -> None:
         ("CRON_TZ=America/New_York 1 * * * *", "CRON_TZ=America/New_York 1 * * * *"),
     ],
 )
-def test_a_cron_expression_of_five_fields_may_have_a_time_zone(text: str, read: str) -> None:
+def test_unix_cron_accepts_time_zone(text: str, read: str) -> None:
     assert unix_cron(text) == read
 
 
@@ -104,7 +104,7 @@ _NOW = datetime.datetime(2026, 11, 22, 10, 30, tzinfo=datetime.timezone.utc)
         "0 0 31 2 0",
     ],
 )
-def test_unix_cron_and_the_service_of_the_tests_accept_alike(text: str) -> None:
+def test_unix_cron_valid_is_accepted_by_fake_service(text: str) -> None:
     assert next_time(unix_cron(text), _NOW) > _NOW
 
 
@@ -127,7 +127,7 @@ def test_unix_cron_and_the_service_of_the_tests_accept_alike(text: str) -> None:
         "0 0 31 4 *",
     ],
 )
-def test_unix_cron_and_the_service_of_the_tests_refuse_alike(text: str) -> None:
+def test_unix_cron_invalid_is_rejected_by_fake_service(text: str) -> None:
     with pytest.raises(ConfigError, match=rf"^cron: .*Given: {re.escape(text)}$"):
         unix_cron(text)
     with pytest.raises(StatusError, match="Invalid cron schedule"):

@@ -1,4 +1,4 @@
-"""How a run is followed, whatever the service is that runs it."""
+"""Following a run, independent of its service."""
 
 from collections.abc import Iterator
 
@@ -14,45 +14,45 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "INTERVAL", 0)
 
 
-def _story(*seen: RunSnapshot[str] | UnavailableError | None) -> tuple[list[str], RunSnapshot[str]]:
-    told: Iterator[RunSnapshot[str] | UnavailableError | None] = iter(seen)
-    said: list[str] = []
+def _follow(*snapshots: RunSnapshot[str] | UnavailableError | None) -> tuple[list[str], RunSnapshot[str]]:
+    remaining: Iterator[RunSnapshot[str] | UnavailableError | None] = iter(snapshots)
+    lines: list[str] = []
 
     def look() -> RunSnapshot[str] | None:
-        now = next(told)
+        now = next(remaining)
         if isinstance(now, UnavailableError):
             raise now
         return now
 
-    return said, wait_for_run(look, said.append)
+    return lines, wait_for_run(look, lines.append)
 
 
-def test_only_changes_are_said() -> None:
-    said, ended = _story(
+def test_wait_for_run_reports_changes_only() -> None:
+    lines, ended = _follow(
         RunSnapshot("1", "RUNNING", False, {"train": "RUNNING"}),
         RunSnapshot("2", "RUNNING", False, {"train": "RUNNING"}),
         None,
         UnavailableError("gone for a while"),
         RunSnapshot("3", "SUCCEEDED", True, {"train": "SUCCEEDED"}),
     )
-    assert said == ["train: running", "run: running", "train: succeeded", "run: succeeded"]
+    assert lines == ["train: running", "run: running", "train: succeeded", "run: succeeded"]
     assert ended.run == "3"
 
 
-def test_states_of_steps_that_come_after_that_of_the_run_are_waited_for() -> None:
-    said, ended = _story(
+def test_wait_for_run_waits_for_final_step_states() -> None:
+    lines, ended = _follow(
         RunSnapshot("1", "FAILED", True, {"train": "RUNNING"}),
         RunSnapshot("2", "FAILED", True, {"train": "FAILED"}),
     )
-    assert said == ["train: running", "run: failed", "train: failed"]
+    assert lines == ["train: running", "run: failed", "train: failed"]
     assert ended.run == "2"
 
 
-def test_a_service_that_stays_away_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_run_unavailable_service_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "_PATIENCE", -1)
     with pytest.raises(UnavailableError, match="gone"):
-        _story(UnavailableError("gone"))
+        _follow(UnavailableError("gone"))
 
 
-def test_steps_of_a_loop_are_numbered() -> None:
+def test_number_repeated_numbers_loop_steps() -> None:
     assert number_repeated([("data", 1), ("train", 2), ("train", 3)]) == {"data": 1, "train": 2, "train 2": 3}

@@ -1,4 +1,4 @@
-"""Costs add up, and are put into words."""
+"""Arithmetic and formatting of simulation costs."""
 
 import math
 
@@ -9,7 +9,7 @@ from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
 from qcnn.simulators.structure.gates import read_model
 
 
-def test_one_after_the_other_adds_the_work_and_needs_the_larger_memory() -> None:
+def test_step_cost_sum_adds_work_and_takes_maximum_memory() -> None:
     one = StepCost(flops=1, traffic=2, few_flops=6, kernels=3, memory=5)
     other = StepCost(flops=10, traffic=20, few_flops=60, kernels=30, memory=4)
     assert one + other == StepCost(flops=11, traffic=22, few_flops=66, kernels=33, memory=5)
@@ -17,24 +17,24 @@ def test_one_after_the_other_adds_the_work_and_needs_the_larger_memory() -> None
     assert (one + other).operations == 77
 
 
-def test_arithmetic_and_traffic_overlap_and_every_kernel_takes_its_time() -> None:
+def test_seconds_overlap_arithmetic_and_traffic_and_add_kernels() -> None:
     speed = MachineSpeed(flops=10, traffic=100, few_flops=4, kernel_seconds=0.5)
     assert speed.seconds(StepCost(flops=20, traffic=100, kernels=3)) == 1.5 + 2
     assert speed.seconds(StepCost(flops=5, traffic=100, kernels=3)) == 1.5 + 1
-    # What one core does comes before or after.
+    # Arithmetic on one core does not overlap.
     assert speed.seconds(StepCost(flops=20, traffic=100, few_flops=8, kernels=3)) == 1.5 + 2 + 2
 
 
-def test_few_amplitudes_are_one_cores_and_a_group_sweeps_them_four_times() -> None:
+def test_evolution_few_amplitudes_use_one_core() -> None:
     groups = group_blocks(fuse(read_model("hybrid", 4)[1].gates))
     assert {len(group.qubits) for group in groups} == {4}
     few, many = evolution(groups, 2.0**15, 8), evolution(groups, 2.0**16, 8)
     assert few == StepCost(few_flops=4 * 8 * 2**4 * 2.0**15 * len(groups))
-    # Of numbers of 8 bytes half as many in a second; each sweep reads and writes two of them an amplitude.
+    # The speed halves for 8-byte numbers. Each sweep reads and writes two of them per amplitude.
     assert many == StepCost(flops=2 * 2 * few.few_flops, traffic=4 * 2 * 2 * 8 * 2.0**16 * len(groups))
 
 
-def test_a_step_makes_the_matrices_of_equal_gates_once_however_long_the_ring() -> None:
+def test_step_equal_gates_count_once_on_any_ring() -> None:
     short, long, deep = (
         step(group_blocks(fuse(read_model(model, qubits)[1].gates)))
         for model, qubits in (("hybrid", 16), ("hybrid", 64), ("deep", 16))
@@ -44,7 +44,7 @@ def test_a_step_makes_the_matrices_of_equal_gates_once_however_long_the_ring() -
 
 
 @pytest.mark.parametrize(
-    ("count", "words"),
+    ("count", "text"),
     [
         (0, "0 B"),
         (1023, "1023 B"),
@@ -54,5 +54,5 @@ def test_a_step_makes_the_matrices_of_equal_gates_once_however_long_the_ring() -
         (math.inf, "more than any machine has"),
     ],
 )
-def test_bytes_are_put_into_words(count: float, words: str) -> None:
-    assert format_bytes(count) == words
+def test_format_bytes_uses_binary_units(count: float, text: str) -> None:
+    assert format_bytes(count) == text

@@ -1,4 +1,4 @@
-"""What windows cost, and when they are refused."""
+"""Cost estimates and checks of simulator lightcone."""
 
 import pytest
 
@@ -12,17 +12,17 @@ from qcnn.simulators.structure.gates import read_model
 LIMITS = SimulatorLimits(memory=2**31, batch=32)
 
 
-def test_windows_cost_no_more_on_a_longer_ring() -> None:
+def test_lightcone_cost_is_independent_of_ring_length() -> None:
     costs = [lightcone.estimate(read_model("hybrid", qubits)[1], LIMITS) for qubits in (24, 64, 256)]
     assert costs[0].memory == costs[1].memory == costs[2].memory
     assert costs[0].kernels == costs[1].kernels == costs[2].kernels
-    # Only samples are put together from more readouts. Measured: 1.1 and 2 times as long.
+    # Only the combination of readouts takes longer. Measured: 1.1 and 2 times as long.
     assert NOMINAL.seconds(costs[1]) < 1.1 * NOMINAL.seconds(costs[0])
     assert NOMINAL.seconds(costs[2]) < 1.6 * NOMINAL.seconds(costs[0])
 
 
 @pytest.mark.parametrize(("qubits", "need"), [(32, "[0-9.e+]+ TiB"), (129, "more than any machine has")])
-def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> None:
+def test_check_too_wide_light_cone_raises(qubits: int, need: str) -> None:
     _, network = read_model("deep", qubits)
     with pytest.raises(
         ConfigError,
@@ -31,16 +31,16 @@ def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> No
         lightcone.check(network, LIMITS)
 
 
-def test_on_product_states_every_sample_costs_as_much() -> None:
+def test_product_state_cost_is_proportional_to_samples() -> None:
     _, network = read_model("hybrid", 24, Preparation("ry", 24))
     one, many = (lightcone.estimate(network, SimulatorLimits(2**40, batch)) for batch in (100, 1000))
     assert many.memory == 10 * one.memory
     assert many.operations > 9 * one.operations
-    # Shared by sample.
+    # Replicas split the batch by sample.
     assert lightcone.estimate(network, SimulatorLimits(2**40, 1000, replicas=10)) == one
 
 
-def test_memory_bounds_the_samples_at_a_time_and_one_must_fit() -> None:
+def test_product_state_chunks_fit_memory_limit() -> None:
     _, network = read_model("hybrid", 24, Preparation("ry", 24))
     sample = lightcone.estimate(network, SimulatorLimits(2**40, 1)).memory
     limits = SimulatorLimits(3.5 * sample, 32)

@@ -1,4 +1,4 @@
-"""What state vectors cost, how replicas share them, and when they are refused."""
+"""Cost estimates, checks and batch splitting of simulator statevector."""
 
 import itertools
 import math
@@ -15,28 +15,28 @@ QUBITS = 5
 _, NETWORK = read_model("hybrid", QUBITS)
 
 
-def test_split_batches_cost_more_and_memory_stays_within_its_limit() -> None:
+def test_estimate_chunked_batch_costs_more_within_memory() -> None:
     network = read_model("hybrid", 12)[1]
     free, bound = (statevector.estimate(network, SimulatorLimits(memory=memory, batch=32)) for memory in (2**31, 2**20))
     assert bound.memory <= 2**20 < free.memory
     assert bound.operations > 1.25 * free.operations
 
 
-def test_two_states_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As with many qubits, whose numbers are of 4 bytes.
+def test_check_memory_below_two_states_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Use complex64, as for many qubits.
     monkeypatch.setattr(statevector, "FEW_AMPLITUDES", 0)
     column = 2**QUBITS * 8 * statevector._COPIES
     with pytest.raises(
         ConfigError, match=r"^qubits: .*statevector needs at least 5 KiB; simulator_memory_gib allows 5 KiB. Given: 5$"
     ):
         statevector.check(NETWORK, SimulatorLimits(memory=2 * column - 1, batch=32))
-    # Twice the bytes for numbers of twice the digits.
+    # Double precision needs twice the memory.
     statevector.check(NETWORK, SimulatorLimits(memory=2 * column, batch=32))
     with pytest.raises(ConfigError, match=r"needs at least 10 KiB"):
         statevector.check(NETWORK, SimulatorLimits(memory=2 * column, batch=32, real_bytes=8))
 
 
-def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
+def test_check_above_30_qubits_raises() -> None:
     network, limits = read_model("hybrid", 31)[1], SimulatorLimits(memory=2.0**60, batch=32)
     assert math.isinf(registry.estimate("statevector", network, limits).memory)
     with pytest.raises(ConfigError, match=r"^qubits: must be at most 30 with simulator statevector.* Given: 31$"):
@@ -50,16 +50,16 @@ def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
         (16, 32, 2, True, 9),
         (16, 256, 4, True, 5),
         (16, 32, 5, True, 5),
-        # More replicas than qubits: some have nothing to do.
+        # More replicas than qubits: some evolve only the graph state.
         (16, 256, 64, True, 2),
-        # Few samples are fewer states than the flipped ones of a replica's qubits.
+        # There are fewer samples than flipped states of a replica's qubits.
         (16, 8, 2, False, 4),
         (16, 32, 32, False, 1),
-        # Little is spared where states are short, and every replica would look at all samples.
+        # Short states: reading all samples in every replica costs more than splitting by qubit saves.
         (4, 10_000, 2, False, 5),
     ],
 )
-def test_replicas_share_by_qubit_where_they_then_evolve_fewer_states(
+def test_shards_by_qubit_if_replicas_evolve_fewer_states(
     qubits: int, batch: int, replicas: int, shards_by_qubit: bool, states: int
 ) -> None:
     assert statevector.shards_by_qubit(qubits, batch, replicas) == shards_by_qubit
@@ -70,7 +70,7 @@ def test_replicas_share_by_qubit_where_they_then_evolve_fewer_states(
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-def test_state_vectors_cost_twice_as_much_with_every_qubit(model: str) -> None:
+def test_statevector_cost_doubles_with_each_qubit(model: str) -> None:
     limits = SimulatorLimits(memory=2.0**60, batch=1000, real_bytes=8)
     costs = [statevector.estimate(read_model(model, qubits)[1], limits) for qubits in range(6, 26)]
     for fewer, more in itertools.pairwise(costs):

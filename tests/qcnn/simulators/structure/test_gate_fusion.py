@@ -1,4 +1,4 @@
-"""Gates fused into blocks and blocks collected into groups: the same circuit, of the sizes that are promised."""
+"""Fusion of gates into blocks, and of blocks into groups."""
 
 import itertools
 
@@ -14,38 +14,38 @@ from tests.qcnn.simulators.drawn import ansatzes, repeatable
 
 @given(ansatzes())
 @repeatable
-def test_every_gate_is_in_one_block_and_after_those_it_must_follow(drawn: tuple[Ansatz, int]) -> None:
+def test_fuse_keeps_all_gates_in_order(drawn: tuple[Ansatz, int]) -> None:
     ansatz, qubits = drawn
     gates = read_network(ansatz, circuits.ring(qubits)).gates
     blocks = fuse(gates)
     fused = [gate for block in blocks for gate in block.gates]
     assert sorted(map(id, fused)) == sorted(map(id, gates))
     for qubit in range(qubits):
-        # Gates may change places only where they share no qubit.
+        # Only gates on disjoint qubits may be reordered.
         assert [id(g) for g in fused if qubit in g.qubits] == [id(g) for g in gates if qubit in g.qubits]
 
 
 @given(ansatzes())
 @repeatable
-def test_a_block_is_as_large_as_its_largest_gate_and_no_smaller_than_need_be(drawn: tuple[Ansatz, int]) -> None:
+def test_fuse_block_size_equals_largest_gate(drawn: tuple[Ansatz, int]) -> None:
     ansatz, qubits = drawn
     blocks = fuse(read_network(ansatz, circuits.ring(qubits)).gates)
     for block in blocks:
         assert list(block.qubits) == sorted({qubit for gate in block.gates for qubit in gate.qubits})
         assert len(block.qubits) == max(len(gate.qubits) for gate in block.gates)
         if len(block.qubits) == 1:
-            # Any other block on that qubit could have taken it in.
+            # Any other block on that qubit would have absorbed it.
             assert [other for other in blocks if block.qubits[0] in other.qubits] == [block]
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-def test_built_in_circuits_fuse_to_pairs(model: str) -> None:
+def test_fuse_built_in_models_gives_two_qubit_blocks(model: str) -> None:
     assert {len(block.qubits) for block in fuse(read_model(model, 9)[1].gates)} == {2}
 
 
 @given(ansatzes(most=12))
 @repeatable
-def test_groups_hold_every_block_in_order_on_four_qubits_at_most(drawn: tuple[Ansatz, int]) -> None:
+def test_group_blocks_keeps_order_on_at_most_four_qubits(drawn: tuple[Ansatz, int]) -> None:
     ansatz, qubits = drawn
     blocks = fuse(read_network(ansatz, circuits.ring(qubits)).gates)
     groups = group_blocks(blocks)
@@ -56,6 +56,6 @@ def test_groups_hold_every_block_in_order_on_four_qubits_at_most(drawn: tuple[An
     for group in groups:
         assert list(group.qubits) == sorted({qubit for block in group.blocks for qubit in block.qubits})
         assert len(group.qubits) <= 4
-    # Neighbours that would fit into one are one.
+    # Consecutive groups that fit into one group are merged.
     for one, other in itertools.pairwise(groups):
         assert len({*one.qubits, *other.blocks[0].qubits}) > 4

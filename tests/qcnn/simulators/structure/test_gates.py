@@ -1,4 +1,4 @@
-"""What is read of a circuit multiplies to cirq's unitary of it; what cannot be read is named."""
+"""Conversion of Cirq circuits to gates, and errors for unsupported operations."""
 
 import math
 from collections.abc import Iterable
@@ -90,7 +90,7 @@ TWO_QUBITS = [
 
 
 def with_controls(operation: cirq.Operation) -> Iterable[cirq.Operation]:
-    """Yield the operation, and controlled: a phase that means nothing by itself is then seen."""
+    """Yield the operation, and controlled forms of it, in which its global phase matters."""
     yield operation
     yield operation.controlled_by(Q[4])
     yield operation.controlled_by(Q[4], control_values=[0])
@@ -101,7 +101,7 @@ def with_controls(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     "operation",
     [
         *(op for gate in ONE_QUBIT for op in with_controls(gate(Q[2]))),
-        # Not in the order of the ring.
+        # The qubits are not in the order of the ring.
         *(op for gate in TWO_QUBITS for op in with_controls(gate(Q[3], Q[1]))),
         cirq.CCX(Q[3], Q[0], Q[2]) ** FORM,
         cirq.CCZ(Q[3], Q[0], Q[2]) ** FORM,
@@ -127,13 +127,13 @@ def with_controls(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     ],
     ids=lambda op: " ".join(str(op).split())[:60],
 )
-def test_an_operation_is_read_as_cirq_means_it(operation: cirq.Operation) -> None:
+def test_read_gates_product_equals_cirq_unitary(operation: cirq.Operation) -> None:
     values = np.array([0.37, -1.2, 2.3])
     expected = unitary(cirq.Circuit(operation), SYMBOLS, values, QUBITS)
     assert_equal_up_to_phase(product(read(operation), values), expected)
 
 
-def test_gates_keep_their_order_and_equal_ones_share_what_they_are() -> None:
+def test_read_gates_keeps_order_and_shares_spectra() -> None:
     values = np.array([0.37, -1.2, 2.3])
     operations = [gate(Q[i % 5]) for i, gate in enumerate(ONE_QUBIT)]
     operations += [gate(Q[i % 5], Q[(i + 2) % 5]) for i, gate in enumerate(TWO_QUBITS)]
@@ -161,8 +161,8 @@ class Failing(Opaque):
         raise ZeroDivisionError("of mine")
 
 
-class Lying(cirq.EigenGate):
-    """Says that it is unitary, which its projectors are not."""
+class NonUnitary(cirq.EigenGate):
+    """Eigengate whose projectors do not form a unitary."""
 
     def num_qubits(self) -> int:
         return 1
@@ -221,7 +221,7 @@ HUGE = 10**400
         (cirq.FSimGate(math.nan, 0.1)(*Q[:2]), "not unitary"),
         (cirq.MatrixGate(2 * ONE, unitary_check=False)(Q[0]), "not unitary"),
         (cirq.MatrixGate(math.nan * ONE, unitary_check=False)(Q[0]), "not unitary"),
-        (Lying()(Q[0]), "not unitary"),
+        (NonUnitary()(Q[0]), "not unitary"),
         (cirq.X(Q[0]) ** sympy.Symbol("d"), "has the parameter d, which is not in symbols"),
         (Endless()(Q[0]), "has an endless decomposition"),
         (Failing()(Q[0]), r"cannot be read \(ZeroDivisionError: of mine\)"),
@@ -229,7 +229,7 @@ HUGE = 10**400
     ids=lambda value: single_line(value)[:60],
 )
 @pytest.mark.parametrize("simulator", ["lightcone", "statevector", "tfq", "auto"])
-def test_what_no_simulator_can_run_is_refused_alike_in_one_line(
+def test_create_unsupported_operation_raises_for_all_simulators(
     simulator: str, operation: cirq.Operation, reason: str
 ) -> None:
     ansatz = Ansatz(cirq.Circuit(cirq.X(Q[1]) ** A, operation), SYMBOLS, (Q[0],))
@@ -239,14 +239,14 @@ def test_what_no_simulator_can_run_is_refused_alike_in_one_line(
     assert len(str(error.value)) < 400
 
 
-def test_symbols_known_to_be_real_are_refused_alike() -> None:
+def test_read_network_nonlinear_real_symbols_raise() -> None:
     a, b = sympy.symbols("a b", real=True)
     with pytest.raises(ConfigError, match="not linear"):
         read_network(Ansatz(cirq.Circuit(cirq.X(Q[0]) ** (a * b)), (a, b), (Q[0],)), Q)
 
 
-def test_a_parameter_is_known_by_its_name() -> None:
-    """As cirq resolves it: what sympy is told beside the name makes no other parameter."""
+def test_read_gates_identifies_parameters_by_name() -> None:
+    """Assumptions of a SymPy symbol do not make it a different parameter."""
     real = sympy.Symbol("a", real=True)
     (gate,) = read([cirq.X(Q[0]) ** (2 * A + real)])
     assert gate.exponent.coefficients == ((0, 3.0),)
@@ -260,7 +260,7 @@ def test_a_parameter_is_known_by_its_name() -> None:
         ((A,), (Q[0], cirq.GridQubit(5, 5)), r"a readout is not on the ring of 5 qubits. Given: q\(5, 5\)"),
     ],
 )
-def test_symbols_and_readouts_must_be_those_of_circuit_and_ring(
+def test_read_network_wrong_symbols_or_readouts_raise(
     symbols: tuple[sympy.Symbol, ...], readouts: tuple[cirq.Qid, ...], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"^model: {message}"):
@@ -287,8 +287,8 @@ def another_unknown(qubits): return _of(Turn(0.4), qubits)
 """
 
 
-def test_circuits_that_differ_have_digests_that_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of gates that cirq can write down, and of those that it cannot."""
+def test_fingerprint_differs_for_different_circuits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for gates that Cirq cannot serialize."""
     (tmp_path / "fingerprinted.py").write_text(CIRCUITS)
     monkeypatch.syspath_prepend(tmp_path)
     models = [f"fingerprinted:{name}" for name in ("known", "another", "unknown", "another_unknown")]
@@ -299,5 +299,5 @@ def test_circuits_that_differ_have_digests_that_differ(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-def test_a_built_in_model_is_known_by_its_name(model: str) -> None:
+def test_fingerprint_of_built_in_model_is_empty(model: str) -> None:
     assert fingerprint(model, 4) == ""

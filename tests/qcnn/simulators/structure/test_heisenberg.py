@@ -1,4 +1,4 @@
-"""Gates and channels on coefficients of Pauli products, against cirq's density matrices."""
+"""Pauli transfer matrices of gates and channels, compared with Cirq's density matrices."""
 
 import cirq
 import numpy as np
@@ -13,7 +13,7 @@ from qcnn.simulators.structure.gates import Gate, read_gates
 
 RING = circuits.ring(3)
 A, B, C = RING
-# Of every form that the reader knows: what it decomposes, with controls, of many phases, on three qubits.
+# All supported forms: decomposed, controlled, with many phases, on three qubits.
 OPERATIONS = [
     cirq.H(A),
     cirq.rx(0.3)(B),
@@ -44,29 +44,29 @@ def _coefficients(gates: tuple[Gate, ...]) -> heisenberg.Floats:
         "depolarizing=0.1,amplitude_damping=0.1,phase_damping=0.1",
     ],
 )
-def test_a_state_after_noisy_gates_equals_cirq(noise: str) -> None:
-    word = parse(noise)
-    found = _coefficients(read_gates(OPERATIONS, (), RING, word))
+def test_transfer_matrices_of_noisy_gates_equal_cirq(noise: str) -> None:
+    channels = parse(noise)
+    found = _coefficients(read_gates(OPERATIONS, (), RING, channels))
     ansatz = circuits.Ansatz(cirq.Circuit(OPERATIONS), (), (A,))
     simulator = cirq.DensityMatrixSimulator(dtype=np.complex128)
-    density = simulator.simulate(noisy_circuit(ansatz, cirq.Circuit(), word), qubit_order=RING).final_density_matrix
+    density = simulator.simulate(noisy_circuit(ansatz, cirq.Circuit(), channels), qubit_order=RING).final_density_matrix
     expected = np.einsum("pij,ji->p", heisenberg.paulis(3), density)
     np.testing.assert_allclose(found.ravel(), expected, atol=1e-12)
 
 
-def test_noise_follows_an_operation_as_it_is_written_not_its_parts() -> None:
-    word = parse("depolarizing=0.1")
+def test_read_gates_noise_follows_whole_operation() -> None:
+    channels = parse("depolarizing=0.1")
     s, t = sympy.symbols("s t")
-    gates = read_gates([cirq.FSimGate(s, t)(A, B)], (s, t), RING, word)
+    gates = read_gates([cirq.FSimGate(s, t)(A, B)], (s, t), RING, channels)
     assert len(gates) > 1
-    assert [gate.channel for gate in gates] == [*[None] * (len(gates) - 1), word.two]
-    # What an operation ends with may be on fewer qubits than it is itself.
-    gates = read_gates([cirq.QuantumFourierTransformGate(2)(A, B)], (), RING, word)
-    assert gates[-1].channel == word.two
+    assert [gate.channel for gate in gates] == [*[None] * (len(gates) - 1), channels.two]
+    # The last gate of an operation may act on fewer qubits than the operation.
+    gates = read_gates([cirq.QuantumFourierTransformGate(2)(A, B)], (), RING, channels)
+    assert gates[-1].channel == channels.two
     assert set(gates[-1].qubits) == {0, 1}
 
 
-def test_a_turn_is_a_sum_of_its_terms_at_any_exponent() -> None:
+def test_terms_sum_equals_transfer_matrix_at_any_exponent() -> None:
     (gate,) = read_gates([cirq.ISWAP(A, C) ** 0.37], (), RING, parse("amplitude_damping=0.2"))
     terms = heisenberg.terms(gate)
     np.testing.assert_allclose(terms.frequencies, [0, 0.5, 1], atol=1e-12)
@@ -75,5 +75,5 @@ def test_a_turn_is_a_sum_of_its_terms_at_any_exponent() -> None:
         alone = heisenberg.terms(other)
         np.testing.assert_allclose(terms.at(exponent), alone.at(exponent), atol=1e-12)
     first_row = np.eye(1, 16)[0]
-    # Channels and unitaries keep the trace.
+    # Channels and unitaries preserve the trace.
     np.testing.assert_allclose(terms.at(0.9)[0], first_row, atol=1e-12)

@@ -1,4 +1,4 @@
-"""What readouts depend on and how that falls apart: decided from structure, found equal wherever it is equal."""
+"""Light cones of readouts, and their factorization into parts."""
 
 import dataclasses
 
@@ -19,17 +19,17 @@ def network_of(qubits: int, model: str = "hybrid") -> CircuitIR:
     return read_network(circuits.build(model, qubits), circuits.ring(qubits))
 
 
-def lattice_of(network: CircuitIR) -> CircuitIndex:
+def index_of(network: CircuitIR) -> CircuitIndex:
     return CircuitIndex(network.gates, ring_edges(network.qubits))
 
 
 def splits_of(network: CircuitIR) -> list[Factorization]:
-    """Return the split of every readout, in their order; of a kind once."""
-    lattice = lattice_of(network)
+    """Return the factorization of every readout, computed once per distinct cone."""
+    index = index_of(network)
     kinds: dict[tuple[object, ...], Factorization] = {}
     splits = []
     for readout in network.readouts:
-        cone, _ = lattice.cone(readout)
+        cone, _ = index.cone(readout)
         splits.append(kinds.setdefault(cone.key, light_cones.split(cone)))
     return splits
 
@@ -48,31 +48,31 @@ def bridged(qubits: int, first: int, second: int, layer: int) -> Ansatz:
 
 
 @pytest.mark.parametrize("qubits", [12, 24])
-def test_hybrid_falls_into_two_windows_of_four_qubits(qubits: int) -> None:
+def test_split_hybrid_gives_two_parts_of_four_qubits(qubits: int) -> None:
     for split in splits_of(network_of(qubits)):
         assert split.targets == 2
         assert [shape(part.cone) for part in split.parts] == [(1, 4, 2)] * 2
         first, second = (set(part.labels) for part in split.parts)
         assert not first & second
-        # One gate fewer could not be taken in: what is, is the pooling and the turns around it.
+        # The absorbed gates are the pooling and the rotations around it.
         assert all(max(gate.qubits) < 2 for gate in split.absorbed)
 
 
-def test_windows_that_share_a_qubit_are_one() -> None:
-    """At n = 10 the gates of the two windows touch no common qubit, but both lead to the same neighbours."""
+def test_split_parts_with_common_neighbors_are_joined() -> None:
+    """At n = 10 the gates of the two parts have no common qubit, but they have common neighbors."""
     for split in splits_of(network_of(10)):
         assert [part.cone.inner for part in split.parts] == [8]
         assert [part.cone.outer for part in split.parts] == [2]
 
 
 @pytest.mark.parametrize("qubits", range(4, 11))
-def test_short_rings_never_fall_apart(qubits: int) -> None:
+def test_split_short_ring_gives_one_part(qubits: int) -> None:
     for split in splits_of(network_of(qubits)):
         assert len(split.parts) == 1
 
 
-def test_a_gate_across_two_windows_makes_them_one() -> None:
-    """Windows of readout k at n = 16 are around k and k + 8; a gate before all others joins those it touches."""
+def test_split_gate_between_parts_joins_them() -> None:
+    """Parts of readout k at n = 16 are around k and k + 8. A gate before all others joins the parts it touches."""
     splits = splits_of(read_network(bridged(16, 3, 11, 0), circuits.ring(16)))
     shapes = [[shape(part.cone) for part in split.parts] for split in splits]
     apart = [(1, 4, 2)] * 2
@@ -82,11 +82,11 @@ def test_a_gate_across_two_windows_makes_them_one() -> None:
 
 @pytest.mark.parametrize("layer", [0, 1, 2])
 @pytest.mark.parametrize(("first", "second"), [(3, 11), (3, 12), (4, 13), (6, 10)])
-def test_parts_of_a_product_share_nothing_and_lack_nothing(first: int, second: int, layer: int) -> None:
+def test_split_parts_are_disjoint_and_complete(first: int, second: int, layer: int) -> None:
     network = read_network(bridged(16, first, second, layer), circuits.ring(16))
-    lattice = lattice_of(network)
+    index = index_of(network)
     for readout in network.readouts:
-        cone, _ = lattice.cone(readout)
+        cone, _ = index.cone(readout)
         split = light_cones.split(cone)
         labels = [label for part in split.parts for label in part.labels]
         assert len(labels) == len(set(labels))
@@ -95,7 +95,7 @@ def test_parts_of_a_product_share_nothing_and_lack_nothing(first: int, second: i
         assert sorted(target for part in split.parts for target in part.targets) == list(range(split.targets))
 
 
-def test_a_gate_at_the_end_is_taken_into_the_observable_and_splits_no_worse() -> None:
+def test_split_absorbs_last_gate_into_observable() -> None:
     plain = splits_of(network_of(16))[3]
     split = splits_of(read_network(bridged(16, 3, 11, 1), circuits.ring(16)))[3]
     assert [part.cone.key for part in split.parts] == [part.cone.key for part in plain.parts]
@@ -103,22 +103,22 @@ def test_a_gate_at_the_end_is_taken_into_the_observable_and_splits_no_worse() ->
 
 
 @pytest.mark.parametrize("qubits", [12, 24, 64])
-def test_even_rings_have_two_kinds_of_readouts_the_seam_included(qubits: int) -> None:
+def test_even_ring_has_two_distinct_cones(qubits: int) -> None:
     network = network_of(qubits)
-    lattice = lattice_of(network)
-    keys = [lattice.cone(readout)[0].key for readout in network.readouts]
+    index = index_of(network)
+    keys = [index.cone(readout)[0].key for readout in network.readouts]
     assert len(set(keys)) == 2
-    # Alternating, from the first readout, whose source's window crosses the seam, to the last, whose own does.
+    # Cones alternate from the first to the last readout, both of which have a part across the end of the ring.
     assert keys[::2] == [keys[0]] * len(keys[::2])
     assert keys[1::2] == [keys[1]] * len(keys[1::2])
     assert {(qubits - 1, 0), (0, qubits - 1)} & {gate.qubits for gate in network.gates}
 
 
-def test_odd_rings_have_no_more_kinds_the_longer_they_are() -> None:
+def test_odd_ring_has_five_distinct_cones_at_any_length() -> None:
     def kinds(qubits: int) -> set[tuple[object, ...]]:
         network = network_of(qubits)
-        lattice = lattice_of(network)
-        return {lattice.cone(readout)[0].key for readout in network.readouts}
+        index = index_of(network)
+        return {index.cone(readout)[0].key for readout in network.readouts}
 
     for short, long in ((23, 203), (25, 201)):
         assert kinds(short) == kinds(long)
@@ -126,14 +126,14 @@ def test_odd_rings_have_no_more_kinds_the_longer_they_are() -> None:
 
 
 def moved(network: CircuitIR, steps: int) -> CircuitIR:
-    """Return the same circuit elsewhere on the ring."""
+    """Return the circuit shifted on the ring."""
     n = network.qubits
     gates = [dataclasses.replace(g, qubits=tuple((q + steps) % n for q in g.qubits)) for g in network.gates]
     return dataclasses.replace(network, gates=tuple(gates), readouts=tuple((q + steps) % n for q in network.readouts))
 
 
 def shuffled(network: CircuitIR, seed: int) -> CircuitIR:
-    """Return the same circuit with gates that commute for sharing no qubit in a random order."""
+    """Return the circuit with gates on disjoint qubits in a random order."""
     random, left, gates = np.random.default_rng(seed), list(network.gates), []
     while left:
         seen: set[int] = set()
@@ -149,7 +149,7 @@ def shuffled(network: CircuitIR, seed: int) -> CircuitIR:
 
 
 @pytest.mark.parametrize("qubits", [13, 16])
-def test_equal_parts_are_equal_wherever_they_are_and_however_written_down(qubits: int) -> None:
+def test_parts_are_invariant_under_shift_and_gate_order(qubits: int) -> None:
     network = network_of(qubits)
     expected = [(split.targets, [part.cone.key for part in split.parts]) for split in splits_of(network)]
     changed = [*(moved(network, steps) for steps in (1, 5, qubits - 1)), shuffled(network, 1)]
@@ -157,13 +157,13 @@ def test_equal_parts_are_equal_wherever_they_are_and_however_written_down(qubits
         assert [(s.targets, [part.cone.key for part in s.parts]) for s in splits_of(other)] == expected
 
 
-def test_a_cone_tells_where_its_labels_are() -> None:
+def test_cone_returns_qubits_of_its_labels() -> None:
     network = network_of(16)
-    lattice = lattice_of(network)
+    index = index_of(network)
     for number, readout in enumerate(network.readouts):
-        cone, where = lattice.cone(readout)
+        cone, where = index.cone(readout)
         assert where[0] == readout
-        # The source that is pooled into it, and the pairs that overlap one of the two.
+        # The qubit that is pooled into the readout, and the pairs that overlap one of the two.
         near = {(q + step) % 16 for q in (number, readout) for step in range(-2, 3)}
         assert set(where[: cone.inner]) < near
         assert len(set(where)) == len(where) == cone.inner + cone.outer
@@ -172,12 +172,12 @@ def test_a_cone_tells_where_its_labels_are() -> None:
         assert edges == touched
 
 
-def test_gates_behind_a_readout_do_not_count() -> None:
+def test_cone_omits_gates_after_readout() -> None:
     ring, t = circuits.ring(8), sympy.Symbol("t")
     circuit = cirq.Circuit(cirq.X(ring[2]) ** t, cirq.CNOT(ring[2], ring[3]), cirq.X(ring[3]) ** t)
-    lattice = lattice_of(read_network(Ansatz(circuit, (t,), (ring[2], ring[5])), ring))
-    cone, where = lattice.cone(2)
+    index = index_of(read_network(Ansatz(circuit, (t,), (ring[2], ring[5])), ring))
+    cone, where = index.cone(2)
     assert (len(cone.gates), cone.inner) == (2, 2)
     assert set(where) == {1, 2, 3, 4}
-    cone, where = lattice.cone(5)
+    cone, where = index.cone(5)
     assert (len(cone.gates), cone.inner, set(where)) == (0, 1, {4, 5, 6})

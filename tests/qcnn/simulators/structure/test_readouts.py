@@ -1,4 +1,4 @@
-"""Readouts of a network: few kinds on a ring of any length."""
+"""Distinct readouts of a network, and places of their parts."""
 
 from typing import Any
 
@@ -11,45 +11,41 @@ from qcnn.simulators.structure.readouts import find_products, find_readouts
 
 
 @pytest.mark.parametrize(("qubits", "kinds"), [(24, 2), (64, 2), (1024, 2), (23, 5), (203, 5)])
-def test_kinds_of_readouts_do_not_grow_with_the_ring(qubits: int, kinds: int) -> None:
+def test_find_readouts_kinds_are_independent_of_ring_length(qubits: int, kinds: int) -> None:
     readouts = find_readouts(read_model("hybrid", qubits)[1])
     assert len(readouts.kinds) == kinds
-    # Of a sample, a few readouts change.
+    # A sample changes only a few readouts.
     assert readouts.reached.shape == (qubits, 4 if kinds == 2 else 5)
 
 
 @pytest.mark.parametrize(("even", "odd"), [(64, 63), (1024, 1023)])
-def test_a_cone_is_looked_into_once_a_kind_and_at_the_seam(
-    even: int, odd: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked_into = []
+def test_find_readouts_relabels_few_cones(even: int, odd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
     canonical = light_cones._canonical
 
-    def counted(*arguments: Any) -> Any:
-        looked_into.append(arguments)
+    def count_calls(*arguments: Any) -> Any:
+        calls.append(arguments)
         return canonical(*arguments)
 
-    monkeypatch.setattr(light_cones, "_canonical", counted)
-    for qubits, most in ((even, 60), (odd, 100)):
-        looked_into.clear()
+    monkeypatch.setattr(light_cones, "_canonical", count_calls)
+    for qubits, maximum in ((even, 60), (odd, 100)):
+        calls.clear()
         find_readouts(read_model("hybrid", qubits)[1])
-        assert len(looked_into) < most
+        assert len(calls) < maximum
 
 
 @pytest.mark.parametrize(
     ("qubits", "features", "places"),
     [
-        # Of each readout one part of the first half of the ring and one of the second, four qubits each.
+        # Each readout has one part in each half of the ring, of four qubits each.
         (24, 24, [12, 12]),
         (1024, 1024, [512, 512]),
-        # A part that no feature reaches is one wherever it stands.
+        # Parts that no feature reaches are equal.
         (1024, 8, [6, 6]),
         (1024, 1, [3, 3]),
     ],
 )
-def test_parts_are_evolved_once_for_each_way_in_which_features_turn_their_qubits(
-    qubits: int, features: int, places: list[int]
-) -> None:
+def test_find_products_places_parts_once_per_feature_assignment(qubits: int, features: int, places: list[int]) -> None:
     _, network = read_model("hybrid", qubits, Preparation("ry", features))
     found = find_products(network)
     assert [len(part.places) for part in found.parts] == places
@@ -57,16 +53,16 @@ def test_parts_are_evolved_once_for_each_way_in_which_features_turn_their_qubits
     assert len(found.readouts) == qubits // 2
 
 
-def test_places_name_the_features_of_a_parts_qubits() -> None:
+def test_find_products_places_contain_feature_indices() -> None:
     _, network = read_model("hybrid", 16, Preparation("ry", 6))
     places = {place for part in find_products(network).parts for place in part.places}
-    # The places of four neighbours on the ring in some order, of which qubits from the sixth on have no feature.
+    # The places of four adjacent qubits in any order. Qubits from index 6 on have no feature.
     rings = [{min((first + step) % 16, 6) for step in range(4)} for first in range(16)]
     assert {frozenset(place) for place in places} <= {frozenset(ring) for ring in rings}
     assert {feature for place in places for feature in place} == set(range(7))
 
 
-def test_readouts_that_equal_features_prepare_are_one_value() -> None:
+def test_find_products_merges_equal_readouts() -> None:
     _, network = read_model("hybrid", 64, Preparation("rz", 4))
     found = find_products(network)
     values = sum(len(kind.places) for kind in found.kinds)

@@ -1,4 +1,4 @@
-"""What a run that is ended leaves on the cluster; tests/kfp has real runs."""
+"""Cleanup of the objects of an ended run. tests/kfp has real runs."""
 
 from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.pod_settings import PodSettings
@@ -8,17 +8,17 @@ from tests.qcnn.jobs.apiserver import ApiServer
 
 
 def _finished(server: ApiServer, run: str) -> str:
-    """Leave what a launcher leaves of a training that has succeeded; return the name of its TFJob."""
+    """Create the objects of a succeeded training job, and return the name of its TFJob."""
     job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=PodSettings(image="qcnn"))
-    made = server.put("tfjobs", tfjob(job, JobIdentity(run, "train"), JobTimeouts()))
-    server.put("leases", lease(made, "launcher", 600, "2026-01-31T12:00:00.000000Z"))
-    server.put("services", profiler_service(made))
-    server.set_condition(made, "Succeeded")
-    name: str = made["metadata"]["name"]
+    job_object = server.put("tfjobs", tfjob(job, JobIdentity(run, "train"), JobTimeouts()))
+    server.put("leases", lease(job_object, "launcher", 600, "2026-01-31T12:00:00.000000Z"))
+    server.put("services", profiler_service(job_object))
+    server.set_condition(job_object, "Succeeded")
+    name: str = job_object["metadata"]["name"]
     return name
 
 
-def test_finished_trainings_of_the_run_go_and_those_of_others_stay(api_server: ApiServer) -> None:
+def test_clean_deletes_finished_tfjobs_of_run_only(api_server: ApiServer) -> None:
     name, other = _finished(api_server, "run-1"), _finished(api_server, "run-2")
     assert clean("run-1", "a") == f"TFJob {name} deleted; no TFJobs of the run are left in namespace a"
     assert [job["metadata"]["name"] for job in api_server.all("tfjobs")] == [other]

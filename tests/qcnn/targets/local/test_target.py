@@ -1,4 +1,4 @@
-"""Runs of this machine as jobs: listed, read, followed and deleted."""
+"""Local runs as jobs: list, read, follow and delete."""
 
 import fcntl
 import json
@@ -28,14 +28,14 @@ def _ended(folder: Path, state: str) -> None:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Connection:
-    """A run that has succeeded, and one that runs, since this process holds its folder."""
+    """Create two succeeded runs. Tests change the state of `going on`."""
     for name in ("done", "going on"):
         run_folder(tmp_path / "runs", name, {}, mse=0.25)
         (tmp_path / "runs" / name / "log.txt").write_text("== train\n    epoch 1\n")
     return Connection(runs=tmp_path / "runs")
 
 
-def test_runs_are_listed_and_read_by_name_or_folder(runs: Connection) -> None:
+def test_local_runs_are_listed_and_read_by_name_or_folder(runs: Connection) -> None:
     names = [status.name for status in TARGET.list_jobs(runs)]
     assert sorted(names) == ["done", "going on"]
     by_name, by_folder = TARGET.get_job("done", runs), TARGET.get_job(str(runs.runs / "done"), runs)
@@ -46,7 +46,7 @@ def test_runs_are_listed_and_read_by_name_or_folder(runs: Connection) -> None:
         TARGET.get_job("other", runs)
 
 
-def test_what_runs_is_followed_and_not_deleted(runs: Connection) -> None:
+def test_local_running_run_is_followed_and_not_deleted(runs: Connection) -> None:
     folder = runs.runs / "going on"
     _ended(folder, "running")
     descriptor = os.open(folder, os.O_RDONLY)
@@ -57,23 +57,23 @@ def test_what_runs_is_followed_and_not_deleted(runs: Connection) -> None:
             TARGET.delete("going on", runs)
     finally:
         os.close(descriptor)
-    # The process that ran it is gone.
-    said: list[str] = []
+    # The process that ran it no longer exists.
+    lines: list[str] = []
     with pytest.raises(StepError, match="run: it ended interrupted"):
-        TARGET.follow("going on", runs, said.append)
-    assert said == ["== train", "    epoch 1"]
+        TARGET.follow("going on", runs, lines.append)
+    assert lines == ["== train", "    epoch 1"]
     TARGET.delete("going on", runs)
     assert [status.name for status in TARGET.list_jobs(runs)] == ["done"]
 
 
-def test_everything_can_be_deleted(runs: Connection) -> None:
+def test_local_delete_everything_removes_all_runs(runs: Connection) -> None:
     found = TARGET.find(Selection(everything=True), runs)
     assert len(found) == 2
     TARGET.delete_found(found, runs)
     assert not list(runs.runs.iterdir())
 
 
-def test_a_damaged_run_is_shown_as_such(runs: Connection) -> None:
+def test_local_damaged_run_has_state_damaged(runs: Connection) -> None:
     (runs.runs / "done" / "run.json").write_text("{")
     assert TARGET.get_job("done", runs).state == "damaged"
 
@@ -84,11 +84,11 @@ def test_a_damaged_run_is_shown_as_such(runs: Connection) -> None:
         ({}, "succeeded", 1.0),
         ({"state": "failed"}, "failed", 1.0),
         ({"state": "interrupted"}, "interrupted", 1.0),
-        # Nobody holds the folder: whoever ran it was killed.
+        # The folder is not locked, because the process that ran it was killed.
         ({"state": "running", "ended": None}, "interrupted", None),
     ],
 )
-def test_state_duration_and_words_are_those_of_the_record(
+def test_read_run_returns_state_duration_and_fields(
     tmp_path: Path, facts: dict[str, Any], state: str, duration: float | None
 ) -> None:
     run = read_run(run_folder(tmp_path, "run", {"seed": 3, "options": {"max_restarts": 1}}, **facts))
@@ -98,14 +98,14 @@ def test_state_duration_and_words_are_those_of_the_record(
     assert len(run.history) == 2
 
 
-def test_a_run_that_goes_on_is_running(tmp_path: Path) -> None:
+def test_read_run_in_progress_is_running(tmp_path: Path) -> None:
     with RunRecorder(from_mapping({"seed": 3}).model_dump()) as recorder:
         recorder.begin_step("generate-data", tmp_path / "run")
         run = read_run(tmp_path / "run")
     assert (run.state, run.parameters["seed"], run.duration) == ("running", 3, None)
 
 
-def test_the_state_of_a_run_without_a_record_is_not_known_and_its_log_not_asked(tmp_path: Path) -> None:
+def test_read_run_without_record_has_unknown_state(tmp_path: Path) -> None:
     run = read_run(old_run_folder(tmp_path, "old"))
     assert (run.state, run.parameters["seed"], run.metrics["mse"], run.duration) == ("unknown", 9, 0.75, None)
 
@@ -120,7 +120,7 @@ def test_the_state_of_a_run_without_a_record_is_not_known_and_its_log_not_asked(
         (old_run_folder, "generate-data/executor_output.json"),
     ],
 )
-def test_a_file_that_cannot_be_read_makes_a_run_damaged(tmp_path: Path, make: Any, file: str, content: str) -> None:
+def test_read_run_unreadable_file_is_damaged(tmp_path: Path, make: Any, file: str, content: str) -> None:
     folder = make(tmp_path, "run", {}, 0.5) if make is run_folder else make(tmp_path, "run")
     assert read_run(folder).state != "damaged"
     (folder / file).write_bytes(content.encode("utf-8", "surrogateescape"))
@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_read_makes_a_run_damaged(tmp_path: Path, make: An
     assert (run.name, run.state) == ("run", "damaged")
 
 
-def test_runs_are_found_in_the_order_of_their_start_those_without_a_record_first(tmp_path: Path) -> None:
+def test_find_runs_sorts_by_start(tmp_path: Path) -> None:
     run_folder(tmp_path, "a", {}, started="2026-11-21T10:00:00+01:00")
     run_folder(tmp_path, "b", {}, started="2026-11-21T08:59:00Z")
     old_run_folder(tmp_path, "z")

@@ -1,4 +1,4 @@
-"""Where the TensorBoard logs of TFJobs are."""
+"""TensorBoard log folders of TFJobs."""
 
 import pytest
 
@@ -12,19 +12,19 @@ from tests.qcnn.jobs.apiserver import ApiServer
 
 
 def _created(server: ApiServer, logs: str) -> str:
-    """Create a TFJob that logs at an address; return its name."""
+    """Create a TFJob with a log URI, and return its name."""
     pod = PodSettings(image="qcnn", volumes={"/volume": {"persistentVolumeClaim": {"claimName": "logs"}}})
     job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod, outputs={"logs": logs})
     name: str = server.put("tfjobs", tfjob(job, JobIdentity("run", "train"), JobTimeouts()))["metadata"]["name"]
     return name
 
 
-def test_a_job_that_logs_into_a_bucket_is_found_by_its_name(api_server: ApiServer) -> None:
+def test_logs_of_jobs_returns_bucket_folder(api_server: ApiServer) -> None:
     name = _created(api_server, "gs://bucket/$(QCNN_JOB)/logs")
     assert logs_of_jobs([name], "a") == [LogSource(name, f"gs://bucket/{name}/logs")]
 
 
-def test_logs_that_only_the_pods_reach_are_refused(api_server: ApiServer) -> None:
+def test_logs_of_jobs_on_volume_raises(api_server: ApiServer) -> None:
     name = _created(api_server, "/volume/logs")
     with pytest.raises(ArtifactError, match=rf"^TFJob: its logs are on a volume of its pods, .* Given: {name}$"):
         logs_of_jobs([name], "a")

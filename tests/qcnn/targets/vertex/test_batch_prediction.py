@@ -1,4 +1,4 @@
-"""Samples of a file as the exported model takes them, and what is said of those that are wrong."""
+"""Samples of batch prediction files, and errors for wrong rows."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from qcnn.errors import QcnnError
 from qcnn.targets.vertex.batch_prediction import read_samples
 
 
-def test_files_of_all_formats_hold_the_same_samples(tmp_path: Path) -> None:
+def test_read_samples_reads_all_formats(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("label,angle,qubit,name\n1,0.5,2,x\n-1,-3,0,y\n")
     (tmp_path / "a.jsonl").write_text(
         '{"qubit": 2, "angle": 0.5, "label": 1}\n\n{"qubit": 0.0, "angle": -3, "label": -1}\n'
@@ -26,14 +26,14 @@ def test_files_of_all_formats_hold_the_same_samples(tmp_path: Path) -> None:
     assert (len(found), found.label, list(found.instances())) == (1, None, [{"qubit": 1, "angle": 0.25}])
 
 
-def test_features_are_sent_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_read_samples_keeps_feature_order(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,label,y\n0.1,1,-2\n3,0,1e5\n")
     found = read_samples(str(tmp_path / "a.csv"))
     assert list(found.instances()) == [{"features": [0.1, -2.0]}, {"features": [3.0, 1e5]}]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.txt", "", r"data: must end in \.csv, \.parquet, \.npz or \.jsonl\. Given: .*a\.txt"),
         ("a.csv", "", r"data: line 1: must name the columns\. Given: nothing"),
@@ -55,13 +55,13 @@ def test_features_are_sent_in_the_order_of_the_file(tmp_path: Path) -> None:
         ("a.jsonl", '{"x": "true"}\n', r"data: line 1, column x: must be a finite number\. Given: 'true'"),
     ],
 )
-def test_a_row_that_is_wrong_is_named(tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_read_samples_wrong_row_raises(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(QcnnError, match=rf"^{said}"):
+    with pytest.raises(QcnnError, match=rf"^{message}"):
         read_samples(str(tmp_path / name))
 
 
-def test_an_index_of_pandas_and_a_split_are_no_features(tmp_path: Path) -> None:
+def test_read_samples_skips_pandas_index_and_split(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [0.5, 1.5, 2.5], "b": [1.0, 2.0, 3.0], "label": [1, -1, 1], "split": "test"})
     frame.drop(index=[1]).to_parquet(tmp_path / "rows.parquet")
     found = read_samples(str(tmp_path / "rows.parquet"))

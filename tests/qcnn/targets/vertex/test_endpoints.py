@@ -1,4 +1,4 @@
-"""How requests are shared between versions."""
+"""Traffic split between model versions."""
 
 import pytest
 
@@ -14,12 +14,12 @@ from qcnn.targets.vertex.endpoints import with_traffic, without_version
         ({"1": 0, "2": 100}, "3", 10, {"1": 0, "2": 90, "3": 10}),
         ({"1": 90, "2": 10}, "3", 15, {"1": 77, "2": 8, "3": 15}),
         ({"1": 34, "2": 33, "3": 33}, "4", 1, {"1": 33, "2": 33, "3": 33, "4": 1}),
-        # The only one with traffic keeps all of it.
+        # The only version with traffic keeps all of it.
         ({"1": 100}, "1", 10, {"1": 100}),
         ({"1": 0}, "1", 10, {"1": 100}),
     ],
 )
-def test_a_version_gets_its_share_and_the_rest_is_shared_as_before(
+def test_with_traffic_scales_other_versions(
     now: dict[str, int], wanted: str, share: int, expected: dict[str, int]
 ) -> None:
     found = with_traffic(now, wanted, share)
@@ -35,7 +35,7 @@ def test_a_version_gets_its_share_and_the_rest_is_shared_as_before(
         ({"1": 60, "2": 30, "3": 10}, "3", "2", {"1": 67, "2": 33}),
     ],
 )
-def test_what_is_taken_away_leaves_its_traffic_to_the_rest(
+def test_without_version_distributes_its_traffic(
     now: dict[str, int], name: str, before: str, expected: dict[str, int]
 ) -> None:
     assert without_version(now, name, before) == expected
