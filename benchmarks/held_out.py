@@ -8,13 +8,13 @@ from qcnn import data
 from qcnn.experiment_io import from_mapping, merge
 
 if TYPE_CHECKING:
-    from qcnn.results.evaluate import Evaluation
+    from qcnn.results.evaluate import EvaluationResult
 
 # One process, with few checkpoints.
 _FIELDS = {"workers": 1, "strategy": "none", "checkpoint_seconds": 60.0, "profile_batches": ""}
 
 
-def train_and_evaluate(fields: dict[str, Any], **overrides: Any) -> "Evaluation":
+def train_and_evaluate(fields: dict[str, Any], **overrides: Any) -> "EvaluationResult":
     """Train an experiment, and evaluate the exported model on its test split.
 
     Args:

@@ -22,7 +22,7 @@ from tabulate import tabulate
 
 from qcnn.components.resources import IMAGE
 from qcnn.errors import QcnnError
-from qcnn.jobs.job import Job, JobIdentity, run_label
+from qcnn.jobs.job import JobIdentity, JobSpec, run_label
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
 from qcnn.jobs.kubernetes.manifest import RUN_LABEL
 from qcnn.jobs.pod_settings import PodSettings
@@ -96,7 +96,7 @@ def launch_job(run: str, number: int, program: str, cpu: str) -> None:
         cpu: CPU request of a worker.
     """
     pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu=cpu, memory="64Mi")
-    job = Job(
+    job = JobSpec(
         argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, heartbeat_timeout_seconds=60, pod=pod
     )
     launch(tfjob(job, JobIdentity(run, "train", number), JobTimeouts(ttl_seconds_after_finished=0)), own_namespace())

@@ -20,7 +20,7 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.experiment_io import from_mapping
 from qcnn.startup import load_tensorflow
-from qcnn.tables import ENDINGS
+from qcnn.tables import EXTENSIONS
 from qcnn.tables.table import new_table
 
 QUBITS = 23
@@ -105,7 +105,7 @@ def main() -> None:
     header = ["format", "rows", "million rows/s", "million rows per CPU s", "peak memory, MB", "file, MB"]
     with tempfile.TemporaryDirectory() as name:
         create_model(Path(name))
-        results = [measure(Path(name), extension, rows) for rows in arguments.rows for extension in ENDINGS]
+        results = [measure(Path(name), extension, rows) for rows in arguments.rows for extension in EXTENSIONS]
     print(tabulate(results, header, floatfmt=("", "", ".2f", ".2f", ".0f", ".0f")))
 
 

@@ -156,7 +156,7 @@ def compare_worker_counts(
     requested = _scaling_option(config, seconds.chosen, counts.chosen.cost.memory, platform)
     compared = {requested.workers: requested}
     needs = STRATEGIES[config.strategy]
-    if needs.in_step and not needs.devices:
+    if needs.is_synchronous and not needs.devices:
         for workers, epoch_seconds in seconds.by_workers.items():
             shared = with_synchronous_workers(config, workers)
             memory = counts.by_workers[workers].cost.memory

@@ -20,7 +20,7 @@ from qcnn.components.steps.study import select_best
 from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import train
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.job import Job
+from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.jobs.local.processes import GRACE, EventHandler
 from qcnn.jobs.local.runner import run_processes
@@ -31,7 +31,7 @@ from qcnn.startup import exit_immediately, load_tensorflow, one_line_errors, ter
 SELECT_STEP = "select-best"
 
 # Runs a job and passes its events to the handler.
-RunJob = Callable[[Job, EventHandler], None]
+RunJob = Callable[[JobSpec, EventHandler], None]
 # Returns the context manager of the step with this name.
 StepContext = Callable[[str], contextlib.AbstractContextManager[None]]
 # A step that needs TensorFlow, and its caller: in this process or in a separate process.

@@ -12,7 +12,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig, affecting
 from qcnn.experiment_io import from_mapping
 from qcnn.fields import GENERATED, Affects
-from qcnn.jobs.job import OUTPUTS, Job
+from qcnn.jobs.job import OUTPUTS, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE
 from qcnn.storage.store import SCHEMES, check_reachable, parse_bucket_uri
@@ -21,7 +21,7 @@ from qcnn.storage.store import SCHEMES, check_reachable, parse_bucket_uri
 _FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--export"}
 
 
-def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
+def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> JobSpec:
     """Describe the training of an experiment by local processes.
 
     Args:
@@ -33,7 +33,7 @@ def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) 
     return _describe(sys.executable, config, dataset, {"training": training, "logs": logs}, pod=None)
 
 
-def cluster_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> Job:
+def cluster_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> JobSpec:
     """Describe the training of an experiment on a cluster.
 
     Args:
@@ -54,7 +54,7 @@ def cluster_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset
     return _describe("python", config, dataset, outputs, pod)
 
 
-def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> Job:
+def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> JobSpec:
     """Describe the training of an experiment as a Vertex AI job.
 
     The profiler is disabled, because its port is not reachable from outside. Vertex AI passes a model folder to every
@@ -74,7 +74,7 @@ def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset:
     return dataclasses.replace(job, argv=(*job.argv, *added), port_flags=())
 
 
-def vertex_trial(fields: Mapping[str, Any], output: str, pod: PodSettings, dataset: str) -> Job:
+def vertex_trial(fields: Mapping[str, Any], output: str, pod: PodSettings, dataset: str) -> JobSpec:
     """Describe the trials of a search on Vertex AI.
 
     Vertex AI passes the searched fields to each trial as flags. The environment of a trial names its output folder,
@@ -110,10 +110,10 @@ def _replace_flags(argv: Sequence[str], values: Mapping[str, str], removed: Sequ
 
 def _describe(
     python: str, config: ExperimentConfig, dataset: str | None, outputs: Mapping[str, str], pod: PodSettings | None
-) -> Job:
+) -> JobSpec:
     arguments = {"--experiment": config.to_json(), **({"--dataset": dataset} if dataset else {})}
     arguments |= {_FLAGS[name]: uri for name, uri in outputs.items()}
-    return Job(
+    return JobSpec(
         argv=(python, "-m", "qcnn.trainer.worker", *(argument for pair in arguments.items() for argument in pair)),
         replicas=config.replicas,
         restarts=config.options.max_restarts,

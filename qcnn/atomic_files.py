@@ -128,7 +128,7 @@ def check_disk_space(folder: Path, size: int) -> None:
 
 
 @contextlib.contextmanager
-def written_by_library(kind: str, folder: Path, failure: type[Exception]) -> Iterator[None]:
+def library_errors(kind: str, folder: Path, failure: type[Exception]) -> Iterator[None]:
     """Context manager that translates a library's error to a single-line error with the reason.
 
     Args:

@@ -68,11 +68,11 @@ _MAX_WEIGHTS = 2**24
 _AUTOMATIC = "0: automatic."
 
 
-class _Frozen(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Options(_Frozen):
+class Options(_FrozenModel):
     """Fields that few experiments change. The pipeline has them in one struct parameter."""
 
     train_fraction: Annotated[float, Purpose.DATA, Affects.NUMBERS | Affects.ROWS] = Field(
@@ -235,7 +235,7 @@ class Options(_Frozen):
 AUTO_FIELDS = ("rounds", "epochs", "batch_size")
 
 
-class ExperimentConfig(_Frozen):
+class ExperimentConfig(_FrozenModel):
     """One experiment. Its fields are the flags of the command and the parameters of the pipeline."""
 
     qubits: Annotated[Integer, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
@@ -344,7 +344,7 @@ class ExperimentConfig(_Frozen):
                 f"batch_size: must be at least {field} ({self.num_replicas_in_sync}), one sample for each. "
                 f"Given: {self.batch_size}"
             )
-        if reason := registry.refusal(
+        if reason := registry.unsupported_reason(
             self.simulator,
             self.qubits,
             noise=bool(self.noise_in_training),
@@ -505,7 +505,7 @@ class ExperimentConfig(_Frozen):
             batch=self.batch_size,
             real_bytes={"complex64": 4, "complex128": 8}[self.options.precision],
             replicas=self.num_replicas_in_sync,
-            own_operations=STRATEGIES[self.strategy].own_operations,
+            builtin_operations=STRATEGIES[self.strategy].builtin_operations,
         )
         # Sampled readouts are split by sample: each replica then computes its share as a separate step.
         return dataclasses.replace(found, batch=found.share, replicas=1) if self.options.shots else found

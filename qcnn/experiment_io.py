@@ -217,12 +217,12 @@ def with_circuit_read(config: ExperimentConfig) -> ExperimentConfig:
     if not is_file(config.model):
         return config
     # Imported here, because most experiments have no circuit file.
-    from qcnn.circuits.formats.loading import embedded
+    from qcnn.circuits.formats.loading import embed_file
 
-    return config.model_copy(update={"model": embedded(config.model)})
+    return config.model_copy(update={"model": embed_file(config.model)})
 
 
-def as_shown(fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_display_values(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields for display: an embedded circuit is replaced by the name of its file."""
     model = fields.get("model")
     return {**fields, "model": model_display_name(model)} if isinstance(model, str) else dict(fields)

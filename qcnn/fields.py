@@ -16,7 +16,7 @@ from qcnn.errors import ConfigError, has_credentials
 from qcnn.requirements import STRATEGIES
 from qcnn.simulators import registry
 from qcnn.storage.store import SCHEMES, parse_bucket_uri
-from qcnn.tables import ENDINGS, ending_of
+from qcnn.tables import EXTENSIONS, extension_of
 
 # Samples generated from the seed, and computed ground states; all other data are the rows of a file.
 EXCITATIONS, CLUSTER_ISING = GENERATED = ("excitations", "cluster_ising")
@@ -140,7 +140,7 @@ def _validate_no_credentials(value: str) -> str:
 
 
 def _validate_data(value: str) -> str:
-    if value not in GENERATED and not ending_of(value):
+    if value not in GENERATED and not extension_of(value):
         raise ValueError("unknown data")
     try:
         place = parse_bucket_uri(value)
@@ -174,9 +174,9 @@ Data = Annotated[
     str,
     AfterValidator(_validate_data),
     AllowedValues(
-        f"{' or '.join(GENERATED)}, or the path or bucket URI "
-        f"({', '.join(f'{scheme}://' for scheme in SCHEMES)}) of a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file, "
-        "without credentials"
+        f"one of {', '.join(GENERATED)}, or the path or bucket URI "
+        f"({', '.join(f'{scheme}://' for scheme in SCHEMES)}) of a {', '.join(EXTENSIONS[:-1])} or "
+        f"{EXTENSIONS[-1]} file, without credentials"
     ),
 ]
 Folder = Annotated[

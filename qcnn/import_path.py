@@ -24,7 +24,7 @@ def leave_out_last(folder: str) -> None:
         del sys.path[-1]
 
 
-def look_last(folder: str) -> None:
+def append_to_path(folder: str) -> None:
     """Append a folder to the search path unless it is in it."""
     if folder not in sys.path:
         sys.path.append(folder)

@@ -77,7 +77,7 @@ def is_same_user(connection: socket.socket) -> bool:
     return bool(struct.unpack(_PEER, peer)[1] == os.getuid())
 
 
-def bind_to_machine(listening: socket.socket) -> None:
+def bind_to_loopback(listening: socket.socket) -> None:
     """Bind a listening socket to the loopback interface, so that it accepts local connections only.
 
     Before Linux 5.7, it requires root.

@@ -39,10 +39,10 @@ class StrategyRequirements:
 
     multiple_processes: bool = False
     devices: bool = False
-    in_step: bool = True
+    is_synchronous: bool = True
     chief: Chief = Chief.NONE
     fields: tuple[str, ...] = ()
-    own_operations: bool = False
+    builtin_operations: bool = False
 
 
 # A new strategy needs a line here, and a function in `qcnn.trainer.distribution.strategies` that creates it.
@@ -54,13 +54,13 @@ STRATEGIES: Mapping[str, StrategyRequirements] = {
     "central_storage": StrategyRequirements(devices=True, fields=("devices",)),
     # TensorFlow's server runs built-in operations only.
     "parameter_server": StrategyRequirements(
-        multiple_processes=True, in_step=False, chief=Chief.COORDINATES, fields=("ps",), own_operations=True
+        multiple_processes=True, is_synchronous=False, chief=Chief.COORDINATES, fields=("ps",), builtin_operations=True
     ),
-    "tpu": StrategyRequirements(own_operations=True),
+    "tpu": StrategyRequirements(builtin_operations=True),
     "none": StrategyRequirements(),
 }
 # Synchronous strategy of several processes, and strategy of a single process, with which others are compared.
-IN_STEP, ALONE = "multi_worker", "none"
+SYNCHRONOUS, SINGLE_PROCESS = "multi_worker", "none"
 _STRATEGY_FIELDS = {field for each in STRATEGIES.values() for field in each.fields}
 
 
@@ -105,7 +105,7 @@ def num_replicas_in_sync(values: Mapping[str, Any]) -> int:
     strategy = STRATEGIES[values["strategy"]]
     if strategy.devices:
         return max(1, int(values["devices"]))
-    return int(values["workers"]) if strategy.in_step else 1
+    return int(values["workers"]) if strategy.is_synchronous else 1
 
 
 def strategies_with(field: str, joined_by: str = " and ") -> str:
@@ -139,8 +139,8 @@ def check(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
             "evaluator: requires several training processes; a single process validates itself. "
             f"Given: evaluator {values['evaluator']} with strategy {strategy} and workers {workers}"
         )
-    simulators = registry.of_own_operations()
-    if required.own_operations and values["simulator"] not in ("auto", *simulators):
+    simulators = registry.builtin_simulators()
+    if required.builtin_operations and values["simulator"] not in ("auto", *simulators):
         raise ConfigError(
             f"simulator: must be auto, {' or '.join(simulators)} with strategy {strategy}. Given: {values['simulator']}"
         )

@@ -20,7 +20,7 @@ from qcnn.monitoring import logs
 
 # The restartPolicy ExitCode of TFJobs treats 1 to 127 as permanent errors and retries the others. It reserves 138 for
 # retryable errors of users (training-operator, "ExitCode").
-OWN_FAULT = 2
+PERMANENT_ERROR = 2
 # Exit code of a worker whose launcher no longer exists. Only a new launcher may adopt its job and restart it.
 ABANDONED = 3
 RETRYABLE = 138
@@ -83,7 +83,7 @@ def start_compiler() -> None:
         tf.function(lambda value: value + 1, jit_compile=True)(tf.constant(0.0))
 
 
-def end_now(reason: str, code: int) -> NoReturn:
+def exit_with_message(reason: str, code: int) -> NoReturn:
     """Exit the process immediately from any thread, and print the reason on stderr if it is open."""
     with contextlib.suppress(OSError):
         os.write(_stderr, f"{logs.format_message(reason, logging.ERROR)}\n".encode())
@@ -113,7 +113,7 @@ def end_on_signals() -> None:
             for number, handler in handlers.items():
                 libc.sigaction(number, handler, None)
         taken = os.read(arrived, 1)[0]
-        end_now(f"ended by {signal.Signals(taken).name}; the last checkpoint is kept", 128 + taken)
+        exit_with_message(f"ended by {signal.Signals(taken).name}; the last checkpoint is kept", 128 + taken)
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
 
@@ -205,7 +205,7 @@ def exit_immediately() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def noted_interrupts() -> Iterator[list[int]]:
+def deferred_interrupts() -> Iterator[list[int]]:
     """Context manager that yields a list of received signals, and raises KeyboardInterrupt after them.
 
     KeyboardInterrupt is raised at the end of the block at the latest, because custom code in the block may catch or
@@ -264,7 +264,7 @@ def one_line_errors() -> Iterator[None]:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{logs.format_message(f'{ERROR}{error}', logging.ERROR)}\n")
         drop_output()
-        raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else OWN_FAULT) from None
+        raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else PERMANENT_ERROR) from None
 
 
 if TYPE_CHECKING:

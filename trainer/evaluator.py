@@ -14,7 +14,7 @@ import tf_keras
 
 from qcnn import data
 from qcnn.artifact_io import check_size
-from qcnn.atomic_files import exclusive_lock, new_file, readable, written_by_library
+from qcnn.atomic_files import exclusive_lock, library_errors, new_file, readable
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
@@ -161,11 +161,11 @@ def _save(done: list[CheckpointEvaluation], path: Path) -> None:
 @contextlib.contextmanager
 def _events(logs: Path) -> Iterator[Callable[[CheckpointEvaluation, int], None]]:
     """Context manager that returns a function to write a result as TensorBoard events."""
-    with written_by_library("logs", logs, tf.errors.OpError):
+    with library_errors("logs", logs, tf.errors.OpError):
         writer = tf.summary.create_file_writer(str(logs))
 
     def write(result: CheckpointEvaluation, step: int) -> None:
-        with written_by_library("logs", logs, tf.errors.OpError), writer.as_default(step=step):
+        with library_errors("logs", logs, tf.errors.OpError), writer.as_default(step=step):
             for name, value in result.measures.items():
                 tf.summary.scalar(name.removeprefix("val_"), value)
             writer.flush()
@@ -173,5 +173,5 @@ def _events(logs: Path) -> Iterator[Callable[[CheckpointEvaluation, int], None]]
     try:
         yield write
     finally:
-        with written_by_library("logs", logs, tf.errors.OpError):
+        with library_errors("logs", logs, tf.errors.OpError):
             writer.close()

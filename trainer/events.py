@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from qcnn.startup import RETRYABLE, end_now
+from qcnn.startup import RETRYABLE, exit_with_message
 
 # Seconds between two heartbeats.
 HEARTBEAT_SECONDS = 1.0
@@ -33,7 +33,7 @@ def to_pipe(descriptor: int) -> Listener:
         try:
             os.write(descriptor, (json.dumps({"event": kind, **values}) + "\n").encode())
         except BrokenPipeError:
-            end_now("the parent process has ended; training resumes from the last checkpoint", RETRYABLE)
+            exit_with_message("the parent process has ended; training resumes from the last checkpoint", RETRYABLE)
 
     def send_heartbeats() -> None:
         while True:

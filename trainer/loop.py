@@ -98,7 +98,7 @@ def train(
         _run(training, workdir, logs or workdir / "logs", cluster, listener, observer)
         if is_chief:
             publish()
-        if cluster and STRATEGIES[config.strategy].in_step:
+        if cluster and STRATEGIES[config.strategy].is_synchronous:
             # A process that ends now could not rejoin if the chief failed before everything is published.
             exit_barrier(lambda: same_everywhere(strategy, len(training.history)), cluster)
         listener("state", state="done")
@@ -132,9 +132,9 @@ def _resume(
         saved = load_saved(config, dataset, folder)
     training = TrainingState(config, dataset, folder, strategy, saved, programs)
     epochs = len(training.history)
-    in_step = STRATEGIES[config.strategy].in_step
+    is_synchronous = STRATEGIES[config.strategy].is_synchronous
     with translate_peer_errors(cluster):
-        if cluster and in_step and not same_everywhere(strategy, epochs):
+        if cluster and is_synchronous and not same_everywhere(strategy, epochs):
             raise RetryableError(f"the workers must read the same checkpoint. Given: epoch {epochs} in this worker")
     return training
 

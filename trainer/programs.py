@@ -77,9 +77,9 @@ class Program:
     """Network, optimizer and compiled epochs for all experiments with the same `key`."""
 
     def __init__(self, config: ExperimentConfig, strategy: tf.distribute.Strategy, updates: int) -> None:
-        in_step = STRATEGIES[config.strategy].in_step
+        is_synchronous = STRATEGIES[config.strategy].is_synchronous
         # With asynchronous workers the chief has a local copy, which it validates and saves.
-        local = strategy if in_step else tf.distribute.get_strategy()
+        local = strategy if is_synchronous else tf.distribute.get_strategy()
         with local.scope():
             self.model = build_model(config)
             self.optimizer = build_optimizer(config, updates)
@@ -88,7 +88,7 @@ class Program:
         self.fresh_optimizer = values_of(self.optimizer.variables)
         self.train: CompiledEpoch | AsynchronousEpoch = (
             training_epoch(local, self.model, self.optimizer)
-            if in_step
+            if is_synchronous
             else AsynchronousEpoch(config, strategy, self.model, self.optimizer, updates)
         )
         self.validate = measuring_epoch(local, self.model)
@@ -156,7 +156,7 @@ def key(config: ExperimentConfig) -> str:
     of the experiment.
     """
     fields: dict[str, Any] = config.model_dump()
-    if not STRATEGIES[config.strategy].in_step:
+    if not STRATEGIES[config.strategy].is_synchronous:
         return repr(sorted(fields.items()))
     options = fields.pop("options")
     # Other fields only change values of variables, the samples, or code outside of the compiled program.

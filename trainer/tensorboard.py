@@ -22,12 +22,12 @@ from tensorboard.plugins.hparams import api_pb2
 from tensorboard.plugins.hparams.summary import experiment_pb, session_start_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
-from qcnn.atomic_files import written_by_library
+from qcnn.atomic_files import library_errors
 from qcnn.circuits.drawing import draw
 from qcnn.data import Samples
 from qcnn.errors import ConfigError
 from qcnn.experiment import ALL_FIELDS, EXPERIMENT_FIELDS, ExperimentConfig
-from qcnn.experiment_io import as_shown
+from qcnn.experiment_io import with_display_values
 from qcnn.fields import field_type
 from qcnn.model.batches import Shards
 from qcnn.model.history import EpochMetrics
@@ -138,7 +138,7 @@ class TensorBoardWriter:
                 writer.close()
 
     def _written(self) -> contextlib.AbstractContextManager[None]:
-        return written_by_library("logs", self._folder, tf.errors.OpError)
+        return library_errors("logs", self._folder, tf.errors.OpError)
 
     def _write(self, run: str, summary: Summary, step: int) -> None:
         # One operation for all values of a step, because one per scalar would take as long as an epoch.
@@ -147,7 +147,7 @@ class TensorBoardWriter:
 
     def _describe(self, folder: Path) -> None:
         """Write the constant events: experiment fields, circuit and graph."""
-        fields = as_shown(self._config.model_dump())
+        fields = with_display_values(self._config.model_dump())
         values = {**{name: fields[name] for name in EXPERIMENT_FIELDS}, **fields["options"]}
         drawing = self._views.drawing
         # Each folder is one trial, even if its training is resumed.

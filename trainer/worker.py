@@ -25,7 +25,7 @@ from qcnn.startup import (
 )
 from qcnn.storage.copies import local_copy, working_copy
 from qcnn.storage.store import parse_bucket_uri
-from qcnn.storage.sync import followed
+from qcnn.storage.sync import updated_copy
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cluster
 from qcnn.trainer.events import FINISHED, Listener, ignore, to_pipe
 
@@ -222,7 +222,7 @@ def _evaluate(
 
     set_up(experiment)
     with contextlib.ExitStack() as stack:
-        current_folder = stack.enter_context(followed(arguments.workdir, f"{checkpoints.FOLDER}/"))
+        current_folder = stack.enter_context(updated_copy(arguments.workdir, f"{checkpoints.FOLDER}/"))
         folder, logs = (
             stack.enter_context(
                 working_copy(

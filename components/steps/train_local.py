@@ -7,7 +7,7 @@ from typing import Any
 
 from qcnn.components.training_job import local_job
 from qcnn.experiment_io import from_json
-from qcnn.jobs.job import Job
+from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.processes import EventHandler
 from qcnn.jobs.local.runner import run_processes
 from qcnn.model import checkpoints
@@ -28,7 +28,7 @@ def train(
     logs: str,
     *,
     trial: bool = False,
-    run: Callable[[Job, EventHandler], None] = run_processes,
+    run: Callable[[JobSpec, EventHandler], None] = run_processes,
     on_event: EventHandler = lambda process, event: None,
 ) -> dict[str, Any]:
     """Train locally and return the metadata of training and logs.

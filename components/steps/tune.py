@@ -30,7 +30,7 @@ from qcnn.jobs.vertex.tuning_job import (
     NumericRange,
     StudySpec,
     TrialReporter,
-    tried,
+    finished_trials,
     tuning_job,
 )
 from qcnn.model import checkpoints
@@ -124,7 +124,7 @@ def _finished_trials(location: VertexLocation, job: str) -> Sequence[FinishedTri
         found = api.get(job)
     if found is None:
         raise RetryableError(f"tuning job: was deleted before its trials were read. Given: {job}")
-    if trials := tried(found):
+    if trials := finished_trials(found):
         return trials
     raise ArtifactError(f"tuning job: has no trial. Given: {job}")
 

@@ -12,7 +12,7 @@ from qcnn import requirements
 from qcnn.cli.main import run
 from qcnn.cli.options.settings import settings_options
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.api import own_namespace
 from qcnn.jobs.local.runner import run_processes
 from qcnn.jobs.pod_settings import PodSettings
@@ -32,7 +32,7 @@ class Settings(PodFields, Connection):
 _REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
 
 
-def described(python: str, output: str, updates: int, pod: PodSettings | None) -> Job:
+def described(python: str, output: str, updates: int, pod: PodSettings | None) -> JobSpec:
     """Return the training job with a chief, a parameter server and a worker.
 
     Args:
@@ -42,7 +42,7 @@ def described(python: str, output: str, updates: int, pod: PodSettings | None) -
         pod: Pod settings, or None for a local job.
     """
     arguments = ("--output", output, "--updates", str(updates))
-    return Job(
+    return JobSpec(
         argv=(python, "-m", "examples.linear_regression.train", *arguments),
         replicas=_REPLICAS,
         restarts=3,

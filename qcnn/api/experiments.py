@@ -16,7 +16,7 @@ from qcnn.circuits.formats.loading import with_circuit
 from qcnn.data import Dataset
 from qcnn.errors import ConfigError, format_value
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment_io import as_shown, from_mapping, read_file, with_options
+from qcnn.experiment_io import from_mapping, read_file, with_display_values, with_options
 from qcnn.extras import translate_errors
 from qcnn.frozen import Frozen, FrozenDict, frozen
 from qcnn.model.history import epochs_left
@@ -108,7 +108,7 @@ class Experiment(Frozen):
         return hash(self.config.to_json())
 
     def __repr__(self) -> str:
-        fields = as_shown(self.words)
+        fields = with_display_values(self.words)
         changed = {name: value for name, value in fields.items() if value != ALL_FIELDS[name].default}
         return f"Experiment({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 

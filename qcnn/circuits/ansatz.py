@@ -64,7 +64,7 @@ def _require_all(kind: type[_Item], what: str, values: object) -> tuple[_Item, .
     return tuple(value for value in listed if isinstance(value, kind))
 
 
-def decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation] | None:
+def decompose_once(operation: cirq.Operation) -> Iterable[cirq.Operation] | None:
     """Return one step of cirq's decomposition of an operation, or None if cirq has none.
 
     Gates are decomposed on a line of adjacent qubits. On other qubits, cirq 1.5 decomposes a `ThreeQubitDiagonalGate`

@@ -18,8 +18,8 @@ from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS, embedded_content, is_embedded, is_file, model_display_name
 from qcnn.errors import ConfigError, single_line
-from qcnn.import_path import look_last
-from qcnn.startup import noted_interrupts
+from qcnn.import_path import append_to_path
+from qcnn.startup import deferred_interrupts
 
 __all__ = ["Ansatz", "build", "cluster_state", "convolution", "deep", "hybrid", "pool", "ring"]
 
@@ -156,13 +156,13 @@ def _call_function(model: str, qubits: int) -> object:
     """
     # The working directory is searched last, so that the user's files do not shadow libraries.
     with contextlib.suppress(OSError):
-        look_last(str(Path.cwd()))
+        append_to_path(str(Path.cwd()))
     module, _, function = model.partition(":")
     # A model from an untrusted source also contains a function's name.
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise ConfigError(f"model: must not be a function of Python's standard library. Given: {model}")
     result: object = None
-    with noted_interrupts() as noted:
+    with deferred_interrupts() as noted:
         try:
             result = getattr(importlib.import_module(module), function)(ring(qubits))
         except ConfigError:

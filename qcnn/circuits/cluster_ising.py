@@ -177,8 +177,8 @@ def _hadamards(amplitudes: _Floats, qubits: int) -> _Floats:
     return amplitudes
 
 
-MOST_H1 = 1.6
-MOST_H2 = 1.6
+MAX_H1 = 1.6
+MAX_H2 = 1.6
 _H1 = np.arange(17) / 10
 # Upper boundary h2 of the SPT phase, to the paramagnet, for each h1.
 _PARAMAGNET = (
@@ -193,7 +193,7 @@ _ANTIFERROMAGNET = (
 
 
 def boundaries(h1: _Floats) -> tuple[_Floats, _Floats]:
-    """Return the minimum and the maximum h2 of the SPT phase for h1 from 0 to MOST_H1.
+    """Return the minimum and the maximum h2 of the SPT phase for h1 from 0 to MAX_H1.
 
     Boundaries are interpolated linearly.
     """

@@ -76,12 +76,12 @@ def save(drawing: CircuitDiagram, path: Path) -> None:
         ConfigError: If the extension is not one of `IMAGES`.
         ArtifactError: If the file cannot be written.
     """
-    check_ending(path)
+    check_extension(path)
     with new_file(path) as unfinished:
         drawing.figure.savefig(unfinished, format=path.suffix.removeprefix("."))
 
 
-def check_ending(path: Path) -> None:
+def check_extension(path: Path) -> None:
     """Raise ConfigError if the file extension is not an image format.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import click
 
 from qcnn.circuits.formats.embedded import is_embedded, is_file, model_display_name
-from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.formats.loading import embed_file
 from qcnn.cli.options.experiment import check_model, complete_field
 from qcnn.cli.options.settings import format_option
 from qcnn.cli.plan import cones_line, simulators_table
@@ -99,7 +99,7 @@ def circuit(
     diagram = drawing.draw(subject.network.ansatz)
     summary = summarize_circuit(subject.network, subject.config.limits)
     if image:
-        drawing.check_ending(image)
+        drawing.check_extension(image)
     if target:
         _export(subject, target, int(openqasm), sample)
     if image:
@@ -136,7 +136,7 @@ def _circuit_input(model: str, qubits: int | None, encoding: str | None) -> _Cir
     from qcnn.circuits.preparation import EXCITATION, Preparation
     from qcnn.simulators.structure.gates import read_model
 
-    text = embedded(model) if is_file(model) else model
+    text = embed_file(model) if is_file(model) else model
     fields = {"model": text, **({"qubits": qubits} if qubits is not None else _qubits_of_file(text))}
     config = from_mapping(fields)
     check_model(config)
@@ -164,7 +164,7 @@ def _export(subject: _CircuitInput, target: Path, version: int, sample: str | No
 
     ansatz, ring = subject.network.ansatz, subject.network.ring
     if subject.values is not None:
-        ansatz = export.bound(ansatz, subject.values)
+        ansatz = export.bind_parameters(ansatz, subject.values)
     if sample is not None:
         preparation = data_state(subject.network.preparation, ring, _numbers(sample))
         ansatz = Ansatz(preparation + ansatz.circuit, ansatz.symbols, ansatz.readouts)

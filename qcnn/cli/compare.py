@@ -20,7 +20,7 @@ from qcnn.cli.options.settings import options_as, runs_option, settings_options
 from qcnn.cli.output import on_stderr
 from qcnn.errors import ConfigError
 from qcnn.experiment import ALL_FIELDS
-from qcnn.experiment_io import as_shown
+from qcnn.experiment_io import with_display_values
 from qcnn.targets.base import ComparedRun, ComparesRuns
 from qcnn.targets.local.target import find_runs, read_run
 
@@ -132,7 +132,7 @@ def tabulated(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
     A metric with the name of a field gets a separate column, `metrics.NAME`, if the two differ. An example is
     `epochs` of a training run that stopped early.
     """
-    known = [as_shown(run.parameters) for run in runs if run.parameters]
+    known = [with_display_values(run.parameters) for run in runs if run.parameters]
     fields = dict.fromkeys(name for parameters in known for name in parameters)
     differing = [name for name in fields if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
     metrics = dict.fromkeys(
@@ -146,7 +146,7 @@ def tabulated(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
         {
             "run": run.name,
             "state": run.state,
-            **{name: as_shown(run.parameters).get(name) for name in differing},
+            **{name: with_display_values(run.parameters).get(name) for name in differing},
             **{column: run.metrics.get(name) for name, column in columns.items()},
             _DURATION: run.duration,
         }

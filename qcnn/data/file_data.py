@@ -145,7 +145,7 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
 
     with open_table(config.data) as table:
         features = _features(table, config)
-        if unused := table.unused_index((*features, LABEL, SPLIT)):
+        if unused := table.unused_index_warning((*features, LABEL, SPLIT)):
             warn(unused)
         rows = _rows(table, features, config)
         split = _split_of_column(rows) if SPLIT in rows.columns else _random_split(len(rows), config)

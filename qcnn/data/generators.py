@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.circuits.cluster_ising import MOST_H1, MOST_H2, ground_state, is_spt
+from qcnn.circuits.cluster_ising import MAX_H1, MAX_H2, ground_state, is_spt
 from qcnn.data.random_streams import ANGLES, FIELDS, FRESH, random_units
 from qcnn.data.samples import PI, SPLITS, Dataset, FeatureLayout, Samples, excited, split
 from qcnn.experiment import ExperimentConfig
@@ -80,7 +80,7 @@ def generate_ground_states(config: ExperimentConfig) -> Dataset:
 def fields(split: str, seed: int, count: int) -> tuple[_Floats, _Floats]:
     """Return h1 and h2 of the samples of a split, float64 (count,) each.
 
-    On the line h2 = 0, h1 is spaced evenly from 0 to MOST_H1 for training, and uniformly random for validation. Test
+    On the line h2 = 0, h1 is spaced evenly from 0 to MAX_H1 for training, and uniformly random for validation. Test
     points fill the diagram evenly, and the distribution of each point is uniform.
 
     Args:
@@ -89,12 +89,12 @@ def fields(split: str, seed: int, count: int) -> tuple[_Floats, _Floats]:
         count: Number of samples.
     """
     if split == "train":
-        return np.linspace(0, MOST_H1, count), np.zeros(count)
+        return np.linspace(0, MAX_H1, count), np.zeros(count)
     if split == "validation":
-        return MOST_H1 * random_units(FIELDS, seed, count), np.zeros(count)
+        return MAX_H1 * random_units(FIELDS, seed, count), np.zeros(count)
     shift, number = random_units(FIELDS, seed, 2, stream=1), np.arange(count)
     across, along = ((shift[i] + number / _PLASTIC ** (i + 1)) % 1 for i in range(2))
-    return MOST_H1 * across, MOST_H2 * (2 * along - 1)
+    return MAX_H1 * across, MAX_H2 * (2 * along - 1)
 
 
 def _samples(qubits: int, h1: _Floats, h2: _Floats) -> Samples:

@@ -81,7 +81,7 @@ OUTPUTS = ("training", "logs", "model")
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class JobSpec:
     """Command of every process of a job, and the number of processes of each role.
 
     Roles are chief, worker, ps and evaluator. After a retryable failure, all processes are restarted, up to `restarts`
@@ -139,7 +139,7 @@ class PendingCreation:
         self._is_pending = False
 
     @contextlib.contextmanager
-    def going_on(self) -> Iterator[None]:
+    def creating(self) -> Iterator[None]:
         """Context manager that marks the creation of a job as pending."""
         self._is_pending = True
         try:

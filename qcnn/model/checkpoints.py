@@ -18,7 +18,7 @@ from qcnn.atomic_files import new_file, readable
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig, affecting
-from qcnn.experiment_io import as_shown, from_saved
+from qcnn.experiment_io import from_saved, with_display_values
 from qcnn.fields import Affects
 from qcnn.model.history import EpochMetrics, epochs_of, is_complete
 
@@ -178,7 +178,7 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
 
 def _trajectory_fields(config: ExperimentConfig) -> dict[str, Any]:
     """Return the fields that change the numbers of training, except those that the dataset digest covers."""
-    values = as_shown(config.model_dump())
+    values = with_display_values(config.model_dump())
     options = values.pop("options")
     numbers = affecting(Affects.NUMBERS)
     return {name: value for name, value in {**values, **options}.items() if name in numbers}

@@ -104,7 +104,7 @@ def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate
     step = machine.speed.seconds(estimate.cost + _hidden_layer(config, readouts))
     before = _CALLS * machine.call_seconds + config.split_counts.train * machine.sample_seconds
     needs = STRATEGIES[config.strategy]
-    if not needs.in_step:
+    if not needs.is_synchronous:
         # Workers train in parallel, limited by the rate at which the chief dispatches batches. The chief validates.
         return before + train * max(_DISPATCH_SECONDS, step / config.workers) + _FORWARD * validation * step
     if needs.devices:

@@ -10,7 +10,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.planning.machine import MachineProfile, expected_seconds, steps_of
 from qcnn.planning.training_estimate import WORKERS, estimate_for_workers
-from qcnn.requirements import IN_STEP
+from qcnn.requirements import SYNCHRONOUS
 from qcnn.simulators import registry
 from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import Estimate
@@ -125,7 +125,7 @@ def predict(config: ExperimentConfig, counts: Counts, machine: MachineProfile) -
 
 def with_synchronous_workers(config: ExperimentConfig, workers: int) -> ExperimentConfig:
     """Return the experiment with strategy multi_worker and the given number of workers."""
-    return config.model_copy(update={"strategy": IN_STEP, "workers": workers})
+    return config.model_copy(update={"strategy": SYNCHRONOUS, "workers": workers})
 
 
 def cones_of(network: CircuitIR) -> tuple[tuple[int, ...], ...]:

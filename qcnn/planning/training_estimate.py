@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.planning.machine import NOMINAL_MACHINE, expected_seconds
-from qcnn.requirements import ALONE, IN_STEP, STRATEGIES
+from qcnn.requirements import SINGLE_PROCESS, STRATEGIES, SYNCHRONOUS
 from qcnn.simulators import registry
 from qcnn.simulators.costs.cost import format_bytes
 from qcnn.simulators.registry import Estimate
@@ -118,9 +118,9 @@ def strategy_does_not_pay(strategy: str, seconds: float, alone: float) -> str | 
         seconds: Seconds of an epoch with the strategy.
         alone: Seconds of an epoch on one device.
     """
-    if strategy in (ALONE, IN_STEP) or seconds < alone * (1 - _MIN_GAIN):
+    if strategy in (SINGLE_PROCESS, SYNCHRONOUS) or seconds < alone * (1 - _MIN_GAIN):
         return None
-    return f"strategy {strategy} does not pay here: {ALONE} takes about {format_duration(alone)} an epoch"
+    return f"strategy {strategy} does not pay here: {SINGLE_PROCESS} takes about {format_duration(alone)} an epoch"
 
 
 def where_planned(config: ExperimentConfig) -> str:
@@ -140,8 +140,8 @@ def _enough(
     config: ExperimentConfig, network: CircuitIR, simulator: str, epochs: int, faster: SpeedupHint | None
 ) -> int | None:
     """Return the useful number of workers, or None if it need not be reported."""
-    in_step = STRATEGIES[config.strategy].in_step
-    if config.workers == 1 or not in_step or (faster and faster.field == "workers"):
+    is_synchronous = STRATEGIES[config.strategy].is_synchronous
+    if config.workers == 1 or not is_synchronous or (faster and faster.field == "workers"):
         return None
     seconds = {}
     for workers in sorted({*WORKERS, config.workers}):
@@ -164,10 +164,10 @@ def _same(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
     """Yield fields and values that change the cost of training, but not its result."""
     if config.simulator != "auto":
         yield "simulator", "auto"
-    if config.workers > 1 and STRATEGIES[config.strategy].in_step:
+    if config.workers > 1 and STRATEGIES[config.strategy].is_synchronous:
         yield "workers", 1
-    if config.strategy != ALONE and not (config.workers > 1 and STRATEGIES[config.strategy].in_step):
-        yield "strategy", ALONE
+    if config.strategy != SINGLE_PROCESS and not (config.workers > 1 and STRATEGIES[config.strategy].is_synchronous):
+        yield "strategy", SINGLE_PROCESS
     if config.options.precision != "complex64":
         yield "precision", "complex64"
     yield "simulator_memory_gib", 8 * config.options.simulator_memory_gib

@@ -64,7 +64,7 @@ def predict_files(model: Path, files: PredictionFiles, progress: Progress = no_p
     with open_table(files.data) as table:
         # Check the columns before the import of TensorFlow, which takes seconds.
         _check_columns(table, layout, files)
-        if unused := table.unused_index((*layout.columns, LABEL)):
+        if unused := table.unused_index_warning((*layout.columns, LABEL)):
             warn_once(unused)
         load_tensorflow()
         from qcnn.results.export import load_predictor

@@ -34,7 +34,7 @@ _LOGGED_SAMPLES, _LOGGED_COLUMNS = 10, 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluation:
+class EvaluationResult:
     """Test samples with predictions, metrics of the experiment, and the content of model.json.
 
     `layout` is the feature layout of the samples. `errors` are the standard errors of estimated predictions, or None.
@@ -63,7 +63,7 @@ class Evaluation:
         return {name: column.tolist() for name, column in columns.items()}
 
 
-def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
+def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
     """Predict the test split with an exported model.
 
     If the experiment has shots, predictions, `mse` and `accuracy` are those of sampled readouts, and `exact_mse` and
@@ -114,7 +114,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise TrainingError(f"{name}: must be finite. Given: {value}")
-    return Evaluation(description, dataset.test, predictions, metrics, dataset.layout, errors)
+    return EvaluationResult(description, dataset.test, predictions, metrics, dataset.layout, errors)
 
 
 def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:
@@ -176,7 +176,7 @@ def confusion(samples: Samples, predictions: npt.NDArray[np.float64]) -> list[li
     return [[int(np.sum(((samples.label > 0) == label) & (positive == sign))) for sign in signs] for label in signs]
 
 
-def report(evaluation: Evaluation) -> None:
+def report(evaluation: EvaluationResult) -> None:
     """Log the first predictions with their labels, then the metrics of all predictions."""
     columns = list(evaluation.columns.items())[-_LOGGED_COLUMNS:]
     cells = {name: [*map(_text, column[:_LOGGED_SAMPLES])] for name, column in columns}
@@ -207,7 +207,7 @@ def _measured(metrics: Mapping[str, float], prefix: str = "") -> str:
     return ", ".join(formats[name].format(value) for name, value in values.items() if value is not None)
 
 
-def save_predictions(evaluation: Evaluation, folder: Path) -> None:
+def save_predictions(evaluation: EvaluationResult, folder: Path) -> None:
     """Write predictions.csv with one row per sample into a new folder."""
     with (
         new_folder(folder) as unfinished,

@@ -11,7 +11,7 @@ import tf_keras
 
 from qcnn import data
 from qcnn.artifact_io import save_description
-from qcnn.atomic_files import check_disk_space, new_folder, readable, sha256_of, written_by_library
+from qcnn.atomic_files import check_disk_space, library_errors, new_folder, readable, sha256_of
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.data import described
 from qcnn.data.samples import FeatureLayout
@@ -26,7 +26,7 @@ from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, describe
 from qcnn.results.serving import ExactPredictor, exact_predictor, servable_of
 from qcnn.results.weights import checked_weights
 from qcnn.simulators.structure.gates import fingerprint
-from qcnn.storage.copies import is_whole, new_copy
+from qcnn.storage.copies import is_complete, new_copy
 
 # File for the last weights with export_checkpoint both.
 _LAST_WEIGHTS = "last.weights.h5"
@@ -64,7 +64,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     which = "last" if config.options.export_checkpoint == "last" else "best"
     epoch = exported_epoch(history, config.options.export_checkpoint)
     model = build_model(config)
-    with new_folder(folder) as unfinished, written_by_library("output", unfinished, tf.errors.OpError):
+    with new_folder(folder) as unfinished, library_errors("output", unfinished, tf.errors.OpError):
         check_disk_space(unfinished, _MARGIN_BYTES + sum(array.nbytes for array in checkpoint.line.weights))
         if config.options.export_checkpoint == "both":
             assign(model.trainable_variables, checkpoint.line.weights)
@@ -124,7 +124,7 @@ def export_to(workdir: Path, uri: str) -> None:
     Raises:
         ArtifactError: If there is no checkpoint, training is not complete, or the folder cannot be written.
     """
-    if is_whole(uri, FILE):
+    if is_complete(uri, FILE):
         return
     with new_copy(uri, FILE) as folder:
         export(workdir, folder)

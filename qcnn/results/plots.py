@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from qcnn.circuits.cluster_ising import MOST_H1, MOST_H2, boundaries
+from qcnn.circuits.cluster_ising import MAX_H1, MAX_H2, boundaries
 from qcnn.circuits.error_bound import ErrorBound
 from qcnn.data import Samples
 
@@ -192,13 +192,13 @@ def phase_diagram(
         h1, h2, c=predicted, cmap="RdBu", vmin=-1, vmax=1, s=26, linewidths=0, rasterized=len(h1) > _DOTS
     )
     figure.colorbar(marks, label="prediction")
-    line = np.linspace(0, MOST_H1, 81)
+    line = np.linspace(0, MAX_H1, 81)
     below, above = boundaries(line)
     axes.plot(line, above, color=TEST, label="to the paramagnet")
     axes.plot(line, below, color=TEST, linestyle="--", label="to the antiferromagnet")
-    axes.plot([0, MOST_H1], [0, 0], color=BOUND, linewidth=1, label="training")
-    axes.set_xlim(0, MOST_H1)
-    axes.set_ylim(-MOST_H2, MOST_H2)
+    axes.plot([0, MAX_H1], [0, 0], color=BOUND, linewidth=1, label="training")
+    axes.set_xlim(0, MAX_H1)
+    axes.set_ylim(-MAX_H2, MAX_H2)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8, columnspacing=1, handlelength=1.4)
     return _svg(figure, name)
 

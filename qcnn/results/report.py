@@ -10,7 +10,7 @@ from qcnn import data
 from qcnn.circuits.error_bound import ErrorBound, error_bound
 from qcnn.data import Samples
 from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import as_shown
+from qcnn.experiment_io import with_display_values
 from qcnn.fields import EXCITATIONS
 from qcnn.model.history import EpochMetrics
 from qcnn.results import html, plots
@@ -47,7 +47,7 @@ def report_page(
         predictions: Predictions for the test split, (samples,).
         metrics: Metrics of the evaluation.
     """
-    experiment, (layout, _) = as_shown(description["experiment"]), data.described(description)
+    experiment, (layout, _) = with_display_values(description["experiment"]), data.described(description)
     is_generated = experiment.get("data", EXCITATIONS) == EXCITATIONS
     bound = error_bound(experiment["model"], experiment["hidden_activation"]) if is_generated else None
     experiment.update(experiment.pop("options"))

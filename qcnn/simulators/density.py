@@ -97,7 +97,7 @@ class DensitySimulator:
     """Simulator of exact readouts under noise, which propagates observables backwards."""
 
     name = "density"
-    compiles = DECLARATION.own_operations
+    compiles = DECLARATION.builtin_operations
     large = True
 
     def __init__(self, network: CircuitIR) -> None:
@@ -194,7 +194,7 @@ def _cluster(network: CircuitIR) -> Floats:
     gates = read_gates(cluster_state(network.ring).all_operations(), (), network.ring, network.noise)
     state = heisenberg.ground_state(network.qubits)
     for gate in gates:
-        state = heisenberg.applied(heisenberg.terms(gate).at(gate.exponent.constant), gate.qubits, state)
+        state = heisenberg.apply_transfer(heisenberg.terms(gate).at(gate.exponent.constant), gate.qubits, state)
     return state
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from qcnn.simulators.structure.gate_fusion import MOST_QUBITS, Block, GateGroup
+from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, GateGroup
 from qcnn.simulators.tensor_ops import BlockUnitaries, gather_sparse, padded, permuted, product
 
 # Maximum number of qubits of blocks that are combined in pairs.
@@ -44,7 +44,7 @@ class GroupUnitaries:
         ]
         self._pairs = _LayerMatrices([layer.pair for layer in every], _PAIR_QUBITS, parameters)
         wide = [layer.wide for layer in every]
-        self._wide = _LayerMatrices(wide, MOST_QUBITS, parameters) if any(wide) else None
+        self._wide = _LayerMatrices(wide, MAX_QUBITS, parameters) if any(wide) else None
 
     def index(self, group: GateGroup) -> int:
         """Return the index of the matrix of a group."""
@@ -87,7 +87,7 @@ class _Layer:
     def add(self, placed: _Placed) -> bool:
         """Add a block on disjoint qubits, if it fits, and return whether it was added."""
         small = len(placed.axes) <= _PAIR_QUBITS
-        if self.wide or (self.pair and not small) or len(self.pair) == MOST_QUBITS // _PAIR_QUBITS:
+        if self.wide or (self.pair and not small) or len(self.pair) == MAX_QUBITS // _PAIR_QUBITS:
             return False
         (self.pair if small else self.wide).append(placed)
         return True
@@ -97,7 +97,7 @@ def _layers(group: GateGroup) -> list[_Layer]:
     """Return the layers of a group, with each block in the first possible layer."""
     layers: list[_Layer] = []
     last: dict[int, int] = {}
-    first = MOST_QUBITS - len(group.qubits)
+    first = MAX_QUBITS - len(group.qubits)
     for block in group.blocks:
         placed = _Placed(tuple(first + group.qubits.index(qubit) for qubit in block.qubits), block)
         earliest = max(last.get(axis, 0) for axis in placed.axes)
@@ -114,7 +114,7 @@ class _LayerMatrices:
 
     def __init__(self, layers: Sequence[Sequence[_Placed]], width: int, parameters: int) -> None:
         self._layers, self._width = len(layers), width
-        factors = MOST_QUBITS // width
+        factors = MAX_QUBITS // width
         cut = [[_pieces(placed.block) for placed in layer] + [[]] * (factors - len(layer)) for layer in layers]
         pieces = [piece for layer in cut for block in layer for piece in block]
         self._matrices = BlockUnitaries(pieces, width, parameters)
@@ -125,13 +125,13 @@ class _LayerMatrices:
             for block in layer
         ]
         self._numbers = np.array(numbers, np.int32).ravel()
-        size = 4**MOST_QUBITS
+        size = 4**MAX_QUBITS
         orders = [_element_order([placed.axes for placed in layer], width) + size * n for n, layer in enumerate(layers)]
         self._order = np.array(orders, np.int32).ravel()
 
     def __call__(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return the unitaries of the layers, complex128 (layers, 16, 16)."""
-        wide, narrow = 2**MOST_QUBITS, 2**self._width
+        wide, narrow = 2**MAX_QUBITS, 2**self._width
         pieces = tf.reshape(self._matrices(parameters), [-1, narrow**2])
         chosen = gather_sparse(pieces, self._numbers, self._matrices.identity)
         factors = product(tf.reshape(chosen, [self._layers, -1, self._longest, narrow, narrow]))
@@ -155,13 +155,13 @@ def _element_order(layer: Sequence[tuple[int, ...]], width: int) -> npt.NDArray[
         layer: Axes of each block.
         width: Number of qubits of each factor of the product.
     """
-    spare = [axis for axis in range(MOST_QUBITS) if not any(axis in axes for axes in layer)]
+    spare = [axis for axis in range(MAX_QUBITS) if not any(axis in axes for axes in layer)]
     order: list[int] = []
-    for axes in [*layer, *[()] * (MOST_QUBITS // width - len(layer))]:
+    for axes in [*layer, *[()] * (MAX_QUBITS // width - len(layer))]:
         # Spare qubits come first, because a smaller block acts on the last qubits.
         order += [*(spare.pop(0) for _ in range(width - len(axes))), *axes]
-    size = 2**MOST_QUBITS
-    rows = np.arange(size, dtype=np.int32).reshape([2] * MOST_QUBITS).transpose(np.argsort(order)).ravel()
+    size = 2**MAX_QUBITS
+    rows = np.arange(size, dtype=np.int32).reshape([2] * MAX_QUBITS).transpose(np.argsort(order)).ravel()
     places: npt.NDArray[np.int32] = (size * rows[:, None] + rows).ravel()
     return places
 

@@ -34,7 +34,7 @@ class Declaration:
     noise: bool = False
     states: bool = True
     shifts: bool = True
-    own_operations: bool = True
+    builtin_operations: bool = True
     library: str = ""
 
 
@@ -54,7 +54,7 @@ class SimulatorLimits:
     batch: int
     real_bytes: int = 4
     replicas: int = 1
-    own_operations: bool = False
+    builtin_operations: bool = False
 
     @property
     def share(self) -> int:

@@ -95,7 +95,7 @@ class ProductLightconeSimulator:
     """
 
     name = "lightcone"
-    compiles = DECLARATION.own_operations
+    compiles = DECLARATION.builtin_operations
     large = False
 
     def __init__(self, network: CircuitIR, limits: SimulatorLimits) -> None:
@@ -216,7 +216,7 @@ class LightconeSimulator:
     """Simulator of excitations, which evaluates each distinct light cone part once."""
 
     name = "lightcone"
-    compiles = DECLARATION.own_operations
+    compiles = DECLARATION.builtin_operations
     large = False
 
     def __init__(self, network: CircuitIR) -> None:

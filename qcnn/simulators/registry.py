@@ -61,9 +61,9 @@ NOISE_MAX_QUBITS = max(
 _FORWARD = 0.3
 
 
-def of_own_operations() -> tuple[str, ...]:
+def builtin_simulators() -> tuple[str, ...]:
     """Return the names of the simulators that use built-in TensorFlow operations only."""
-    return tuple(name for name, each in SIMULATORS.items() if each.DECLARATION.own_operations)
+    return tuple(name for name, each in SIMULATORS.items() if each.DECLARATION.builtin_operations)
 
 
 def described() -> str:
@@ -77,7 +77,7 @@ def described() -> str:
     return f"At most {', '.join(limits)}."
 
 
-def refusal(simulator: str, qubits: int, *, noise: bool, shifts: bool, states: str = "") -> str:
+def unsupported_reason(simulator: str, qubits: int, *, noise: bool, shifts: bool, states: str = "") -> str:
     """Return why a simulator does not support an experiment, or an empty string if it does.
 
     Args:
@@ -109,7 +109,7 @@ def refusal(simulator: str, qubits: int, *, noise: bool, shifts: bool, states: s
     return ""
 
 
-def unpublished(simulator: str) -> str:
+def unpublished_reason(simulator: str) -> str:
     """Return why the library of a simulator cannot be installed locally, or an empty string if it can."""
     library = SIMULATORS[simulator].DECLARATION.library if simulator != "auto" else ""
     if not library or not (published := extras.unpublished(library)):
@@ -123,7 +123,7 @@ def check_published(simulator: str) -> None:
     Raises:
         ConfigError: If the library does not support the local operating system.
     """
-    if reason := unpublished(simulator):
+    if reason := unpublished_reason(simulator):
         raise ConfigError(reason)
 
 
@@ -183,10 +183,10 @@ def _noise_simulators() -> list[str]:
 
 def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
     """Return why a simulator does not support a network locally, or an empty string if it does."""
-    if limits.own_operations and not SIMULATORS[simulator].DECLARATION.own_operations:
-        able = " or ".join(of_own_operations())
+    if limits.builtin_operations and not SIMULATORS[simulator].DECLARATION.builtin_operations:
+        able = " or ".join(builtin_simulators())
         return f"simulator: must be {able} where only built-in TensorFlow operations run. Given: {simulator}"
-    return unpublished(simulator) or refusal(
+    return unpublished_reason(simulator) or unsupported_reason(
         simulator,
         network.qubits,
         noise=bool(network.noise),

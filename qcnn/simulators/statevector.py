@@ -37,7 +37,7 @@ class StatevectorSimulator:
     """Simulator that evolves state vectors and sums probabilities for each readout."""
 
     name = "statevector"
-    compiles = DECLARATION.own_operations
+    compiles = DECLARATION.builtin_operations
 
     def __init__(self, network: CircuitIR, columns: int, dtype: tf.DType) -> None:
         self.network = network

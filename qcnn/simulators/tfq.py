@@ -30,7 +30,7 @@ class TensorFlowQuantum:
     """
 
     name = "tfq"
-    compiles = DECLARATION.own_operations
+    compiles = DECLARATION.builtin_operations
     large = False
 
     def __init__(self, network: CircuitIR) -> None:

@@ -125,7 +125,7 @@ def new_copy(uri: str, last: str) -> Iterator[Path]:
                 store.write(folder / name, name)
 
 
-def is_whole(uri: str, last: str) -> bool:
+def is_complete(uri: str, last: str) -> bool:
     """Return whether a URI has the complete output of `new_copy`."""
     if not (bucket_uri := parse_bucket_uri(uri)):
         return (Path(uri) / last).is_file()

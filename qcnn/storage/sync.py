@@ -41,7 +41,7 @@ LocalName = Callable[[str], str | None]
 
 
 @contextlib.contextmanager
-def followed(uri: str, prefix: str) -> Iterator[Callable[[], Path]]:
+def updated_copy(uri: str, prefix: str) -> Iterator[Callable[[], Path]]:
     """Context manager that yields a function, which updates a local copy of a folder and returns its path.
 
     A local folder is returned itself.

@@ -12,7 +12,7 @@ from qcnn.artifact_io import text_of
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment_io import as_shown, from_saved
+from qcnn.experiment_io import from_saved, with_display_values
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import read_record
@@ -122,5 +122,5 @@ def _measures(trial: Trial) -> list[Any]:
 
 
 def _field_values(experiment: ExperimentConfig) -> dict[str, Any]:
-    values = as_shown(experiment.model_dump())
+    values = with_display_values(experiment.model_dump())
     return {**values, **values.pop("options")}

@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 
 from qcnn.errors import ConfigError
 
-ENDINGS = (".csv", ".parquet", ".npz", ".jsonl")
+EXTENSIONS = (".csv", ".parquet", ".npz", ".jsonl")
 
 
-def ending_of(name: str) -> str | None:
+def extension_of(name: str) -> str | None:
     """Return the file extension of a table's path or URI, or None if it is not a table format.
 
     A file named `.csv` is a hidden file, not a table.
@@ -19,7 +19,7 @@ def ending_of(name: str) -> str | None:
     ('.csv', None, None)
     """
     ending = PurePosixPath(name).suffix.lower()
-    return ending if ending in ENDINGS else None
+    return ending if ending in EXTENSIONS else None
 
 
 def check_ending(word: str, name: str) -> str:
@@ -30,8 +30,8 @@ def check_ending(word: str, name: str) -> str:
         name: Path or URI.
 
     Raises:
-        ConfigError: If the extension is not one of `ENDINGS`.
+        ConfigError: If the extension is not one of `EXTENSIONS`.
     """
-    if not (ending := ending_of(name)):
-        raise ConfigError(f"{word}: must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}. Given: {name}")
+    if not (ending := extension_of(name)):
+        raise ConfigError(f"{word}: must end in {', '.join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}. Given: {name}")
     return ending

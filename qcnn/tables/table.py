@@ -75,7 +75,7 @@ class Table:
         if first == 1:
             raise ArtifactError(f"data: must hold at least one row. Given: {self.address}")
 
-    def unused_index(self, used: Collection[str]) -> str | None:
+    def unused_index_warning(self, used: Collection[str]) -> str | None:
         """Return a warning with the pandas index columns that are ignored, or None if there are none."""
         names = [name for name in self.index if name not in used]
         return (

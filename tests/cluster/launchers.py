@@ -10,7 +10,7 @@ from typing import Any
 from kubernetes.client import CoreV1Api, CustomObjectsApi
 
 from qcnn.components.resources import IMAGE
-from qcnn.jobs.job import Job, JobIdentity, run_label
+from qcnn.jobs.job import JobIdentity, JobSpec, run_label
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES, NamespaceClient, Resource
 from qcnn.jobs.kubernetes.manifest import CONTAINER, RUN_LABEL
 from qcnn.jobs.kubernetes.retry import NOT_FOUND, RequestRejectedError
@@ -29,10 +29,10 @@ with one_line_errors():
 """
 
 
-def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = None, **pod: Any) -> Job:
+def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = None, **pod: Any) -> JobSpec:
     """Return a job whose processes run a Python program."""
     settings = {"image": IMAGE, "service_account": "qcnn-worker", "cpu": "100m", "memory": "128Mi", **pod}
-    return Job(
+    return JobSpec(
         argv=("python", "-c", program),
         replicas=replicas or {"worker": 2},
         restarts=restarts,
@@ -53,7 +53,7 @@ class Launchers:
         self._names: set[str] = set()
 
     def start(
-        self, job: Job, policy: JobTimeouts | None = None, *, pending_seconds: float = 600, namespace: str = ""
+        self, job: JobSpec, policy: JobTimeouts | None = None, *, pending_seconds: float = 600, namespace: str = ""
     ) -> Program:
         """Start a launcher for a job, by default in the namespace of this object."""
         manifest = self.manifest(job, policy)
@@ -67,7 +67,7 @@ class Launchers:
         self._started.append(launcher)
         return launcher
 
-    def create(self, job: Job, policy: JobTimeouts | None = None) -> dict[str, Any]:
+    def create(self, job: JobSpec, policy: JobTimeouts | None = None) -> dict[str, Any]:
         """Create the TFJob of a job without a launcher, and return it."""
         manifest = tfjob(job, self.identity, policy or JobTimeouts(lease_seconds=None))
         self._names.add(manifest["metadata"]["name"])
@@ -75,21 +75,21 @@ class Launchers:
         assert created
         return created
 
-    def manifest(self, job: Job, policy: JobTimeouts | None = None) -> Manifest:
+    def manifest(self, job: JobSpec, policy: JobTimeouts | None = None) -> Manifest:
         """Return the TFJob of a job."""
         return tfjob(job, self.identity, policy or JobTimeouts())
 
-    def name(self, job: Job, policy: JobTimeouts | None = None) -> str:
+    def name(self, job: JobSpec, policy: JobTimeouts | None = None) -> str:
         """Return the name of the TFJob of a job."""
         return str(self.manifest(job, policy)["metadata"]["name"])
 
-    def suspend(self, job: Job, suspended: bool) -> None:
+    def suspend(self, job: JobSpec, suspended: bool) -> None:
         """Suspend or resume a job, as a queue does."""
         patch = {"spec": {"runPolicy": {"suspend": suspended}}}
         where = ("kubeflow.org", "v1", self.namespace, "tfjobs", self.name(job))
         CustomObjectsApi().patch_namespaced_custom_object(*where, patch)
 
-    def delete_pod(self, job: Job, process: str) -> None:
+    def delete_pod(self, job: JobSpec, process: str) -> None:
         """Delete the pod of a process of a job."""
         CoreV1Api().delete_namespaced_pod(f"{self.name(job)}-{process}", self.namespace)
 

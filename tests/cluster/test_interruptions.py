@@ -16,7 +16,7 @@ from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.train_local import train
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.job import Job
+from qcnn.jobs.job import JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
@@ -41,7 +41,7 @@ def uninterrupted(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> C
 
 
 @pytest.fixture
-def training(bucket: str) -> Job:
+def training(bucket: str) -> JobSpec:
     """Training job with two workers and outputs in a bucket."""
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
     pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi", environment=environment)
@@ -70,7 +70,7 @@ def _check(launcher: Program, found: Checkpoint, expected: Checkpoint) -> None:
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_training_resumes_after_pod_deletion(
-    launchers: Launchers, qcnn: Qcnn, training: Job, bucket: str, uninterrupted: Checkpoint, index: int
+    launchers: Launchers, qcnn: Qcnn, training: JobSpec, bucket: str, uninterrupted: Checkpoint, index: int
 ) -> None:
     launcher = launchers.start(training)
     launcher.wait_for_line(r"\[worker 0\] epoch 4/")
@@ -85,7 +85,7 @@ def test_training_resumes_after_pod_deletion(
 
 
 def test_training_continues_while_api_server_is_stopped(
-    launchers: Launchers, training: Job, bucket: str, uninterrupted: Checkpoint
+    launchers: Launchers, training: JobSpec, bucket: str, uninterrupted: Checkpoint
 ) -> None:
     servers = [process for process in psutil.process_iter(["name"]) if process.info["name"] == "kube-apiserver"]
     if len(servers) != 1:

@@ -3,7 +3,7 @@
 import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
 
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings, RoleResources
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.jobs.tfjob.predict_job import for_model, for_training
@@ -30,7 +30,7 @@ POD = PodSettings(
 @pytest.mark.parametrize("replicas", [*SHAPES, {"worker": 2, "evaluator": 1}], ids=str)
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_api_server_accepts_job(namespace: str, replicas: dict[str, int], gpus: int) -> None:
-    job = Job(
+    job = JobSpec(
         argv=("true",),
         replicas=replicas,
         restarts=3,
@@ -47,7 +47,7 @@ def test_api_server_accepts_job(namespace: str, replicas: dict[str, int], gpus: 
 
 def test_api_server_accepts_prediction(namespace: str) -> None:
     outputs = {"model": "gs://bucket/$(QCNN_JOB)/model"}
-    job = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=outputs)
+    job = JobSpec(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=outputs)
     trained = CustomObjectsApi().create_namespaced_custom_object(
         "kubeflow.org",
         "v1",

@@ -10,7 +10,7 @@ from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.train_local import train
 from qcnn.components.training_job import local_job
 from qcnn.experiment_io import from_json
-from qcnn.jobs.job import Job
+from qcnn.jobs.job import JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model.history import load_history
 from tests.cluster.launchers import Launchers
@@ -31,7 +31,7 @@ def test_two_workers_match_local_run(launchers: Launchers, tmp_path: Path) -> No
     train(experiment, *(str(tmp_path / name) for name in ("dataset", "training", "logs")))
     local = local_job(from_json(experiment), *(f"/tmp/{name}" for name in ("dataset", "training", "logs")))
     (_, _, _, *arguments) = local.argv
-    job = Job(
+    job = JobSpec(
         argv=("python", "-c", _PROGRAM, *arguments),
         replicas=local.replicas,
         restarts=local.restarts,

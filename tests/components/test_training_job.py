@@ -8,7 +8,7 @@ import pytest
 from qcnn.components.training_job import cluster_job, is_retry, local_job, run_id
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_json, from_mapping
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
@@ -19,7 +19,7 @@ EXPERIMENT = from_mapping(
 )
 
 
-def _flags(job: Job) -> dict[str, str]:
+def _flags(job: JobSpec) -> dict[str, str]:
     """Return the worker's arguments by flag."""
     arguments = job.argv[3:]
     return dict(zip(arguments[::2], arguments[1::2], strict=True))

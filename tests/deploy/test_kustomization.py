@@ -14,7 +14,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.create_or_adopt import NextAction, next_action
 from qcnn.jobs.pod_settings import pod_settings
-from qcnn.jobs.tfjob.launch import applied
+from qcnn.jobs.tfjob.launch import manifests_to_apply
 from qcnn.jobs.tfjob.manifest import REPLICA_TYPES, TFJOB, JobTimeouts, Manifest, tfjob
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -76,7 +76,7 @@ def _training(image: str) -> Manifest:
 @pytest.mark.parametrize("image", ["qcnn:latest", "qcnn", f"qcnn@sha256:{'0' * 64}"])
 def test_job_in_overlay_has_new_image_and_is_adopted(overlay: Path, form: Literal["yaml", "json"], image: str) -> None:
     manifest = _training(image)
-    (overlay / "training.yaml").write_text(as_text(applied(manifest, None), form))
+    (overlay / "training.yaml").write_text(as_text(manifests_to_apply(manifest, None), form))
     settings = yaml.safe_load((overlay / "kustomization.yaml").read_text())
     settings["resources"].append("training.yaml")
     (overlay / "kustomization.yaml").write_text(yaml.safe_dump(settings))

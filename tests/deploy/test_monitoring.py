@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.manifest import OWN
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob import status
@@ -30,7 +30,7 @@ def objects() -> dict[tuple[str, str], Object]:
 @pytest.fixture(scope="module")
 def template() -> Object:
     pod = PodSettings(image="qcnn", metrics_port=9095)
-    job = Job(("train",), {"worker": 2}, restarts=1, heartbeat_timeout_seconds=60, pod=pod)
+    job = JobSpec(("train",), {"worker": 2}, restarts=1, heartbeat_timeout_seconds=60, pod=pod)
     return status.leading_template(tfjob(job, JobIdentity("run", "train"), JobTimeouts()))
 
 

@@ -9,7 +9,7 @@ import pytest
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import export, openqasm
-from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.formats.loading import embed_file
 from qcnn.circuits.preparation import EXCITATION
 from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
@@ -18,9 +18,9 @@ from tests.qcnn.simulators.drawn import expectations
 
 
 def test_python_example_exported_circuit_matches_cirq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ansatz = circuits.build(embedded(str(ROOT / "examples" / "stabilizers.qasm")), 8)
+    ansatz = circuits.build(embed_file(str(ROOT / "examples" / "stabilizers.qasm")), 8)
     values, sample = np.array([0.9, 0.2, -0.6]), (3, 0.5)
-    bound = export.bound(ansatz, values)
+    bound = export.bind_parameters(ansatz, values)
     whole = Ansatz(data_state(EXCITATION, ring(8), sample) + bound.circuit, (), bound.readouts)
     monkeypatch.chdir(tmp_path)
     export.write(whole, ring(8), Path("trained.qasm"), 3, [])

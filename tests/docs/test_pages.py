@@ -13,7 +13,7 @@ import pytest
 
 from qcnn.cli.target_choice import COMMANDS
 from qcnn.experiment import ALL_FIELDS
-from qcnn.results.evaluate import Evaluation, report
+from qcnn.results.evaluate import EvaluationResult, report
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
 from tests.docs.documents import DOCUMENTS, PAGES, ROOT, count_words
@@ -132,5 +132,5 @@ def test_quickstart_shows_evaluation_as_printed(caplog: pytest.LogCaptureFixture
         samples=range(int(samples)),
     )
     with caplog.at_level("INFO", logger="qcnn"):
-        report(cast(Evaluation, evaluation))
+        report(cast(EvaluationResult, evaluation))
     assert caplog.messages == lines

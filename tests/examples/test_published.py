@@ -11,7 +11,7 @@ import tensorflow as tf
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz
-from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.formats.loading import embed_file
 from qcnn.simulators import ExcitationBatch, SimulatorLimits
 from tests.qcnn.simulators.drawn import Floats
 
@@ -53,7 +53,7 @@ def _readout(operations: Sequence[cirq.Operation], readout: cirq.Qid) -> float:
 
 @pytest.fixture(scope="module")
 def published() -> Ansatz:
-    return circuits.build(embedded(str(FILE)), QUBITS)
+    return circuits.build(embed_file(str(FILE)), QUBITS)
 
 
 def _readouts(ansatz: Ansatz, excited: Sequence[int], angles: Sequence[float]) -> Floats:

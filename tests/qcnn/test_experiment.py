@@ -256,7 +256,7 @@ def test_models_match_built_in_circuits() -> None:
             {"data": "cluster_ising", "simulator": "tfq"},
             "simulator: must be statevector, density or auto with data cluster_ising, .* Given: tfq",
         ),
-        ({"data": "rows.txt"}, "data: must be excitations or cluster_ising, or the path .* Given: 'rows.txt'"),
+        ({"data": "rows.txt"}, "data: must be one of excitations, cluster_ising, or the path .* Given: 'rows.txt'"),
         ({"data": "s3://name:key@bucket/a.csv"}, r"data: must be .* without credentials.*Given: 's3://\*\*\*@"),
         *(
             ({"data": address}, f"data: must be .* bucket URI .gs://, s3://, minio://. .* Given: '{address}'")

@@ -8,7 +8,7 @@ import pytest
 
 BUFFERED = """
 import os
-from qcnn.startup import end_now, buffer_stderr
+from qcnn.startup import exit_with_message, buffer_stderr
 with buffer_stderr():
     os.write(2, b"a greeting\\n")
     {}

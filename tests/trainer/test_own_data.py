@@ -17,7 +17,7 @@ from qcnn.experiment_io import from_mapping, merge
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics, load_history
 from qcnn.results import export
-from qcnn.results.evaluate import Evaluation, evaluate, save_predictions
+from qcnn.results.evaluate import EvaluationResult, evaluate, save_predictions
 from qcnn.results.export import load_predictor
 from qcnn.results.report import report_page
 from qcnn.trainer.evaluator import evaluate_checkpoints
@@ -32,7 +32,7 @@ class Trained:
     dataset: data.Dataset
     folder: Path
     history: tuple[EpochMetrics, ...]
-    evaluation: Evaluation
+    evaluation: EvaluationResult
 
 
 def _trained(folder: Path, rows: str, **words: Any) -> Trained:

@@ -16,8 +16,8 @@ import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
 from qcnn.errors import RetryableError, single_line
-from qcnn.operating_system import bind_to_machine, descriptors, shared_library
-from qcnn.startup import ERROR, RETRYABLE, end_now
+from qcnn.operating_system import bind_to_loopback, descriptors, shared_library
+from qcnn.startup import ERROR, RETRYABLE, exit_with_message
 from qcnn.trainer.distribution.roles import ClusterConfig
 
 logger = logging.getLogger("qcnn")
@@ -82,7 +82,7 @@ def _end_after(cluster: ClusterConfig, seconds: float, joined: threading.Event) 
     missing = _missing(cluster)
     # The other processes may have joined while `_missing` connected to them.
     if not joined.is_set():
-        end_now(f"{ERROR}lost {missing}, after {seconds:g} s of waiting", RETRYABLE)
+        exit_with_message(f"{ERROR}lost {missing}, after {seconds:g} s of waiting", RETRYABLE)
 
 
 def _missing(cluster: ClusterConfig) -> str:
@@ -195,7 +195,7 @@ def restrict_port_to_localhost(port: int) -> bool:
             if listening.getsockname()[1] != port:
                 continue
             try:
-                bind_to_machine(listening)
+                bind_to_loopback(listening)
             except OSError as error:
                 logger.warning("port %d remains open to other machines (%s)", port, single_line(error))
                 return False

@@ -20,7 +20,7 @@ from tensorflow.python.eager import context
 
 from qcnn.errors import RetryableError
 from qcnn.requirements import CHIEF, PS
-from qcnn.startup import RETRYABLE, buffer_stderr, end_now, start_compiler
+from qcnn.startup import RETRYABLE, buffer_stderr, exit_with_message, start_compiler
 from qcnn.trainer.distribution.joining import (
     answers,
     connect_directly,
@@ -241,7 +241,7 @@ def _exit_on_server_failure(devices: Sequence[str]) -> None:
         for device in devices:
             failed_probes[device] = 0 if _is_alive(device) else failed_probes[device] + 1
     failed = max(devices, key=lambda device: failed_probes[device])
-    end_now(f"lost {PS} {devices.index(failed)}; training resumes from the last checkpoint", RETRYABLE)
+    exit_with_message(f"lost {PS} {devices.index(failed)}; training resumes from the last checkpoint", RETRYABLE)
 
 
 def _is_alive(device: str) -> bool:

@@ -16,7 +16,7 @@ _UNSUPPORTED = ("CircuitOperation", "sympy.Pow")
 _OVER_PI = {"cirq_type": "sympy.Pow", "args": [{"cirq_type": "sympy.pi"}, {"cirq_type": "sympy.Integer", "i": -1}]}
 
 
-def written(ansatz: Ansatz) -> str:
+def to_json(ansatz: Ansatz) -> str:
     """Return an ansatz as cirq JSON. Equal circuits have equal JSON.
 
     Raises:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import sympy
 
 from qcnn.atomic_files import new_file
-from qcnn.circuits.ansatz import Ansatz, decomposed
+from qcnn.circuits.ansatz import Ansatz, decompose_once
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import JSON, QASM
 from qcnn.errors import ConfigError, single_line
@@ -116,7 +116,7 @@ def _decompose(operation: cirq.Operation) -> Iterable[cirq.Operation]:
         # cirq emits warnings about its own code.
         warnings.simplefilter("ignore")
         try:
-            parts = decomposed(operation)
+            parts = decompose_once(operation)
             if parts is None and not cirq.is_parameterized(operation):
                 parts = _decompose_matrix(cirq.unitary(operation), operation.qubits)
         except (
@@ -155,7 +155,7 @@ def _unsupported_operation(operation: cirq.Operation, reason: str = "") -> Confi
 
 
 QPY = ".qpy"
-ENDINGS = (QASM, JSON, QPY)
+EXTENSIONS = (QASM, JSON, QPY)
 OPENQASM2, OPENQASM3 = 2, 3
 # Gates that the include file of a version may lack. For OpenQASM 2 the published file is used (arXiv:1707.03429).
 _DEFINITIONS = {
@@ -184,7 +184,7 @@ OPENQASM defcalgrammar
 _RESERVED = frozenset(_RESERVED_NAMES.split())
 
 
-def bound(ansatz: Ansatz, values: npt.NDArray[np.float64]) -> Ansatz:
+def bind_parameters(ansatz: Ansatz, values: npt.NDArray[np.float64]) -> Ansatz:
     """Return an ansatz with its symbols replaced by numbers, (parameters,), in units of pi."""
     resolver = dict(zip(ansatz.symbols, values.tolist(), strict=True))
     return Ansatz(cirq.resolve_parameters(ansatz.circuit, resolver), (), ansatz.readouts)
@@ -207,7 +207,7 @@ def write(ansatz: Ansatz, qubits: Sequence[cirq.Qid], path: Path, version: int, 
         ConfigError: If the extension is unknown, a library is not installed or the format does not support the circuit.
         ArtifactError: If the file cannot be written.
     """
-    check_ending(path)
+    check_extension(path)
     with new_file(path) as unfinished:
         match path.suffix:
             case ".json":
@@ -218,14 +218,14 @@ def write(ansatz: Ansatz, qubits: Sequence[cirq.Qid], path: Path, version: int, 
                 unfinished.write_text(openqasm(ansatz, qubits, version, notes), encoding="utf-8")
 
 
-def check_ending(path: Path) -> None:
+def check_extension(path: Path) -> None:
     """Raise ConfigError if the file extension is not an export format.
 
     Raises:
-        ConfigError: If the extension is not one of `ENDINGS`.
+        ConfigError: If the extension is not one of `EXTENSIONS`.
     """
-    if path.suffix not in ENDINGS:
-        raise ConfigError(f"export: the file's name must end in one of {', '.join(ENDINGS)}. Given: {path}")
+    if path.suffix not in EXTENSIONS:
+        raise ConfigError(f"export: the file's name must end in one of {', '.join(EXTENSIONS)}. Given: {path}")
 
 
 def openqasm(ansatz: Ansatz, qubits: Sequence[cirq.Qid], version: int, notes: Iterable[str] = ()) -> str:
@@ -304,7 +304,7 @@ def _unique_name(name: str, taken: Collection[str]) -> str:
 
 def _json(ansatz: Ansatz) -> str:
     try:
-        return cirq_json.written(ansatz)
+        return cirq_json.to_json(ansatz)
     except (TypeError, ValueError):
         raise ConfigError(
             "export: custom gates cannot be written as cirq JSON; use .qasm or .qpy. Given: .json"

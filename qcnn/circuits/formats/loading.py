@@ -19,25 +19,25 @@ def with_circuit(words: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an experiment with the circuit file embedded.
 
     Raises:
-        ConfigError: If the circuit file is invalid. See `embedded`.
+        ConfigError: If the circuit file is invalid. See `embed_file`.
     """
     model = words.get("model")
-    return {**words, "model": embedded(model)} if isinstance(model, str) and is_file(model) else dict(words)
+    return {**words, "model": embed_file(model)} if isinstance(model, str) and is_file(model) else dict(words)
 
 
 def with_circuits(grid: Any) -> Any:
     """Return the grid of a study with its circuit files embedded.
 
     Raises:
-        ConfigError: If a circuit file is invalid. See `embedded`.
+        ConfigError: If a circuit file is invalid. See `embed_file`.
     """
     if not (isinstance(grid, Mapping) and isinstance(grid.get("model"), list)):
         return grid
-    models = [embedded(model) if isinstance(model, str) and is_file(model) else model for model in grid["model"]]
+    models = [embed_file(model) if isinstance(model, str) and is_file(model) else model for model in grid["model"]]
     return {**grid, "model": models}
 
 
-def embedded(model: str) -> str:
+def embed_file(model: str) -> str:
     """Return the circuit of a file as embedded text.
 
     Args:
@@ -53,7 +53,7 @@ def embedded(model: str) -> str:
 
     ansatz = openqasm.read(content, model) if model.endswith(QASM) else cirq_json.read(content, model)
     try:
-        return embed(model, cirq_json.written(ansatz))
+        return embed(model, cirq_json.to_json(ansatz))
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"model: the circuit must be serializable as cirq JSON ({single_line(error)}). Given: {model}"

@@ -27,9 +27,9 @@ from qcnn.jobs.kubernetes.retry import (
     UNAVAILABLE,
     RequestRejectedError,
     RetryPolicy,
+    describe_error,
     is_unavailable,
     rejection,
-    why,
 )
 
 # The client library takes a third of a second to load, so functions import it.
@@ -412,7 +412,7 @@ class NamespaceClient:
             return policy.retrying()(once)
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             if is_unavailable(error):
-                raise RetryableError(f"{UNAVAILABLE} ({why(error)}). Given: {self._host}") from None
+                raise RetryableError(f"{UNAVAILABLE} ({describe_error(error)}). Given: {self._host}") from None
             raise rejection(error, action, self.namespace, was_allowed=was_allowed) from None
 
     def _record_response(self, headers: Mapping[str, str]) -> None:

@@ -274,7 +274,7 @@ class JobWatcher:
         self._observer(job, self._observation.tracker.restarts)
 
     def _observe_pods(self, found: Objects) -> None:
-        processes = pods.of_job(found.values(), self._job, self._kind)
+        processes = pods.processes_of_job(found.values(), self._job, self._kind)
         for process in processes:
             if process.started and process.uid not in self._logs:
                 name = process.name if self._kind.many else ""

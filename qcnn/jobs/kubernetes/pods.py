@@ -86,7 +86,7 @@ def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
     )
 
 
-def of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: JobKind) -> list[PodProcess]:
+def processes_of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: JobKind) -> list[PodProcess]:
     """Return the processes of a job.
 
     Args:

@@ -89,7 +89,7 @@ def is_unavailable(error: BaseException) -> bool:
     return isinstance(error, urllib3.exceptions.HTTPError | OSError)
 
 
-def why(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the message of an API response, or the cause of a connection error, as a single line."""
     found = _api_error(error)
     return single_line(_reason(found) if found else _cause(error))
@@ -187,9 +187,9 @@ class RetryPolicy:
             return
         if self._is_temporary(error):
             what = f"{self.action} is rejected, although it was allowed before"
-            logger.warning("%s (%s); retrying for %g s", what, why(error), REJECTION_SECONDS)
+            logger.warning("%s (%s); retrying for %g s", what, describe_error(error), REJECTION_SECONDS)
         elif self.report_outage():
-            logger.warning("%s (%s); retrying", UNAVAILABLE, why(error))
+            logger.warning("%s (%s); retrying", UNAVAILABLE, describe_error(error))
 
 
 def _is_auth_rejection(error: BaseException | None) -> bool:

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from qcnn.import_path import leave_out_last, look_last
+from qcnn.import_path import append_to_path, leave_out_last
 from qcnn.jobs.local.fork_protocol import READY, REJECTED, STATUS, receive_request
 from qcnn.operating_system import descriptors, end_with_parent, is_same_user
 
@@ -245,7 +245,7 @@ def _apply(child: _Child, before: str) -> None:
     tempfile.tempdir = None
     # The import path of python -m (see `qcnn.import_path`).
     leave_out_last(before)
-    look_last(child.folder)
+    append_to_path(child.folder)
     sys.argv[:] = child.argv
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from qcnn.errors import RetryableError, TrainingError
-from qcnn.jobs.job import Job, tf_config
+from qcnn.jobs.job import JobSpec, tf_config
 from qcnn.jobs.local.processes import EventHandler, LocalProcess, stop
 from qcnn.startup import ERROR, FAULTS, is_permanent_error, terminated_as_interrupt
 
@@ -115,7 +115,7 @@ _LAST_SECONDS = 30.0
 _PROGRAM_LENGTH = 3
 
 
-def run_processes(job: Job, on_event: EventHandler) -> None:
+def run_processes(job: JobSpec, on_event: EventHandler) -> None:
     """Run the processes of a job until they succeed, and restart them after retryable errors.
 
     A retryable error is a signal, an exit code above 127, or no heartbeat for `job.heartbeat_timeout_seconds`. All
@@ -141,7 +141,7 @@ class ProcessPool:
         self._kind: object = None
         self._processes: list[LocalProcess] = []
 
-    def run(self, job: Job, on_event: EventHandler) -> None:
+    def run(self, job: JobSpec, on_event: EventHandler) -> None:
         """Run a job (see `run_processes`)."""
         restarts = _RestartCounter(job.restarts)
         with terminated_as_interrupt():
@@ -153,7 +153,7 @@ class ProcessPool:
         stop(self._processes)
         self._processes = []
 
-    def _attempt(self, job: Job, on_event: EventHandler, restarts: "_RestartCounter") -> str | None:
+    def _attempt(self, job: JobSpec, on_event: EventHandler, restarts: "_RestartCounter") -> str | None:
         """Run the processes once.
 
         Returns:
@@ -186,14 +186,14 @@ class ProcessPool:
                 _wait_for_exit(self._processes, selector)
             return None
 
-    def _can_reuse(self, job: Job) -> bool:
+    def _can_reuse(self, job: JobSpec) -> bool:
         """Return whether the next job may use the processes of a job.
 
         Processes with `ignore_exit` end when the other ones exit, so jobs with such processes are excluded.
         """
         return self._is_reusable and not any(job.replicas.get(role) for role in job.ignore_exit)
 
-    def _start(self, job: Job, on_event: EventHandler) -> None:
+    def _start(self, job: JobSpec, on_event: EventHandler) -> None:
         kind = (job.kind, dict(job.replicas))
         if kind == self._kind and self._processes and all(process.is_idle for process in self._processes):
             ports = iter(_free_ports(len(self._processes) * len(job.port_flags)))
@@ -246,7 +246,7 @@ class _RestartCounter:
 
 
 def _wait_for_decision(
-    processes: Sequence[LocalProcess], job: Job, selector: selectors.BaseSelector
+    processes: Sequence[LocalProcess], job: JobSpec, selector: selectors.BaseSelector
 ) -> ProcessesDecision:
     """Forward the output of the processes until an action is required, and return the decision."""
     while (decision := _decide(processes, job)).action is Action.CONTINUE:
@@ -270,7 +270,7 @@ def _forward_output(selector: selectors.BaseSelector) -> None:
             selector.unregister(key.fileobj)
 
 
-def _decide(processes: Sequence[LocalProcess], job: Job) -> ProcessesDecision:
+def _decide(processes: Sequence[LocalProcess], job: JobSpec) -> ProcessesDecision:
     observations = [
         ProcessObservation(
             process.name,
@@ -299,7 +299,7 @@ def _check_output_pipe() -> None:
             raise RetryableError("output pipe closed; the workers were terminated")
 
 
-def _argv_with_ports(job: Job, ports: Iterator[int]) -> tuple[str, ...]:
+def _argv_with_ports(job: JobSpec, ports: Iterator[int]) -> tuple[str, ...]:
     """Return the command of the next process, with separate ports because all processes share this host."""
     return (*job.argv, *(argument for flag in job.port_flags for argument in (flag, str(next(ports)))))
 

@@ -66,33 +66,33 @@ def find_all(api: NamespaceClient) -> list[OwnedObject]:
     return [OwnedObject(kind, found) for kind, resource in _KINDS.items() for found in api.find(resource)]
 
 
-def jobs(everything: Iterable[OwnedObject]) -> list[OwnedObject]:
+def managed_jobs(objects: Iterable[OwnedObject]) -> list[OwnedObject]:
     """Return the TFJobs and Jobs that qcnn manages."""
-    return [found for found in everything if found.kind in _OWNERS and found.is_managed]
+    return [found for found in objects if found.kind in _OWNERS and found.is_managed]
 
 
-def belonging_to(run: str, everything: Iterable[OwnedObject]) -> list[OwnedObject]:
+def objects_of_run(run: str, objects: Iterable[OwnedObject]) -> list[OwnedObject]:
     """Return the managed objects of the run with exactly this name."""
-    return [found for found in everything if found.is_managed and found.run == run]
+    return [found for found in objects if found.is_managed and found.run == run]
 
 
-def orphans(everything: Collection[OwnedObject], now: datetime.datetime) -> list[OwnedObject]:
+def find_orphans(objects: Collection[OwnedObject], now: datetime.datetime) -> list[OwnedObject]:
     """Return managed TFJobs with a stale Lease, and managed objects whose owner no longer exists.
 
     A TFJob without the Lease annotation needs no launcher, and is never an orphan.
     """
-    leases = {owner: found.object["spec"] for found in everything if found.kind == "Lease" for owner in found.owners}
-    stale = [found for found in jobs(everything) if found.kind == "TFJob" and _is_lease_stale(found, leases, now)]
-    uids = {found.uid for found in everything}
-    return stale + [found for found in everything if found.is_managed and found.owners and not found.owners & uids]
+    leases = {owner: found.object["spec"] for found in objects if found.kind == "Lease" for owner in found.owners}
+    stale = [found for found in managed_jobs(objects) if found.kind == "TFJob" and _is_lease_stale(found, leases, now)]
+    uids = {found.uid for found in objects}
+    return stale + [found for found in objects if found.is_managed and found.owners and not found.owners & uids]
 
 
-def with_dependents(chosen: Sequence[OwnedObject], everything: Sequence[OwnedObject]) -> list[OwnedObject]:
+def with_dependents(chosen: Sequence[OwnedObject], objects: Sequence[OwnedObject]) -> list[OwnedObject]:
     """Return objects, the prediction Jobs of the TFJobs among them, and all dependents of both."""
     names = {found.name for found in chosen if found.kind == "TFJob"}
-    predictions = [found for found in jobs(everything) if found.labels.get(JOB_LABEL) in names]
+    predictions = [found for found in managed_jobs(objects) if found.labels.get(JOB_LABEL) in names]
     owners = {found.uid: found for found in (*chosen, *predictions)}
-    dependents = [found for found in everything if found.owners & owners.keys()]
+    dependents = [found for found in objects if found.owners & owners.keys()]
     return list({**owners, **{found.uid: found for found in dependents}}.values())
 
 

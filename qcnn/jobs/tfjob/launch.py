@@ -18,7 +18,7 @@ from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.lease import LeaseRenewer, check_lease_right
 from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Manifest, profiler_service, with_restarts
-from qcnn.startup import ABANDONED, end_now
+from qcnn.startup import ABANDONED, exit_with_message
 
 logger = logging.getLogger("qcnn")
 
@@ -102,13 +102,15 @@ class Termination:
     def _end(self, number: int, frame: object) -> None:
         received = signal.Signals(number).name
         if self._is_terminating():
-            end_now(f"ended by {received}: pod is terminating; TFJob is kept. Given: {self._name}", 128 + number)
+            exit_with_message(
+                f"ended by {received}: pod is terminating; TFJob is kept. Given: {self._name}", 128 + number
+            )
         deleted = self.creation.ended(lambda: self._api.delete(TFJOBS, self._name), GRACE)
         result = "its TFJob is deleted" if deleted else "no TFJob was found"
-        end_now(f"ended by {received}; {result}. Given: {self._name}", 128 + number)
+        exit_with_message(f"ended by {received}; {result}. Given: {self._name}", 128 + number)
 
 
-def applied(manifest: Manifest, namespace: str | None) -> list[Manifest]:
+def manifests_to_apply(manifest: Manifest, namespace: str | None) -> list[Manifest]:
     """Return the manifests that `submit` creates, in the order for `kubectl apply`.
 
     The Service has no owner reference, because that needs the UID of the TFJob. `submit` adds it.
@@ -214,7 +216,7 @@ def launch(
         def creating() -> Iterator[None]:
             if lease_seconds is not None:
                 check_lease_right(api, status.service_account(manifest), name)
-            with termination.creation.going_on():
+            with termination.creation.creating():
                 yield
 
         observer = _metrics_observer(stack, manifest)

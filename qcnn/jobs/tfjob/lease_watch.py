@@ -21,7 +21,7 @@ from pathlib import Path
 
 from qcnn.jobs.references import parse_time
 from qcnn.monitoring import logs
-from qcnn.startup import ABANDONED, OWN_FAULT, end_now
+from qcnn.startup import ABANDONED, PERMANENT_ERROR, exit_with_message
 
 # Role in deploy/rbac.yaml that permits reading Leases.
 ROLE = "qcnn-worker"
@@ -54,7 +54,7 @@ _GRACE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
-class _Termination:
+class _WatchEnd:
     """Reason to terminate the command, and exit code."""
 
     reason: str
@@ -122,10 +122,12 @@ def main() -> None:
         # With one stream, the last line of the log is the last printed line.
         process = subprocess.Popen(arguments.command, stderr=subprocess.STDOUT)
     except OSError as error:
-        end_now(f"error: command: cannot be run ({error.strerror}). Given: {arguments.command[0]}", OWN_FAULT)
+        exit_with_message(
+            f"error: command: cannot be run ({error.strerror}). Given: {arguments.command[0]}", PERMANENT_ERROR
+        )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: process.send_signal(received))
-    ends: list[_Termination] = []
+    ends: list[_WatchEnd] = []
 
     def watch() -> None:
         _check_right(arguments.lease, arguments.account, process, ends.append)
@@ -134,12 +136,12 @@ def main() -> None:
     threading.Thread(target=watch, name="lease", daemon=True).start()
     code = process.wait()
     if ends:
-        end_now(f"error: {ends[0].reason}", ends[0].code)
+        exit_with_message(f"error: {ends[0].reason}", ends[0].code)
     sys.exit(code if code >= 0 else 128 - code)
 
 
 def _check_right(
-    lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_Termination], None]
+    lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_WatchEnd], None]
 ) -> None:
     """Terminate a process at once if its pod may not read the Lease, with `on_end` called before."""
     end = time.monotonic() + _BINDING_SECONDS
@@ -154,13 +156,11 @@ def _check_right(
             # The launcher may not have created the Lease yet.
             return
         time.sleep(1)
-    on_end(_Termination(missing_right_message(account, _namespace()), OWN_FAULT))
+    on_end(_WatchEnd(missing_right_message(account, _namespace()), PERMANENT_ERROR))
     _stop(process)
 
 
-def _watch(
-    lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_Termination], None]
-) -> None:
+def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_WatchEnd], None]) -> None:
     """Terminate a process when the Lease is stale, with `on_end` called before."""
     began, state, warned = time.monotonic(), LeaseState(seconds), False
     while not state.is_expired:
@@ -175,7 +175,7 @@ def _watch(
                 warned = True
     details = f" ({state.reason})" if state.reason else ""
     reason = f"the launcher has not renewed its Lease for {seconds:g} s{details}"
-    on_end(_Termination(f"{reason}; resubmit to resume from the last checkpoint. Given: lease {lease}", ABANDONED))
+    on_end(_WatchEnd(f"{reason}; resubmit to resume from the last checkpoint. Given: lease {lease}", ABANDONED))
     _stop(process)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Job, JobIdentity, digest
+from qcnn.jobs.job import JobIdentity, JobSpec, digest
 from qcnn.jobs.job import name as job_name
 from qcnn.jobs.kubernetes.api import Resource
 from qcnn.jobs.kubernetes.manifest import (
@@ -69,7 +69,7 @@ class JobTimeouts:
     lease_seconds: int | None = 600
 
 
-def tfjob(job: Job, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[str, str] | None = None) -> Manifest:
+def tfjob(job: JobSpec, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[str, str] | None = None) -> Manifest:
     """Return the TFJob of a training job.
 
     The name of the TFJob is also that of its output folder. It is derived from run, task, iteration, command and number
@@ -119,7 +119,7 @@ def output_annotation(output: str) -> str:
     return f"qcnn/{output}"
 
 
-def _check_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
+def _check_pod(job: JobSpec, counts: Mapping[str, int]) -> PodSettings:
     """Return the pod settings of a job with the given number of processes of each role.
 
     Raises:
@@ -198,7 +198,7 @@ def _owned_metadata(job: Manifest, name: str) -> Manifest:
 
 
 def _manifest(
-    job: Job, pod: PodSettings, counts: Mapping[str, int], identity: JobIdentity, policy: JobTimeouts, name: str
+    job: JobSpec, pod: PodSettings, counts: Mapping[str, int], identity: JobIdentity, policy: JobTimeouts, name: str
 ) -> Manifest:
     run_policy: Manifest = {
         # With restart policy ExitCode, the operator ignores all values except 0, which fails the job at the first
@@ -235,7 +235,7 @@ def _manifest(
     }
 
 
-def _output_annotations(job: Job, policy: JobTimeouts, name: str) -> dict[str, str]:
+def _output_annotations(job: JobSpec, policy: JobTimeouts, name: str) -> dict[str, str]:
     """Return the annotations with output URIs and Lease duration, for clients that read the TFJob."""
     outputs = {
         output_annotation(output): uri.replace(f"$({JOB_VARIABLE})", name) for output, uri in job.outputs.items()
@@ -243,7 +243,7 @@ def _output_annotations(job: Job, policy: JobTimeouts, name: str) -> dict[str, s
     return outputs if policy.lease_seconds is None else {**outputs, LEASE_ANNOTATION: str(policy.lease_seconds)}
 
 
-def _template(job: Job, pod: PodSettings, identity: JobIdentity, policy: JobTimeouts, name: str) -> Manifest:
+def _template(job: JobSpec, pod: PodSettings, identity: JobIdentity, policy: JobTimeouts, name: str) -> Manifest:
     template = pod_template(pod, name, identity, job.argv, mounts_token=policy.lease_seconds is not None)
     template["spec"]["affinity"] = _anti_affinity(name)
     if pod.topology_spread:

@@ -134,13 +134,13 @@ def read_all(api: NamespaceClient) -> list[Status]:
     all_pods = api.find(PODS, labelSelector=OWN_SELECTOR)
     scheduled = api.find(EVENTS, fieldSelector=_SCHEDULED)
     ordered = sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
-    return [status_of(job, pods.of_job(all_pods, job, TFJOB), scheduled, api.now()) for job in ordered]
+    return [status_of(job, pods.processes_of_job(all_pods, job, TFJOB), scheduled, api.now()) for job in ordered]
 
 
 def read_one(api: NamespaceClient, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]]:
     """Return the status of a TFJob and of its processes."""
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
-    processes = pods.of_job(found, job, TFJOB)
+    processes = pods.processes_of_job(found, job, TFJOB)
     status = status_of(job, processes, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
     return status, process_statuses(
         job, processes, lambda process, pod: event_query(job, process, pod).last_warning(api)

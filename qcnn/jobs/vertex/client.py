@@ -91,7 +91,7 @@ _BROKEN = (
 )
 
 
-def is_broken(error: BaseException) -> bool:
+def is_unavailable(error: BaseException) -> bool:
     """Return whether an error is a server or connection error that a retry may resolve.
 
     All other errors mean that the server has rejected the request.
@@ -105,7 +105,7 @@ def is_quota(error: BaseException) -> bool:
     return isinstance(error, exceptions.TooManyRequests)
 
 
-def why(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the message of an API or connection error as a single line."""
     return single_line(error.message if isinstance(error, exceptions.GoogleAPICallError) else error)
 
@@ -118,7 +118,7 @@ def rejection(error: BaseException, action: str, place: str) -> ConfigError:
         action: Action and its object, such as "list custom jobs".
         place: Project and location, for the message.
     """
-    reason = why(error)
+    reason = describe_error(error)
     if isinstance(error, auth_exceptions.DefaultCredentialsError):
         return ConfigError(
             "credentials: Google credentials not found; log in (gcloud auth application-default login), or run as a "
@@ -165,10 +165,10 @@ def call_with_retries(
     def warn(state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         if error and state.attempt_number == _TRIES_BEFORE_WARNING:
-            logger.warning("%s: no response from Google (%s); retrying", action, why(error))
+            logger.warning("%s: no response from Google (%s); retrying", action, describe_error(error))
 
     return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: is_broken(error) or is_quota(error)),
+        retry=tenacity.retry_if_exception(lambda error: is_unavailable(error) or is_quota(error)),
         wait=tenacity.wait_random_exponential(multiplier=0.5, max=10),
         stop=is_over,
         before_sleep=warn,
@@ -247,9 +247,9 @@ class JobClient:
             created: VertexJob = self._method("create")(**request, retry=None, timeout=_SECONDS)
         except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
             if is_quota(error):
-                raise QuotaError(f"quota: exhausted ({why(error)}). Given: {self.place.parent}") from None
-            if is_broken(error):
-                raise ResponseLostError(f"create a {self.kind.title}: no response ({why(error)})") from None
+                raise QuotaError(f"quota: exhausted ({describe_error(error)}). Given: {self.place.parent}") from None
+            if is_unavailable(error):
+                raise ResponseLostError(f"create a {self.kind.title}: no response ({describe_error(error)})") from None
             raise rejection(error, f"create {self.kind.title}s", self.place.parent) from None
         self._answered = True
         return created
@@ -273,9 +273,9 @@ class JobClient:
         try:
             result = call_with_retries(action, lambda: self._answered)(once)
         except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
-            if is_broken(error) or is_quota(error):
+            if is_unavailable(error) or is_quota(error):
                 raise RetryableError(
-                    f"Vertex AI: {action}: no response ({why(error)}). Given: {self.place.endpoint}"
+                    f"Vertex AI: {action}: no response ({describe_error(error)}). Given: {self.place.endpoint}"
                 ) from None
             raise rejection(error, action, self.place.parent) from None
         self._answered = True

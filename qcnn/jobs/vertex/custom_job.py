@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Mapping
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import LABEL_LENGTH, OUTPUTS, Job, JobIdentity, digest, name, run_label, slug
+from qcnn.jobs.job import LABEL_LENGTH, OUTPUTS, JobIdentity, JobSpec, digest, name, run_label, slug
 from qcnn.jobs.pod_settings import ROLES, PodSettings
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.location import VertexLocation
@@ -38,7 +38,7 @@ POOLS = ROLES
 _BUCKET, _MOUNTED = "gs://", "/gcs/"
 
 
-def custom_job(job: Job, identity: JobIdentity, place: VertexLocation) -> aiplatform.CustomJob:
+def custom_job(job: JobSpec, identity: JobIdentity, place: VertexLocation) -> aiplatform.CustomJob:
     """Return the CustomJob of a training job.
 
     The label JOB_LABEL names the job and its output folder. Like the name of a TFJob, it is derived from run, task,
@@ -84,7 +84,7 @@ def custom_job(job: Job, identity: JobIdentity, place: VertexLocation) -> aiplat
     return vertex_job
 
 
-def outputs(job: Job, vertex_job: aiplatform.CustomJob) -> dict[str, str]:
+def outputs(job: JobSpec, vertex_job: aiplatform.CustomJob) -> dict[str, str]:
     """Return the URI of each output of a training job, as its processes write them."""
     return {output: _insert_label(uri, vertex_job.labels[JOB_LABEL]) for output, uri in job.outputs.items()}
 
@@ -99,7 +99,7 @@ def _insert_label(text: str, label: str) -> str:
     return text.replace(f"$({JOB_VARIABLE})", label)
 
 
-def _validated_pod(job: Job) -> PodSettings:
+def _validated_pod(job: JobSpec) -> PodSettings:
     """Return the pod settings of a job.
 
     Raises:
@@ -122,7 +122,7 @@ def _check_location(settings: CustomJobMachines, place: VertexLocation) -> None:
             raise ConfigError(f"pod.vertex.{field}: must be in the job's location, {place.location}. Given: {value}")
 
 
-def _output_folder(job: Job, label: str) -> str:
+def _output_folder(job: JobSpec, label: str) -> str:
     """Return the gs:// URI of the output folder.
 
     All Vertex AI jobs of a training job share the folder, so that a replacement finds the checkpoints.
@@ -136,7 +136,7 @@ def _output_folder(job: Job, label: str) -> str:
 
 
 def _pools(
-    job: Job, pod: PodSettings, settings: CustomJobMachines, identity: JobIdentity, label: str
+    job: JobSpec, pod: PodSettings, settings: CustomJobMachines, identity: JobIdentity, label: str
 ) -> list[aiplatform.WorkerPoolSpec]:
     counts = _pool_sizes(job.replicas)
     used = max(position for position, count in enumerate(counts) if count) + 1
@@ -155,7 +155,7 @@ def _pool_sizes(replicas: Mapping[str, int]) -> list[int]:
 
 
 def _pool(
-    job: Job, pod: PodSettings, settings: CustomJobMachines, identity: JobIdentity, label: str, count: int
+    job: JobSpec, pod: PodSettings, settings: CustomJobMachines, identity: JobIdentity, label: str, count: int
 ) -> aiplatform.WorkerPoolSpec:
     machine = machine_for(pod, settings.machine_type)
     environment = {
@@ -185,7 +185,7 @@ def _accelerators(machine: VertexMachineType) -> dict[str, str | int]:
     return {"accelerator_type": accelerator_type(machine), "accelerator_count": machine.gpus}
 
 
-def _scheduling(job: Job, pod: PodSettings, settings: CustomJobMachines) -> aiplatform.Scheduling:
+def _scheduling(job: JobSpec, pod: PodSettings, settings: CustomJobMachines) -> aiplatform.Scheduling:
     strategy = "SPOT" if pod.spot else settings.strategy
     scheduling = aiplatform.Scheduling(
         strategy=strategy,

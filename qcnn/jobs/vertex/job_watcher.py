@@ -20,10 +20,10 @@ from qcnn.jobs.vertex.client import (
     LoggingServiceV2Client,
     VertexJob,
     auth_exceptions,
+    describe_error,
     exceptions,
-    is_broken,
     is_quota,
-    why,
+    is_unavailable,
 )
 from qcnn.monitoring import logs
 
@@ -142,8 +142,10 @@ class JobLogReader:
         try:
             new = self._position.new(self._client.list_log_entries(self._request(), retry=None, timeout=_SECONDS))
         except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
-            if not is_broken(error) and not is_quota(error):
-                logger.warning("cannot read the log lines of the workers (%s); training continues", why(error))
+            if not is_unavailable(error) and not is_quota(error):
+                logger.warning(
+                    "cannot read the log lines of the workers (%s); training continues", describe_error(error)
+                )
                 self._is_readable = False
             return False
         for entry in new:

@@ -33,7 +33,7 @@ from qcnn.jobs.vertex.client import JobClient, QuotaError, VertexJob, aiplatform
 from qcnn.jobs.vertex.custom_job import JOB_LABEL
 from qcnn.jobs.vertex.job_watcher import CapacityTimeout, JobLogReader, JobReporter, wait_for_job
 from qcnn.jobs.vertex.location import VertexLocation, job_page, logging_endpoint_of
-from qcnn.startup import end_now
+from qcnn.startup import exit_with_message
 
 # Seconds to look for a job whose creation is in progress. A container has at most 30 s after SIGTERM.
 GRACE = 5.0
@@ -87,7 +87,7 @@ class Termination:
     def _end(self, number: int) -> None:
         found = self.creation.ended(self._cancel, GRACE)
         result = f"its {self._title} is cancelled" if found else f"no {self._title} was found"
-        end_now(f"ended by {signal.Signals(number).name}; {result}. Given: {self._name}", 128 + number)
+        exit_with_message(f"ended by {signal.Signals(number).name}; {result}. Given: {self._name}", 128 + number)
 
 
 logger = logging.getLogger("qcnn")
@@ -144,7 +144,7 @@ def launch(
         pauses = _pauses()
         while True:
             try:
-                found, outcome = create_or_adopt(api, job, check, termination.creation.going_on)
+                found, outcome = create_or_adopt(api, job, check, termination.creation.creating)
             except QuotaError as error:
                 capacity.record_missing(error, label)
                 logger.warning("%s; retrying", error)

@@ -130,7 +130,7 @@ class FinishedTrial:
     failure: str
 
 
-def tried(job: aiplatform.HyperparameterTuningJob) -> list[FinishedTrial]:
+def finished_trials(job: aiplatform.HyperparameterTuningJob) -> list[FinishedTrial]:
     """Return the trials of a job that have ended, in the order of their IDs."""
     return [
         FinishedTrial(

@@ -23,7 +23,7 @@ DECLARATION = Declaration(
     states=False,
     shifts=False,
     # The library's operations run on CPUs only, and TensorFlow servers do not load them.
-    own_operations=False,
+    builtin_operations=False,
     library="tensorflow_quantum",
 )
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from qcnn.simulators.structure.gates import Gate
 
 # Maximum number of qubits of a block or group. Up to this number, matrix products take no longer than memory access.
-MOST_QUBITS = 4
+MAX_QUBITS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ def group_blocks(blocks: Sequence[Block]) -> list[GateGroup]:
         earliest = max((last[qubit] for qubit in block.qubits if qubit in last), default=0)
         for number in range(earliest, len(groups)):
             qubits, inside = groups[number]
-            if len(qubits.union(block.qubits)) <= max(MOST_QUBITS, len(block.qubits)):
+            if len(qubits.union(block.qubits)) <= max(MAX_QUBITS, len(block.qubits)):
                 break
         else:
             number = len(groups)

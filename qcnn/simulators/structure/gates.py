@@ -16,7 +16,7 @@ import numpy.typing as npt
 import sympy
 
 from qcnn.circuits import circuits
-from qcnn.circuits.ansatz import decomposed
+from qcnn.circuits.ansatz import decompose_once
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS
@@ -27,11 +27,11 @@ from qcnn.errors import ConfigError, single_line
 Complex = npt.NDArray[np.complex128]
 
 # Maximum number of qubits of a gate, including controls. No block is smaller than its largest gate.
-_MOST_QUBITS = 4
+_MAX_QUBITS = 4
 # Phases of a gate, in units of pi, with a smaller difference are equal: they are sums of floats.
 PHASE_ROUNDING = 1e-12
 # Maximum depth of recursive decompositions of an operation.
-_MOST_DEPTH = 50
+_MAX_DEPTH = 50
 _NOT_FINITE = (sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
 _NOT_A_NUMBER = "has an exponent that is not a finite number"
 
@@ -214,7 +214,7 @@ class _CircuitReader:
             try:
                 known = self._lookup(operation)
                 parts = _decomposed(operation) if known is None else ()
-                if depth > _MOST_DEPTH:
+                if depth > _MAX_DEPTH:
                     raise RecursionError
             except ConfigError:
                 raise
@@ -242,8 +242,8 @@ class _CircuitReader:
             channel = noise.channel(len(operation.qubits)) if operation.qubits else None
             if channel:
                 places = self._places(operation)
-                if len(places) > _MOST_QUBITS:
-                    raise _unsupported(operation, f"with noise acts on more than {_MOST_QUBITS} qubits")
+                if len(places) > _MAX_QUBITS:
+                    raise _unsupported(operation, f"with noise acts on more than {_MAX_QUBITS} qubits")
                 if not gates or gates[-1].qubits != places:
                     gates.append(Gate(places, _identity(len(places)), LinearExponent(0.0)))
                 gates[-1] = dataclasses.replace(gates[-1], channel=channel)
@@ -277,11 +277,11 @@ class _CircuitReader:
         if isinstance(gate, cirq.EigenGate | cirq.ControlledGate):
             parts = _eigen_components(gate)
             if parts is not None:
-                if cirq.num_qubits(gate) > _MOST_QUBITS:
-                    raise _unsupported(operation, f"acts on more than {_MOST_QUBITS} qubits")
+                if cirq.num_qubits(gate) > _MAX_QUBITS:
+                    raise _unsupported(operation, f"acts on more than {_MAX_QUBITS} qubits")
                 phases, projectors, exponent = parts
                 return self._shared(phases, projectors, operation), self._linear(exponent, operation)
-        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MOST_QUBITS:
+        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MAX_QUBITS:
             return None
         matrix = cirq.unitary(gate, None)
         if matrix is None:
@@ -354,7 +354,7 @@ def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     if isinstance(operation.untagged, cirq.ClassicallyControlledOperation):
         raise _unsupported(operation, "is controlled by the outcome of a measurement")
     try:
-        parts = decomposed(operation)
+        parts = decompose_once(operation)
     except ValueError as error:  # For example a circuit operation that repeats until a measurement result.
         raise _unsupported(operation, f"cannot be decomposed ({single_line(error)})") from None
     if parts is None:
@@ -370,7 +370,7 @@ def _why_no_unitary(operation: cirq.Operation) -> str:
     is_channel = cirq.has_kraus(operation) and not cirq.has_unitary(operation)
     if is_channel or isinstance(operation.gate, cirq.RandomGateChannel):
         return "is a noise channel, which is not unitary"
-    return f"has no known unitary of at most {_MOST_QUBITS} qubits"
+    return f"has no known unitary of at most {_MAX_QUBITS} qubits"
 
 
 def _unsupported(operation: cirq.Operation, reason: str) -> ConfigError:
@@ -398,7 +398,7 @@ def _digest(network: CircuitIR) -> str:
 def _as_json(ansatz: Ansatz) -> str | None:
     """Return the circuit in Cirq's JSON format, or None if it has custom gates that Cirq cannot serialize."""
     try:
-        return cirq_json.written(ansatz)
+        return cirq_json.to_json(ansatz)
     except (TypeError, ValueError):
         return None
 

@@ -98,7 +98,7 @@ def paulis(qubits: int) -> Complex:
     return products
 
 
-def applied(matrix: Floats, qubits: Sequence[int], state: Floats) -> Floats:
+def apply_transfer(matrix: Floats, qubits: Sequence[int], state: Floats) -> Floats:
     """Apply a transfer matrix to some qubits of a state.
 
     Args:

@@ -15,9 +15,9 @@ from qcnn.simulators.structure.gate_fusion import fuse
 from qcnn.simulators.structure.gates import Gate
 
 # An observable on more qubits costs more than further factorization saves.
-_MOST_TARGETS = 4
+_MAX_TARGETS = 4
 # In wider cones one part has at least a quarter of the qubits, and its states exceed any memory.
-_MOST_INNER = 128
+_MAX_INNER = 128
 
 
 class LightConeTooWideError(Exception):
@@ -148,7 +148,7 @@ class CircuitIndex:
                     if qubit not in position:
                         position[qubit] = bisect.bisect_left(self._on[qubit], number)
                         push(qubit)
-                if len(position) > _MOST_INNER:
+                if len(position) > _MAX_INNER:
                     raise LightConeTooWideError
             for qubit in touched:
                 if position[qubit] >= 0 and self._on[qubit][position[qubit]] == number:
@@ -162,7 +162,7 @@ def split(cone: LightCone) -> Factorization:
 
 def _splits(cone: LightCone) -> Iterator[Factorization]:
     targets, absorbed = 1, 0
-    while targets <= _MOST_TARGETS:
+    while targets <= _MAX_TARGETS:
         while absorbed < len(cone.gates) and max(cone.gates[absorbed].qubits) < targets:
             absorbed += 1
         yield Factorization(cone.gates[:absorbed][::-1], targets, tuple(_parts(cone, absorbed, targets)))

@@ -20,7 +20,7 @@ from qcnn.errors import ConfigError
 from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Gate, GateSpectrum, LinearExponent
 
 # With more frequencies, the factors of the rule are too many and too large for estimates from shots.
-_MOST_FREQUENCIES = 8
+_MAX_FREQUENCIES = 8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -99,10 +99,10 @@ def _rule(spectrum: GateSpectrum) -> Iterator[tuple[float, float]]:
     count = round(max(multiples))
     # The rounding error of the smallest difference is multiplied by up to `count`.
     rounding = count * PHASE_ROUNDING / smallest
-    if count > _MOST_FREQUENCIES or not np.allclose(multiples, np.round(multiples), rtol=0, atol=rounding):
+    if count > _MAX_FREQUENCIES or not np.allclose(multiples, np.round(multiples), rtol=0, atol=rounding):
         raise ConfigError(
             f"gradient: parameter_shift needs gates whose phases differ by multiples of one number, at most "
-            f"{_MOST_FREQUENCIES} times. Given: phases {', '.join(f'{phase:g}' for phase in phases)} in units of pi"
+            f"{_MAX_FREQUENCIES} times. Given: phases {', '.join(f'{phase:g}' for phase in phases)} in units of pi"
         )
     for number in range(1, 2 * count + 1):
         angle = (2 * number - 1) * math.pi / (2 * count)

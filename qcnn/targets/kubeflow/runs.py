@@ -320,6 +320,6 @@ def _deleted_on_cluster(run: str, namespace: str) -> str:
 
     with cluster(namespace) as api:
         everything = cleanup.find_all(api)
-        left = cleanup.with_dependents(cleanup.belonging_to(run, everything), everything)
+        left = cleanup.with_dependents(cleanup.objects_of_run(run, everything), everything)
         cleanup.delete(api, left)
     return ", ".join(found.name for found in left if found.kind == "TFJob")

@@ -20,7 +20,7 @@ from qcnn.jobs.kubernetes.job_watcher import LogCursor
 from qcnn.jobs.kubernetes.manifest import CONTAINER
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in
 from qcnn.jobs.tfjob import cleanup, status
-from qcnn.jobs.tfjob.launch import applied, check_worker_account, submit
+from qcnn.jobs.tfjob.launch import check_worker_account, manifests_to_apply, submit
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, JobTimeouts, Manifest, tfjob
 from qcnn.model.history import last_metrics
 from qcnn.monitoring import logs
@@ -118,7 +118,7 @@ class TFJobTarget:
 
         def requests() -> Sequence[Mapping[str, Any]]:
             check_no_secrets(settings.pods)
-            return applied(manifest, settings.namespace)
+            return manifests_to_apply(manifest, settings.namespace)
 
         def create() -> Submitted:
             with cluster(settings.namespace) as api:
@@ -217,7 +217,7 @@ class TFJobTarget:
         with cluster(connection.namespace) as api:
             name = find_job(api, job)["metadata"]["name"]
             everything = cleanup.find_all(api)
-            chosen = [found for found in cleanup.jobs(everything) if found.name == name]
+            chosen = [found for found in cleanup.managed_jobs(everything) if found.name == name]
             cleanup.delete(api, cleanup.with_dependents(chosen, everything))
 
     def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
@@ -234,9 +234,9 @@ class TFJobTarget:
         with cluster(connection.namespace) as api:
             everything = cleanup.find_all(api)
             if selection.orphans:
-                chosen = cleanup.orphans(everything, api.now())
+                chosen = cleanup.find_orphans(everything, api.now())
             else:
-                chosen = _select(cleanup.jobs(everything), selection, api.namespace)
+                chosen = _select(cleanup.managed_jobs(everything), selection, api.namespace)
             return [_deletable(each) for each in cleanup.with_dependents(chosen, everything)]
 
     def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
@@ -401,7 +401,7 @@ def _select(own: Sequence[cleanup.OwnedObject], selection: Selection, namespace:
         hint = f"; to select the jobs of this run, use --run {missing[0]}" if is_run else ""
         raise ArtifactError(f"job: qcnn created none of this name in namespace {namespace}{hint}. Given: {missing[0]}")
     if run is not None:
-        return [found for found in cleanup.belonging_to(run, own) if selection.kind in (None, found.kind)]
+        return [found for found in cleanup.objects_of_run(run, own) if selection.kind in (None, found.kind)]
     return [found for found in own if not names or found.name in names]
 
 
@@ -419,7 +419,7 @@ def new_lines(api: NamespaceClient, job: Mapping[str, Any], cursors: dict[str, L
         cursors: Log positions by pod UID. Positions of new pods are added.
     """
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
-    started = [process for process in kubernetes_pods.of_job(found, dict(job), TFJOB) if process.started]
+    started = [process for process in kubernetes_pods.processes_of_job(found, dict(job), TFJOB) if process.started]
     logs_of = (
         [
             (moment, line)

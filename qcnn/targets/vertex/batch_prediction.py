@@ -60,7 +60,7 @@ def read_samples(data: str) -> EndpointSamples:
     with open_table(data) as table:
         excited = set(EXCITATIONS.columns) <= set(table.names)
         names = EXCITATIONS.columns if excited else features_of(table)
-        if unused := table.unused_index((*names, LABEL)):
+        if unused := table.unused_index_warning((*names, LABEL)):
             warn_once(unused)
         labels = (LABEL,) if LABEL in table.names else ()
         chunks = [_validated(chunk, excited) for chunk in table.pieces((*names, *labels))]

@@ -78,27 +78,27 @@ def translate_errors(place: VertexLocation) -> Iterator[None]:
 
 
 def _api_error(error: BaseException, place: VertexLocation) -> BackendError:
-    from qcnn.jobs.vertex.client import auth_exceptions, exceptions, is_broken, is_quota, why
+    from qcnn.jobs.vertex.client import auth_exceptions, describe_error, exceptions, is_quota, is_unavailable
 
     where = f"{place.project} in {place.location}"
     if is_quota(error):
-        return UnavailableError(f"quota: exhausted ({why(error)}). Given: {where}")
-    if is_broken(error):
+        return UnavailableError(f"quota: exhausted ({describe_error(error)}). Given: {where}")
+    if is_unavailable(error):
         return UnavailableError(
-            f"Vertex AI: no response ({why(error)}{proxy_note(os.environ)}). Given: {place.endpoint}"
+            f"Vertex AI: no response ({describe_error(error)}{proxy_note(os.environ)}). Given: {place.endpoint}"
         )
     match error:
         case auth_exceptions.DefaultCredentialsError():
             return CredentialsError(f"credentials: no Google credentials found; {_LOGIN}. Given: none")
         case auth_exceptions.GoogleAuthError() | exceptions.Unauthenticated() | exceptions.Unauthorized():
-            return CredentialsError(f"credentials: rejected ({why(error)}); {_LOGIN}. Given: {where}")
+            return CredentialsError(f"credentials: rejected ({describe_error(error)}); {_LOGIN}. Given: {where}")
         case exceptions.Forbidden():
-            return BackendError(f"permission: denied ({why(error)}). Given: {where}")
+            return BackendError(f"permission: denied ({describe_error(error)}). Given: {where}")
         case exceptions.NotFound():
-            return NotFoundError(f"Vertex AI: not found ({why(error)}). Given: {where}")
+            return NotFoundError(f"Vertex AI: not found ({describe_error(error)}). Given: {where}")
         case exceptions.Conflict():
-            return AlreadyExistsError(f"Vertex AI: already exists ({why(error)}). Given: {where}")
-    return BackendError(f"Vertex AI: request rejected ({why(error)}). Given: {where}")
+            return AlreadyExistsError(f"Vertex AI: already exists ({describe_error(error)}). Given: {where}")
+    return BackendError(f"Vertex AI: request rejected ({describe_error(error)}). Given: {where}")
 
 
 # Timeouts of a request, and of a long-running operation.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from qcnn.components.training_job import check_data, vertex_job
 from qcnn.errors import ArtifactError, single_line
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.job import Job, JobIdentity, check_run
+from qcnn.jobs.job import JobIdentity, JobSpec, check_run
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page
 from qcnn.model.history import last_metrics
@@ -259,7 +259,7 @@ def _state(vertex: VertexClient, run: str) -> str | None:
         return None
 
 
-def training_job(experiment: ExperimentConfig, settings: Settings) -> tuple[Job, CustomJob]:
+def training_job(experiment: ExperimentConfig, settings: Settings) -> tuple[JobSpec, CustomJob]:
     """Return the job of an experiment, with the metadata of its data file, and its custom job.
 
     Raises:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.results.model_folder import FILE, SAVED_MODEL
-from qcnn.storage.copies import is_whole, local_copy, new_copy
+from qcnn.storage.copies import is_complete, local_copy, new_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.targets.errors import UnavailableError
 from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, VertexClient
@@ -103,7 +103,7 @@ def exported(model: str, staging: str | None) -> ExportedModel:
 
 def stage(model: ExportedModel) -> None:
     """Copy a local model to its URI, unless it exists there."""
-    if model.source is None or is_whole(model.address, FILE):
+    if model.source is None or is_complete(model.address, FILE):
         return
     with new_copy(model.address, FILE) as copied:
         shutil.copytree(model.source, copied)

@@ -4,8 +4,8 @@ import numpy.typing as npt
 import pytest
 
 from qcnn.circuits.cluster_ising import (
-    MOST_H1,
-    MOST_H2,
+    MAX_H1,
+    MAX_H2,
     RESOLUTION,
     SECTORS,
     Sector,
@@ -155,7 +155,7 @@ def test_sector_energies_are_degenerate_in_spt_phase_only(h1: float) -> None:
 
 
 def test_long_string_order_matches_is_spt() -> None:
-    fields = [(h1, h2) for h1 in np.linspace(0.1, MOST_H1, 6) for h2 in np.linspace(-MOST_H2, MOST_H2, 9)]
+    fields = [(h1, h2) for h1 in np.linspace(0.1, MAX_H1, 6) for h2 in np.linspace(-MAX_H2, MAX_H2, 9)]
     strings = np.array([string_order(ground_state(9, h1, h2).state, 1, 7) for h1, h2 in fields])
     inside = is_spt(*np.array(fields, np.float64).T)
     assert strings[inside].mean() > 5 * np.abs(strings[~inside]).mean()

@@ -14,7 +14,7 @@ from qiskit.quantum_info import Pauli, Statevector
 
 from qcnn.artifact_io import save_description
 from qcnn.circuits import circuits
-from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.formats.loading import embed_file
 from qcnn.experiment_io import from_mapping
 from qcnn.simulators.registry import SIMULATORS
 from qcnn.simulators.structure.gates import fingerprint
@@ -33,7 +33,7 @@ def trained(tmp_path: Path) -> str:
     folder.mkdir()
     with h5py.File(folder / "qcnn.weights.h5", "w") as file:
         file["layers/quantum_layer/vars/0"] = VALUES
-    config = from_mapping({"model": embedded(FILE)})
+    config = from_mapping({"model": embed_file(FILE)})
     description = {
         "experiment": config.model_dump(),
         "dataset_digest": "",
@@ -94,7 +94,7 @@ def test_export_of_trained_model_contains_values(typed: Typed, trained: str, tmp
     with (tmp_path / "a.qpy").open("rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         both = (*qpy.load(file), qasm3.loads((tmp_path / "a.qasm").read_text()))
-    expected = expectations(circuits.build(embedded(FILE), 8), 8, VALUES, 3, 0.5)
+    expected = expectations(circuits.build(embed_file(FILE), 8), 8, VALUES, 3, 0.5)
     for circuit in both:
         state = Statevector(circuit.remove_final_measurements(inplace=False))
         values = [state.expectation_value(Pauli("Z"), [qubit]).real for qubit in range(8)]

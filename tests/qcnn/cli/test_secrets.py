@@ -117,9 +117,9 @@ def test_unreachable_server_error_contains_no_password(folder: Path, environment
     # A single attempt, because retries take time.
     program = (
         "import qcnn.storage.s3 as s3; s3._TRIES = 1\n"
-        "from qcnn.storage.copies import is_whole\n"
+        "from qcnn.storage.copies import is_complete\n"
         "from qcnn.startup import one_line_errors\n"
-        "with one_line_errors(): is_whole('s3://bucket/folder', 'model.json')"
+        "with one_line_errors(): is_complete('s3://bucket/folder', 'model.json')"
     )
     done = _run(["-c", program], folder, environment)
     assert done.returncode != 0

@@ -20,7 +20,7 @@ from qcnn.data import file_data
 from qcnn.errors import QcnnError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.tables import ENDINGS
+from qcnn.tables import EXTENSIONS
 from tests.qcnn.tables.test_table import write
 
 # Twenty rows with both labels in every split.
@@ -379,7 +379,7 @@ def test_read_pandas_index_warns_once_per_process(tmp_path: Path) -> None:
     assert warnings == [f"data: index columns of a pandas table are ignored: __index_level_0__ in {path}"]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0.1", "__index_level_0__"])
 def test_read_row_number_column_raises_in_every_format(tmp_path: Path, ending: str, name: str) -> None:
     path, frame = tmp_path / f"rows{ending}", _sorted_by_label()
@@ -405,7 +405,7 @@ def test_read_invalid_pandas_metadata_is_ignored(tmp_path: Path, metadata: bytes
     assert data.read(_config(path, encoding="ry")).layout.features == ("x", "y")
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_read_booleans_as_features_and_labels_in_every_format(tmp_path: Path, ending: str) -> None:
     path, even = tmp_path / f"rows{ending}", np.arange(40) % 2 == 0
     write(path, pd.DataFrame({"x": np.round(np.sin(np.arange(40)), 3), "even": even, "label": ~even}))
@@ -424,7 +424,7 @@ def _nearly_constant(noise: float, size: float = 7.0) -> pd.DataFrame:
     return pd.DataFrame({**columns, "label": draws.integers(0, 2, 60)})
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 @pytest.mark.parametrize("size", [7.0, -1.7e9])
 def test_read_nearly_constant_column_warns_in_every_format(tmp_path: Path, ending: str, size: float) -> None:
     path, warnings = tmp_path / f"rows{ending}", list[str]()

@@ -14,7 +14,7 @@ import pytest
 import urllib3
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.api import (
     DEPLOYMENTS,
     LEASES,
@@ -163,7 +163,7 @@ def api(cluster: Cluster) -> Iterator[NamespaceClient]:
 
 
 def _manifest(name: str, pod: PodSettings = NOWHERE) -> Object:
-    job = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=pod)
+    job = JobSpec(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=pod)
     return tfjob(job, JobIdentity(name, "train"), JobTimeouts(active_deadline_seconds=100))
 
 
@@ -510,7 +510,7 @@ def test_tfjob_unknown_fields_and_status_are_dropped(cluster: Cluster) -> None:
 
 
 def test_tfjob_pods_have_labels_and_are_deleted_with_tfjob(cluster: Cluster, api: NamespaceClient) -> None:
-    job = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=NOWHERE)
+    job = JobSpec(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=NOWHERE)
     created = api.create(TFJOBS, tfjob(job, JobIdentity("pods", "train"), JobTimeouts()))
     assert created
     cluster.start(created)

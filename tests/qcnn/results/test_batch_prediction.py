@@ -22,7 +22,7 @@ from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.evaluate import predict, scores_of_classes
 from qcnn.results.export import Predictor, load_predictor
 from qcnn.results.predictions import PredictionFiles
-from qcnn.tables import ENDINGS, chunks, npz
+from qcnn.tables import EXTENSIONS, chunks, npz
 from qcnn.tables.table import new_table, open_table
 from tests.qcnn.tables.test_table import read, write
 
@@ -70,7 +70,7 @@ def predicted(
         return predict_table(predictor, table, files, report_rows)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_predict_table_writes_model_predictions(
     tmp_path: Path, ending: str, predictor: Predictor, model_folder: Path
 ) -> None:
@@ -87,7 +87,7 @@ def test_predict_table_writes_model_predictions(
     assert read(tmp_path / f"out{ending}")["label"] == SAMPLES.label.tolist()
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_predict_table_works_in_chunks(
     tmp_path: Path, ending: str, small_config: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +197,7 @@ def test_predict_table_scales_features_as_in_training(tmp_path: Path, small_conf
     assert _drawings(page) == ["Prediction against label"]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_predict_table_reads_booleans_in_every_format(
     tmp_path: Path, ending: str, small_config: ExperimentConfig
 ) -> None:

@@ -37,7 +37,9 @@ def test_registered_simulator_is_estimated_selected_and_created(monkeypatch: pyt
 
 def test_auto_excludes_tfq_if_strategy_needs_own_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = types.SimpleNamespace(
-        DECLARATION=Declaration(own_operations=False), estimate=lambda network, limits: StepCost(flops=1.0), check=None
+        DECLARATION=Declaration(builtin_operations=False),
+        estimate=lambda network, limits: StepCost(flops=1.0),
+        check=None,
     )
     monkeypatch.setitem(registry.SIMULATORS, "tfq", foreign)
     for strategy, is_chosen in (("multi_worker", True), ("parameter_server", False), ("tpu", False)):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.tables import ENDINGS
+from qcnn.tables import EXTENSIONS
 from qcnn.tables.table import new_table, open_table
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_table_in_bucket_is_read_as_written(bucket: str, ending: str) -> None:
     address = f"{bucket}/folder/data{ending}"
     with new_table(address) as write:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from qcnn.errors import ArtifactError, ConfigError, QcnnError
-from qcnn.tables import ENDINGS, chunks
+from qcnn.tables import EXTENSIONS, chunks
 from qcnn.tables.table import new_table, open_table
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -61,7 +61,7 @@ def read_error(path: Path, names: Sequence[str] | None = None, text: Sequence[st
     return message.replace(str(path), "FILE")
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_tables_of_pandas_and_numpy_are_read(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
     frame = pd.DataFrame(
@@ -78,7 +78,7 @@ def test_tables_of_pandas_and_numpy_are_read(tmp_path: Path, ending: str) -> Non
     assert read(path, ["split"], ["split"]) == {"split": ["train", "test", "train"]}
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_booleans_are_read_as_1_and_0(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
     write(path, pd.DataFrame({"x": [0.5, 1.5, 2.5], "sure": [True, False, True]}))
@@ -107,7 +107,7 @@ def test_numbers_are_read_exactly(tmp_path_factory: pytest.TempPathFactory, valu
     assert read(path) == {"a": frame["a"].tolist(), "b": frame["b"].tolist()}
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_large_table_is_read_in_bounded_chunks(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
     count = 3 * chunks.rows_per_chunk(1) // 2
@@ -188,7 +188,7 @@ def test_jsonl_empty_lines_are_ignored(tmp_path: Path, end: str) -> None:
     assert read(path) == {"a": [1, 2]}
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_reading_can_stop_after_first_chunk(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
     write(path, pd.DataFrame({"a": np.arange(2 * chunks.rows_per_chunk(1))}))
@@ -368,7 +368,7 @@ def test_folder_and_missing_file_are_rejected(tmp_path: Path) -> None:
         read(Path("a.txt"))
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 def test_contents_of_unread_columns_are_not_checked(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"
     write(path, pd.DataFrame({"a": [1, 2], "note": ["x", "y"]}))
@@ -389,7 +389,7 @@ def by_others(path: Path) -> pd.DataFrame:
         return pd.DataFrame(dict(arrays))
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.lists(st.tuples(NUMBERS, st.integers(-(2**31), 2**31 - 1)), min_size=1), min_size=1, max_size=3))
 def test_written_numbers_are_read_exactly(
@@ -436,7 +436,7 @@ def _fill(write: Callable[..., None]) -> None:
         write({"a": np.random.default_rng(0).random(10_000)})
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", EXTENSIONS)
 @pytest.mark.parametrize(("ends", "error"), [(_stop, StoppedError), (_fill, ArtifactError)], ids=["stopped", "full"])
 def test_interrupted_write_leaves_no_file(
     tmp_path: Path, ending: str, ends: Callable[..., None], error: type[Exception]

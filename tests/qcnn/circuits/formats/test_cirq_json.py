@@ -16,17 +16,17 @@ A, B = sympy.symbols("s2 s10")
 @given(drawn=ansatzes())
 def test_cirq_json_round_trip_is_exact(drawn: tuple[Ansatz, int]) -> None:
     ansatz, _ = drawn
-    text = cirq_json.written(ansatz)
+    text = cirq_json.to_json(ansatz)
     again = cirq_json.read(text, "a.json")
     assert (again.circuit, again.symbols, again.readouts) == (ansatz.circuit, ansatz.symbols, ansatz.readouts)
     # The text must be identical, because the digest of a circuit depends on it.
-    assert cirq_json.written(again) == text
+    assert cirq_json.to_json(again) == text
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 def test_built_in_circuit_round_trip(model: str) -> None:
     ansatz = circuits.build(model, 7)
-    assert cirq_json.read(cirq_json.written(ansatz), "a.json") == ansatz
+    assert cirq_json.read(cirq_json.to_json(ansatz), "a.json") == ansatz
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.circuits.formats import embedded
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import as_shown, from_mapping
+from qcnn.experiment_io import from_mapping, with_display_values
 
 CONTENT = "[1, 2, 3]" * 100
 
@@ -25,7 +25,7 @@ def test_embedded_text_contains_name_and_content() -> None:
 def test_display_name_is_file_name_and_digest() -> None:
     text = embedded.embed("a.json", CONTENT)
     assert embedded.model_display_name(text) == "a.json@820be4ca"
-    assert as_shown({"model": text, "qubits": 4}) == {"model": "a.json@820be4ca", "qubits": 4}
+    assert with_display_values({"model": text, "qubits": 4}) == {"model": "a.json@820be4ca", "qubits": 4}
     assert embedded.model_display_name(embedded.embed("a.json", CONTENT + " ")) != embedded.model_display_name(text)
     # The digest does not depend on the compression.
     assert embedded.model_display_name(_text(lzma.compress(CONTENT.encode(), preset=0))) == "a.qasm@820be4ca"

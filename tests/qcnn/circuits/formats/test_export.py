@@ -18,7 +18,7 @@ from qcnn import data
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json, export, openqasm
-from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.formats.loading import embed_file
 from qcnn.circuits.preparation import EXCITATION
 from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
@@ -64,7 +64,7 @@ def test_random_circuit_openqasm_round_trip(drawn: tuple[Ansatz, int]) -> None:
     assert (again.symbols, again.readouts) == (ansatz.symbols, ansatz.readouts)
     assert_equal_up_to_phase(unitary(again.circuit, again.symbols, values, qubits), expected, 1e-6)
     # With numbers: unitary from Qiskit.
-    bound = export.bound(ansatz, values)
+    bound = export.bind_parameters(ansatz, values)
     for version in (2, 3):
         circuit = _by_qiskit(export.openqasm(bound, ring(qubits), version), version)
         assert circuit.num_qubits == qubits
@@ -122,7 +122,7 @@ def test_exported_network_readouts_match_qiskit_and_cirq(model: str, qubits: int
     ansatz = circuits.build(model, qubits)
     values, sample = _values(ansatz), (1, 0.7)
     expected = expectations(ansatz, qubits, values, *sample)
-    bound = export.bound(ansatz, values)
+    bound = export.bind_parameters(ansatz, values)
     whole = Ansatz(data_state(EXCITATION, ring(qubits), sample) + bound.circuit, (), bound.readouts)
     for name, version in (("a.qasm", 3), ("b.qasm", 2), ("a.qpy", 3), ("a.json", 3)):
         export.write(whole, ring(qubits), tmp_path / name, version, ["a note"])
@@ -152,7 +152,7 @@ def test_reimported_network_trains_identically(tmp_path: Path) -> None:
     """Initial parameters and gradients are equal, because inputs are also in units of pi."""
     config = from_mapping({**SMALL, "simulator": "statevector"})
     export.write(circuits.build(config.model, config.qubits), ring(config.qubits), tmp_path / "a.qasm", 3, [])
-    of_file = config.model_copy(update={"model": embedded(str(tmp_path / "a.qasm"))})
+    of_file = config.model_copy(update={"model": embed_file(str(tmp_path / "a.qasm"))})
     samples = data.generate(config).train
     found = []
     for each in (config, of_file):
@@ -165,16 +165,23 @@ def test_reimported_network_trains_identically(tmp_path: Path) -> None:
     np.testing.assert_allclose(found[1], found[0], atol=1e-9)
 
 
+_ROTATION = Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1)))
+
+
 def test_export_writes_numbers_in_full_precision() -> None:
     value = 0.1234567890123456789
-    bound = export.bound(Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1))), np.array([value]))
+    bound = export.bind_parameters(
+        Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1))), np.array([value])
+    )
     for version in (2, 3):
         (written,) = re.findall(r"^rx\((.*)\) q\[0\];$", export.openqasm(bound, ring(1), version), re.MULTILINE)
         assert float(written) == np.pi * value
 
 
 def test_export_writes_decimal_point_in_small_numbers() -> None:
-    bound = export.bound(Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1))), np.array([1e-17 / np.pi]))
+    bound = export.bind_parameters(
+        Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1))), np.array([1e-17 / np.pi])
+    )
     assert "rx(1.0e-17) q[0];" in export.openqasm(bound, ring(1), 2)
 
 

@@ -12,7 +12,7 @@ import sympy
 
 from qcnn.circuits import circuits
 from qcnn.circuits.formats.embedded import model_display_name
-from qcnn.circuits.formats.loading import embedded, with_circuit, with_circuits
+from qcnn.circuits.formats.loading import embed_file, with_circuit, with_circuits
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping, with_circuit_read
 from qcnn.simulators.structure.gates import fingerprint
@@ -62,9 +62,9 @@ def test_circuit_file_in_bucket_is_embedded(s3_server: str, monkeypatch: pytest.
     client.upload_file(file, "circuits", "folder/mine.qasm")
     client.upload_file(file, "circuits", "mine.qasm")
     for address in ("s3://circuits/folder/mine.qasm", "s3://circuits/mine.qasm"):
-        assert embedded(address) == embedded(file)
+        assert embed_file(address) == embed_file(file)
     with pytest.raises(ConfigError, match=r"^model: no such file. Given: s3://circuits/other.qasm$"):
-        embedded("s3://circuits/other.qasm")
+        embed_file("s3://circuits/other.qasm")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_invalid_circuit_file_is_rejected(tmp_path: Path, content: bytes | None,
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError) as error:
-        embedded(str(path))
+        embed_file(str(path))
     assert str(error.value).startswith(f"model: {line}")
     assert str(error.value).endswith(f"Given: {path}")
 
@@ -92,19 +92,19 @@ import sys
 sys.modules["qiskit"] = sys.modules["openqasm3"] = None
 from qcnn.errors import ConfigError
 from qcnn.circuits.circuits import build
-from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.formats.loading import embed_file
 text, *files = sys.argv[1:]
 print(len(build(text, 4).readouts))
 for file in files:
     try:
-        embedded(file)
+        embed_file(file)
     except ConfigError as error:
         print(error)
 """
     old = Path(file).with_name("old.qasm")
     old.write_text("OPENQASM 2.0;\nqreg q[1];\n")
     done = subprocess.run(
-        [sys.executable, "-c", program, embedded(file), file, str(old)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, embed_file(file), file, str(old)], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == [
         "2",
@@ -119,9 +119,9 @@ def test_first_step_embeds_circuit_uri(file: str, tmp_path: Path) -> None:
     from qcnn.components.steps.study import plan_study
 
     experiment, metadata = generate_data({"model": file, "qubits": 4, "rounds": 5}, str(tmp_path / "dataset"))
-    assert json.loads(experiment)["model"] == embedded(file) == json.loads(metadata["experiment"])["model"]
+    assert json.loads(experiment)["model"] == embed_file(file) == json.loads(metadata["experiment"])["model"]
     trials = plan_study({"qubits": 4}, {"model": [file, "hybrid"]}, {}, 0, {})
-    assert [json.loads(trial)["model"] for trial in trials] == [embedded(file), "hybrid"]
+    assert [json.loads(trial)["model"] for trial in trials] == [embed_file(file), "hybrid"]
 
 
 @pytest.mark.long
@@ -148,7 +148,7 @@ def test_worker_trains_with_circuit_file(tmp_path: Path) -> None:
     done = subprocess.run([*command, *places], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     description = json.loads((tmp_path / "model" / "model.json").read_text())
-    assert description["experiment"]["model"] == embedded(example)
+    assert description["experiment"]["model"] == embed_file(example)
     # The MSE lower bound of a + b cos + c sin is 0.1894 on freshly sampled data.
     assert description["training"]["val_loss"] < 0.25
     assert "stabilizers.qasm#" not in done.stdout + done.stderr

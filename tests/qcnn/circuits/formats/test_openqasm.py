@@ -451,7 +451,7 @@ def test_u0_of_any_duration_has_no_gates() -> None:
 
 
 def test_circuit_with_more_qubits_than_ring_is_rejected() -> None:
-    model = embed("a.qasm", cirq_json.written(openqasm.read(HEAD2, "a.qasm")))
+    model = embed("a.qasm", cirq_json.to_json(openqasm.read(HEAD2, "a.qasm")))
     assert len(build(model, 6).readouts) == 5
     with pytest.raises(ConfigError, match=r"^qubits: must be at least 5, the qubits of a.qasm@[0-9a-f]{8}. Given: 4$"):
         build(model, 4)

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.formats.loading import embed_file
 from qcnn.cli.main import qcnn
 from qcnn.cli.options.experiment import ExperimentOptions, complete_field, experiment_options
 from qcnn.cli.options.search import SearchOptions, read_study
@@ -97,7 +97,7 @@ def test_circuit_file_is_embedded(tmp_path: Path) -> None:
     """In a flag, in a file and in the grid of a study."""
     circuit = str(ROOT / "examples" / "stabilizers.qasm")
     (config := tmp_path / "file.yaml").write_text(f"model: {circuit}\ngrid: {{model: [hybrid, {circuit}]}}\n")
-    text = embedded(circuit)
+    text = embed_file(circuit)
     assert _typed("--model", circuit) == {"model": text}
     study = read_study(SearchOptions((), (), None), ExperimentOptions(str(config), {}))
     assert study.arguments["experiment"]["model"] == text

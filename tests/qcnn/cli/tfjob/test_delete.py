@@ -1,6 +1,6 @@
 """Tests of qcnn delete with names of missing jobs; tests/cluster tests real ones."""
 
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from tests.qcnn.cli.conftest import Typed
@@ -8,7 +8,7 @@ from tests.qcnn.jobs.apiserver import ApiServer
 
 
 def test_delete_by_name_of_run_names_flag(api_server: ApiServer, typed: Typed) -> None:
-    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=PodSettings(image="qcnn"))
+    job = JobSpec(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=PodSettings(image="qcnn"))
     api_server.put("tfjobs", tfjob(job, JobIdentity("monday", "train"), JobTimeouts()))
     none = "error: job: qcnn created none of this name in namespace a"
     code, _, err = typed("delete", "monday", "-n", "a", "--yes")

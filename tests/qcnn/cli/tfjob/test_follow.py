@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from tests.qcnn.cli.conftest import Typed
@@ -69,7 +69,7 @@ def test_interrupted_logs_command_contains_namespace(
     job = api_server.put(
         "tfjobs",
         tfjob(
-            Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod),
+            JobSpec(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod),
             JobIdentity("run", "train"),
             JobTimeouts(),
         ),

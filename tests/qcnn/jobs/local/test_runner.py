@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from qcnn.errors import RetryableError, TrainingError
-from qcnn.jobs.job import Job
+from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.runner import Action, ProcessObservation, ProcessPool, decide, explain, run_processes
 
 TIMEOUT = 60.0
@@ -63,8 +63,16 @@ def _by_role(seconds_since_heartbeat: float = 0, **exit_codes: int | None) -> li
         # Processes that are restarted individually.
         (_by_role(chief=None, worker=KILLED, ps=None), Action.RESTART_ONE, "worker"),
         (_by_role(chief=None, worker=PEER_FAILED, evaluator=KILLED), Action.RESTART_ONE, "evaluator"),
-        (_by_role(chief=None, worker=None, ps=None, seconds_since_heartbeat=TIMEOUT + 1), Action.RESTART_ALL, "chief"),
-        (_by_role(chief=0, worker=0, evaluator=None, seconds_since_heartbeat=TIMEOUT + 1), Action.RETURN, None),
+        (
+            _by_role(chief=None, worker=None, ps=None, seconds_since_heartbeat=TIMEOUT + 1),
+            Action.RESTART_ALL,
+            "chief",
+        ),
+        (
+            _by_role(chief=0, worker=0, evaluator=None, seconds_since_heartbeat=TIMEOUT + 1),
+            Action.RETURN,
+            None,
+        ),
         (_by_role(chief=PEER_FAILED, worker=KILLED, ps=None), Action.RESTART_ALL, "chief"),
         (_by_role(chief=PEER_FAILED, worker=PEER_FAILED, ps=KILLED), Action.RESTART_ALL, "ps"),
         (_by_role(chief=None, worker=PERMANENT, ps=KILLED), Action.FAIL, "worker"),
@@ -112,7 +120,7 @@ def _run(
     """Run a program in every process of a job, and return the events in the order of their arrival."""
     argv = (sys.executable, "-c", textwrap.dedent(program))
     events: list[tuple[str, str]] = []
-    job = Job(argv=argv, replicas=replicas, restarts=restarts, heartbeat_timeout_seconds=heartbeat_timeout_seconds)
+    job = JobSpec(argv=argv, replicas=replicas, restarts=restarts, heartbeat_timeout_seconds=heartbeat_timeout_seconds)
     run_processes(job, lambda name, event: events.append((name, event["event"])))
     return events
 
@@ -167,10 +175,10 @@ def test_run_process_ignoring_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch,
 
 
 SLEEPERS = f"""
-    from qcnn.jobs.job import Job
+    from qcnn.jobs.job import JobSpec
     from qcnn.jobs.local.runner import ProcessPool, run_processes
     child = "import signal; print('up', flush=True); signal.pause()"
-    job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=0,
+    job = JobSpec(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=0,
               heartbeat_timeout_seconds=60)
     run_processes(job, lambda name, event: None)
     """
@@ -258,11 +266,11 @@ def test_run_forwards_events_in_order() -> None:
 
 def test_run_launcher_killed_ends_workers(tmp_path: Path) -> None:
     program = f"""
-    from qcnn.jobs.job import Job
+    from qcnn.jobs.job import JobSpec
     from qcnn.jobs.local.runner import ProcessPool, run_processes
     child = "import signal, sys; from qcnn.trainer.events import to_pipe; send = to_pipe(int(sys.argv[-1]));"
     child += "print('up', flush=True); signal.pause()"
-    job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=3,
+    job = JobSpec(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=3,
               heartbeat_timeout_seconds=60)
     run_processes(job, lambda name, event: None)
     """
@@ -304,10 +312,10 @@ REUSABLE = """
     """
 
 
-def _reusable_job(folder: Path, argument: str, restarts: int = 0, kind: str = "", **replicas: int) -> Job:
+def _reusable_job(folder: Path, argument: str, restarts: int = 0, kind: str = "", **replicas: int) -> JobSpec:
     (folder / "reusable.py").write_text(textwrap.dedent(REUSABLE))
     argv = (sys.executable, "-m", "reusable", argument)
-    return Job(
+    return JobSpec(
         argv=argv, replicas=replicas or {"worker": 2}, restarts=restarts, heartbeat_timeout_seconds=60, kind=kind
     )
 
@@ -387,7 +395,7 @@ def _run_roles(program: str, tmp_path: Path, restarts: int, **replicas: int) -> 
     begin = "import json, os, pathlib, signal, sys, time\nrole = json.loads(os.environ['TF_CONFIG'])['task']['type']\n"
     begin += f"folder = pathlib.Path({str(tmp_path)!r})\n"
     argv = (sys.executable, "-c", begin + textwrap.dedent(program))
-    job = Job(argv, replicas, restarts, 60, ignore_exit=("worker", "evaluator"), restart_individually=("worker",))
+    job = JobSpec(argv, replicas, restarts, 60, ignore_exit=("worker", "evaluator"), restart_individually=("worker",))
     run_processes(job, lambda *_: None)
 
 
@@ -453,6 +461,6 @@ def test_run_assigns_distinct_ports(capfd: pytest.CaptureFixture[str]) -> None:
     print(*(address.split(":")[1] for address in addresses), sys.argv[2])
     """
     argv = (sys.executable, "-c", textwrap.dedent(program))
-    run_processes(Job(argv, {"worker": 8}, 0, 60, port_flags=("--profiler-port",)), lambda *_: None)
+    run_processes(JobSpec(argv, {"worker": 8}, 0, 60, port_flags=("--profiler-port",)), lambda *_: None)
     lines = [line.split("] ")[1].split() for line in capfd.readouterr().out.splitlines()]
     assert len({port for ports in lines for port in ports}) == 16

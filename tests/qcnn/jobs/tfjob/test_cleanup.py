@@ -7,16 +7,16 @@ import pytest
 
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.manifest import OWN
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.references import micro_time
-from qcnn.jobs.tfjob.cleanup import OwnedObject, belonging_to, orphans, with_dependents
+from qcnn.jobs.tfjob.cleanup import OwnedObject, find_orphans, objects_of_run, with_dependents
 from qcnn.jobs.tfjob.manifest import JobTimeouts, lease, profiler_service, tfjob
 from qcnn.jobs.tfjob.predict_job import for_training
 
 NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
-JOB: Job = cluster_job(from_mapping({}), "gs://bucket", PodSettings(image="qcnn"))
+JOB: JobSpec = cluster_job(from_mapping({}), "gs://bucket", PodSettings(image="qcnn"))
 
 
 def _seconds_ago(seconds: float) -> datetime.datetime:
@@ -59,31 +59,31 @@ def _pod(owner: str, uid: str) -> OwnedObject:
 )
 def test_job_with_stale_lease_is_orphan(job: OwnedObject, renewed: float | None, is_orphan: bool) -> None:
     everything = [job] if renewed is None else [_lease(job, renewed), job]
-    assert orphans(everything, NOW) == ([job] if is_orphan else [])
+    assert find_orphans(everything, NOW) == ([job] if is_orphan else [])
 
 
 def test_orphan_with_custom_command_is_found() -> None:
     job = _training(age=61)
     for spec in job.object["spec"]["tfReplicaSpecs"].values():
         spec["template"]["spec"]["containers"][0]["command"] = ["python", "-m", "another.module"]
-    assert orphans([job], NOW) == [job]
+    assert find_orphans([job], NOW) == [job]
 
 
 @pytest.mark.parametrize("runs", [("量子", "卷积"), ("exp_1", "exp.1", "EXP 1"), ("r" * 70 + "a", "r" * 70 + "b")])
-def test_belonging_to_matches_exact_run_name(runs: tuple[str, ...]) -> None:
+def test_objects_of_run_matches_exact_run_name(runs: tuple[str, ...]) -> None:
     everything = [_training(run=run) for run in runs]
     for run, job in zip(runs, everything, strict=True):
-        assert belonging_to(run, everything) == [job]
-    assert belonging_to("", everything) == belonging_to("exp-1", everything) == []
+        assert objects_of_run(run, everything) == [job]
+    assert objects_of_run("", everything) == objects_of_run("exp-1", everything) == []
 
 
 def test_object_without_run_belongs_to_no_run() -> None:
-    assert belonging_to("", [_pod("any", "unnamed")]) == []
+    assert objects_of_run("", [_pod("any", "unnamed")]) == []
 
 
 def test_lease_duration_overrides_annotation_of_job() -> None:
     job = _training(age=1000)
-    assert orphans([_lease(job, 100, seconds=200), job], NOW) == []
+    assert find_orphans([_lease(job, 100, seconds=200), job], NOW) == []
 
 
 def test_managed_object_without_owner_is_orphan() -> None:
@@ -93,7 +93,7 @@ def test_managed_object_without_owner_is_orphan() -> None:
         "Service", {"metadata": {"name": "x", "uid": "x", "ownerReferences": kept.object["metadata"]}}
     )
     unlabelled.object["metadata"]["ownerReferences"] = [{"kind": "TFJob", "name": "any", "uid": "deleted"}]
-    assert orphans([kept, orphan, unlabelled, job], NOW) == [orphan]
+    assert find_orphans([kept, orphan, unlabelled, job], NOW) == [orphan]
 
 
 def test_with_dependents_adds_predictions_and_owned_objects() -> None:

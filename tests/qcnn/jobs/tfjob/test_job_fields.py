@@ -2,14 +2,14 @@
 
 import pytest
 
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, tfjob
 
 OUTPUTS = {"logs": "gs://a/$(QCNN_JOB)/logs", "training": "gs://a/$(QCNN_JOB)/b"}
 POD = PodSettings(image="qcnn", service_account="trainer")
-JOB = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=OUTPUTS)
+JOB = JobSpec(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=OUTPUTS)
 
 
 def _tfjob(*conditions: tuple[str, str], policy: JobTimeouts | None = None) -> Manifest:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes import retry
 from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.launch import applied, is_terminating, launch, submit
+from qcnn.jobs.tfjob.launch import is_terminating, launch, manifests_to_apply, submit
 from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, profiler_service, tfjob
 from qcnn.jobs.tfjob.status import read_all
 from qcnn.startup import ABANDONED
@@ -38,7 +38,7 @@ def _manifest(
     restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None = 600, metrics_port: int | None = None
 ) -> Manifest:
     pod = PodSettings(image="qcnn", memory=memory, metrics_port=metrics_port)
-    job = Job(("train",), {"worker": 2}, restarts, heartbeat_timeout_seconds=60, pod=pod)
+    job = JobSpec(("train",), {"worker": 2}, restarts, heartbeat_timeout_seconds=60, pod=pod)
     return tfjob(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=lease_seconds))
 
 
@@ -238,7 +238,7 @@ def test_submit_creates_job_once(server: ApiServer) -> None:
 
 def test_submit_adopts_applied_manifests(server: ApiServer) -> None:
     manifest = _manifest(lease_seconds=None)
-    for plural, each in zip(("tfjobs", "services"), applied(manifest, None), strict=True):
+    for plural, each in zip(("tfjobs", "services"), manifests_to_apply(manifest, None), strict=True):
         server.put(plural, each)
     with contextlib.closing(NamespaceClient("a")) as api:
         job, outcome = submit(api, manifest)

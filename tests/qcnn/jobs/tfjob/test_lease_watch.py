@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from qcnn.jobs.tfjob.lease_watch import LeaseState
-from qcnn.startup import ABANDONED, OWN_FAULT
+from qcnn.startup import ABANDONED, PERMANENT_ERROR
 
 WATCH = [sys.executable, "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
 
@@ -100,5 +100,5 @@ def test_missing_command_is_single_line_error() -> None:
         "no-such",
     ]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert finished.returncode == OWN_FAULT
+    assert finished.returncode == PERMANENT_ERROR
     assert finished.stderr == "error: command: cannot be run (No such file or directory). Given: no-such\n"

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNOTATION, TRAINING_ANNOTATION
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, lease, profiler_service, tfjob
 from qcnn.jobs.tfjob.status import metrics_port
 
 POD = PodSettings(image=f"registry/qcnn@sha256:{64 * '0'}")
-JOB = Job(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD)
+JOB = JobSpec(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD)
 RUN = JobIdentity("3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "train")
 POLICY = JobTimeouts()
 # training-operator v1.9.4, tfjob_webhook.go: NameIsDNS1035Label.
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-def _name(job: Job = JOB, identity: JobIdentity = RUN, policy: JobTimeouts = POLICY) -> str:
+def _name(job: JobSpec = JOB, identity: JobIdentity = RUN, policy: JobTimeouts = POLICY) -> str:
     return str(tfjob(job, identity, policy)["metadata"]["name"])
 
 
@@ -55,7 +55,7 @@ def test_name_depends_on_identity_command_and_replicas() -> None:
     ],
     ids=["memory", "image", "labels", "queue", "priority", "spread", "roles", "restarts", "TTL", "no lease"],
 )
-def test_pod_settings_and_timeouts_change_hash_but_not_name(job: Job, policy: JobTimeouts) -> None:
+def test_pod_settings_and_timeouts_change_hash_but_not_name(job: JobSpec, policy: JobTimeouts) -> None:
     first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
     assert first["name"] == second["name"]
     assert first["annotations"][TRAINING_ANNOTATION] == second["annotations"][TRAINING_ANNOTATION]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.pods import PodProcess, read_process
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, tfjob, with_restarts
@@ -18,7 +18,7 @@ OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
 
 
 def _job(**status: Any) -> dict[str, Any]:
-    job = Job(
+    job = JobSpec(
         ("train",),
         {"worker": 3},
         restarts=3,

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex import attempts
 from qcnn.jobs.vertex.custom_job import custom_job
@@ -20,7 +20,7 @@ def main() -> None:
     given: dict[str, Any] = json.loads(sys.argv[1])
     with one_line_errors():
         place = VertexLocation(given["project"], given["location"], endpoint_of(os.environ))
-        job = Job(
+        job = JobSpec(
             argv=("python", "-c", given["program"]),
             replicas={"worker": given["workers"]},
             restarts=given["restarts"],

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, SPEC_LABEL, custom_job, outputs
@@ -15,7 +15,7 @@ from qcnn.jobs.vertex.location import VertexLocation
 PLACE = VertexLocation("my-project", "us-central1")
 RUN = JobIdentity("qcnn-2026", "train")
 OUTPUTS = {name: f"gs://bucket/run/$(QCNN_JOB)/{name}" for name in ("training", "logs")}
-JOB = Job(
+JOB = JobSpec(
     argv=("python", "-m", "qcnn.trainer.worker", "--workdir", OUTPUTS["training"]),
     replicas={"worker": 3},
     restarts=2,
@@ -25,11 +25,11 @@ JOB = Job(
 )
 
 
-def _job_with_pod(**settings: Any) -> Job:
+def _job_with_pod(**settings: Any) -> JobSpec:
     return dataclasses.replace(JOB, pod=PodSettings.model_validate({"image": "qcnn", **settings}))
 
 
-def _pools(job: Job) -> list[tuple[str, int]]:
+def _pools(job: JobSpec) -> list[tuple[str, int]]:
     pools = custom_job(job, RUN, PLACE).job_spec.worker_pool_specs
     return [(pool.machine_spec.machine_type, pool.replica_count) for pool in pools]
 

@@ -32,7 +32,7 @@ OPERATIONS = [
 def _coefficients(gates: tuple[Gate, ...]) -> heisenberg.Floats:
     state = heisenberg.ground_state(3)
     for gate in gates:
-        state = heisenberg.applied(heisenberg.terms(gate).at(gate.exponent.constant), gate.qubits, state)
+        state = heisenberg.apply_transfer(heisenberg.terms(gate).at(gate.exponent.constant), gate.qubits, state)
     return state
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from qcnn.errors import ArtifactError
-from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.targets.artifacts import LogSource
@@ -14,7 +14,7 @@ from tests.qcnn.jobs.apiserver import ApiServer
 def _created(server: ApiServer, logs: str) -> str:
     """Create a TFJob with a log URI, and return its name."""
     pod = PodSettings(image="qcnn", volumes={"/volume": {"persistentVolumeClaim": {"claimName": "logs"}}})
-    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod, outputs={"logs": logs})
+    job = JobSpec(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod, outputs={"logs": logs})
     name: str = server.put("tfjobs", tfjob(job, JobIdentity("run", "train"), JobTimeouts()))["metadata"]["name"]
     return name
 
