@@ -450,7 +450,7 @@ def test_interrupted_write_leaves_no_file(
             ends(write)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert error is StoppedError or "at most 1000000 bytes" in str(raised.value)
+    assert error is StoppedError or "file size limit of this process is 1000000 bytes" in str(raised.value)
     assert [found.read_bytes() for found in tmp_path.iterdir()] == [b"before"]
 
 
