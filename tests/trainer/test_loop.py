@@ -235,7 +235,7 @@ def test_train_damaged_checkpoint_warns_and_uses_previous(
 def test_train_in_locked_folder_raises(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qcnn.atomic_files._PATIENCE", 0.2)
+    monkeypatch.setattr("qcnn.atomic_files._LOCK_TIMEOUT_SECONDS", 0.2)
     with (
         exclusive_lock(tmp_path),
         pytest.raises(ArtifactError, match=r"^training: another process trains in this folder"),

@@ -153,7 +153,7 @@ def test_predict_table_write_error_keeps_old_files(
     for name in (files.output, files.report):
         Path(name).write_text("old")
     # The npz archive is written at the end.
-    monkeypatch.setattr(npz, "_copy", full)
+    monkeypatch.setattr(npz, "_write_array", full)
     with pytest.raises(QcnnError, match=r"^output: cannot be written \(No space left on device\)\. Given: .*out\.npz$"):
         predicted(Sum(EXCITATIONS, small_config), files)
     assert {Path(name).read_text() for name in (files.output, files.report)} == {"old"}

@@ -77,7 +77,7 @@ def test_export_file_size_limit_raises_one_line(
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
-        with pytest.raises(ArtifactError, match=rf"files of at most {limit} bytes, see ulimit -f\). Given: "):
+        with pytest.raises(ArtifactError, match=rf"file size limit of this process is {limit} bytes, see ulimit -f\). Given: "):
             export.export(trained, tmp_path / "model")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))

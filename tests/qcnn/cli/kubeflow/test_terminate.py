@@ -39,7 +39,7 @@ def test_terminate_by_id_or_name_waits_for_run(backend: FakeBackend, typed: Type
     assert f"run: canceling\nrun: failed\nrun {run['run_id']} is terminated\n" in out
     assert run["state"] == "FAILED"
     # Training jobs cost most, so they are deleted before the command waits for the run.
-    seen = out.index("TFJobs of the run in namespace kubeflow were not checked: cluster: no access")
+    seen = out.index("TFJobs of the run in namespace kubeflow were not checked: cluster: no valid configuration")
     assert seen < out.index("run: canceling")
 
 
