@@ -50,7 +50,7 @@ test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG (req
 	@$(BIN)/pytest -m cluster $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
 
 test-kfp: .venv/.complete ## run the tests on the KFP backend at KFP_HOST (requires the image KFP_IMAGE there)
-	@$(BIN)/pytest -m kfp $(call tests,tests/kfp tests/test_backend.py)
+	@$(BIN)/pytest -m kfp $(call tests,tests/kfp tests/test_kfp_backend.py)
 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

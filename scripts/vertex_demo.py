@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.vertex.server.vertex import Vertex  # noqa: E402
+from tests.vertex.fake_service.vertex import Vertex  # noqa: E402
 
 _QCNN = Path(sys.executable).with_name("qcnn")
 _EXPERIMENT = ("--experiment", "demo")

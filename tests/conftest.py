@@ -14,11 +14,11 @@ import pytest
 from tests import buckets
 from tests.qcnn.jobs.apiserver import ApiServer
 
-pytest_plugins = ["tests.small_trainings", "tests.forks"]
+pytest_plugins = ["tests.shared_training_runs", "tests.forks"]
 
 if TYPE_CHECKING:
-    from tests.vertex.server.vertex import Vertex
-    from tests.watched import Watched
+    from tests.monitored_process import Watched
+    from tests.vertex.fake_service.vertex import Vertex
 
 
 def pytest_configure() -> None:
@@ -100,7 +100,7 @@ def rows(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def watched_training(tmp_path_factory: pytest.TempPathFactory) -> "Watched":
     """Output and metrics of a training process with JSON logs that received SIGTERM."""
     # Loads the parser of metrics, which most tests do not need.
-    from tests.watched import watched
+    from tests.monitored_process import watched
 
     return watched(tmp_path_factory.mktemp("watched"))
 
@@ -109,7 +109,7 @@ def watched_training(tmp_path_factory: pytest.TempPathFactory) -> "Watched":
 def vertex(tmp_path: Path) -> "Iterator[Vertex]":
     """Local Vertex AI server with a bucket."""
     # Google's libraries take seconds to load, and most tests do not need them.
-    from tests.vertex.server.vertex import Vertex
+    from tests.vertex.fake_service.vertex import Vertex
 
     with contextlib.closing(Vertex(tmp_path)) as server:
         yield server

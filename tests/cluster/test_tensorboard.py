@@ -12,9 +12,9 @@ from qcnn.components.resources import IMAGE
 from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import open_store
-from tests.board import Board
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
+from tests.tensorboard_server import Board
 
 pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is missing")
 

@@ -15,7 +15,7 @@ from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, JobTimeouts, tfjob
 from qcnn.monitoring.metrics import LauncherMetrics
 from qcnn.pipelines.kubeflow import LAUNCHER_LABEL
-from tests.watched import Watched
+from tests.monitored_process import Watched
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 Object = dict[str, Any]

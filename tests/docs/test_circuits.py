@@ -14,7 +14,7 @@ from qcnn.circuits.preparation import EXCITATION
 from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
 from tests.docs.documents import ROOT, blocks
-from tests.qcnn.simulators.drawn import expectations
+from tests.qcnn.simulators.random_circuits import expectations
 
 
 def test_python_example_exported_circuit_matches_cirq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

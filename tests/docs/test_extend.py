@@ -36,7 +36,7 @@ from qcnn.trainer.loop import train
 from tests.docs.documents import ROOT, example
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.simulators.step import step
-from tests.small_trainings import SMALL
+from tests.shared_training_runs import SMALL
 
 
 def _run_as_module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:

@@ -21,7 +21,7 @@ from qcnn.results.model_folder import SAVED_MODEL, describe
 from qcnn.studies.record import finished_trials, load_trials, read_table, table, table_csv
 from qcnn.targets.local.target import read_experiment
 from qcnn.trainer.loop import train
-from tests.small_trainings import outcomes
+from tests.shared_training_runs import outcomes
 
 GOLDEN = Path(__file__).parent
 FOLDERS = sorted(path.parent.parent for path in GOLDEN.glob("*/excitations/run.json"))

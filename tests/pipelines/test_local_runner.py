@@ -19,7 +19,7 @@ from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
 from qcnn.results.local_run import METADATA
 from tests.buckets import ROWS
-from tests.small_trainings import assert_same_training
+from tests.shared_training_runs import assert_same_training
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

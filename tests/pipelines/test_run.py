@@ -13,9 +13,9 @@ from qcnn.pipelines.vertex import VERTEX
 from qcnn.storage.copies import new_file_copy
 from tests.buckets import ROWS
 from tests.vertex.clients import pipelines
-from tests.vertex.server.job_run import CANCELLED, RUNNING
-from tests.vertex.server.pipelines import jobs as pipeline_states
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import CANCELLED, RUNNING
+from tests.vertex.fake_service.pipelines import jobs as pipeline_states
+from tests.vertex.fake_service.vertex import Vertex
 
 _STATES = v1.PipelineTaskDetail.State
 _ENDLESS = {"qubits": 4, "rounds": 10, "epochs": 100_000, "batch_size": 8, "workers": 2}

@@ -7,7 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from qcnn.extras import LIBRARIES, missing
-from tests.base_only import distributions, modules
+from tests.minimal_environment import distributions, modules
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = ("kubeflow", "vertex", "serve", "run")

@@ -11,7 +11,7 @@ import pytest
 
 from qcnn import operating_system
 from qcnn.jobs.local.fork_client import fork_server, start_process
-from tests import elsewhere
+from tests import macos_emulation
 
 QCNN = str(Path(sys.executable).with_name("qcnn"))
 SMALL = ["--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8"]
@@ -51,7 +51,7 @@ def test_shared_library_name_depends_on_platform(system: str, file: str, monkeyp
 
 
 def _emulated(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    variables = elsewhere.environment(folder / "elsewhere") | {"XDG_CACHE_HOME": str(folder)}
+    variables = macos_emulation.environment(folder / "elsewhere") | {"XDG_CACHE_HOME": str(folder)}
     return subprocess.run([QCNN, *arguments], cwd=folder, env=variables, capture_output=True, text=True, check=False)
 
 
@@ -60,7 +60,7 @@ def test_simulator_unsupported_on_platform_is_rejected(tmp_path: Path, command: 
     done = _emulated(tmp_path, command, *SMALL, "--simulator", "tfq")
     needs = "tfq needs tensorflow-quantum, which is published for Linux on x86-64 only"
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: simulator: {needs}. Given: tfq on {elsewhere.PLATFORM}\n"
+    assert done.stderr == f"error: simulator: {needs}. Given: tfq on {macos_emulation.PLATFORM}\n"
     assert {path.name for path in tmp_path.iterdir()} == {"elsewhere"}
 
 

@@ -23,7 +23,7 @@ FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_
         ("test-cluster", ONE, f"-m cluster {ONE}"),
         ("test-cluster", f"{ONE} -x", f"-m cluster {ONE} -x"),
         ("test-cluster", "-k deleted", f"-m cluster tests/cluster {CONTRACT} -k deleted"),
-        ("test-kfp", "", "-m kfp tests/kfp tests/test_backend.py"),
+        ("test-kfp", "", "-m kfp tests/kfp tests/test_kfp_backend.py"),
         ("test-kfp", "tests/kfp/test_runs.py", "-m kfp tests/kfp/test_runs.py"),
         ("test-faults", "-k torn", f'-m "faults or not faults" {FAULTS} -k torn'),
         ("test-long", "tests/trainer", '-m "long and not faults" tests/trainer'),

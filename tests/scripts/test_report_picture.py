@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from tests.trainer.reports import report
+from tests.trainer.synthetic_report import report
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "report_picture.py"
 

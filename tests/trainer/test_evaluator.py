@@ -16,8 +16,8 @@ from qcnn.model import checkpoints
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
 from qcnn.trainer.evaluator import evaluate_checkpoints
-from tests.board import scalars
-from tests.small_trainings import copy_checkpoint, train
+from tests.shared_training_runs import copy_checkpoint, train
+from tests.tensorboard_server import scalars
 
 
 def _growing_folder(trained: Path, folder: Path) -> Callable[[], Path]:

@@ -24,8 +24,8 @@ from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
 from qcnn.results import export
 from qcnn.results.evaluate import predict
-from tests.board import scalars
-from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes, train
+from tests.shared_training_runs import SMALL, assert_same_training, copy_checkpoint, outcomes, train
+from tests.tensorboard_server import scalars
 
 
 def test_train_equals_explicit_gradient_descent(

@@ -21,7 +21,7 @@ from qcnn.results.evaluate import EvaluationResult, evaluate, save_predictions
 from qcnn.results.export import load_predictor
 from qcnn.results.report import report_page
 from qcnn.trainer.evaluator import evaluate_checkpoints
-from tests.small_trainings import train
+from tests.shared_training_runs import train
 
 
 @dataclasses.dataclass(frozen=True)

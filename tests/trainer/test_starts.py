@@ -17,8 +17,8 @@ from qcnn.model.network import build_model, initial_weights
 from qcnn.results import export
 from qcnn.trainer.state import TrainingState
 from qcnn.trainer.tensorboard import batch_profile
-from tests.board import scalars
-from tests.small_trainings import SMALL, assert_same_training, outcomes, shared_programs, train
+from tests.shared_training_runs import SMALL, assert_same_training, outcomes, shared_programs, train
+from tests.tensorboard_server import scalars
 
 STARTS = 3
 # Each initialization is tried for two epochs.

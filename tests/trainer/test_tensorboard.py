@@ -22,8 +22,8 @@ from qcnn.model.optimizer import assign
 from qcnn.model.steps import Measures
 from qcnn.trainer.programs import Program
 from qcnn.trainer.tensorboard import batch_profile, event_log, serve_profiles
-from tests.board import scalars, tensors
-from tests.small_trainings import train
+from tests.shared_training_runs import train
+from tests.tensorboard_server import scalars, tensors
 
 
 def _with_options(config: ExperimentConfig, **options: Any) -> ExperimentConfig:

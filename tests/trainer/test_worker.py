@@ -22,7 +22,7 @@ from qcnn.model.history import load_history
 from qcnn.trainer import worker
 from qcnn.trainer.distribution.joining import answers
 from tests.forks import run, started
-from tests.watched import port_in, scrape, values
+from tests.monitored_process import port_in, scrape, values
 
 ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
 SHORT = from_mapping({"qubits": 4, "epochs": 2})

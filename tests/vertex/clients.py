@@ -10,7 +10,7 @@ from google.cloud.aiplatform_v1.services.prediction_service.transports.grpc impo
 from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
 from google.cloud.logging_v2.services.logging_service_v2.transports import LoggingServiceV2GrpcTransport
 
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.vertex import Vertex
 
 
 def channel(server: Vertex) -> grpc.Channel:

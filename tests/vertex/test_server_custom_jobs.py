@@ -11,9 +11,9 @@ from google.cloud import aiplatform_v1 as v1
 from google.cloud.aiplatform_v1.services.job_service.transports.grpc import JobServiceGrpcTransport
 
 from tests.vertex.clients import custom_job, jobs, logging, python_pool
-from tests.vertex.server.job_run import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED
-from tests.vertex.server.state import PROJECT_NUMBER
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED
+from tests.vertex.fake_service.state import PROJECT_NUMBER
+from tests.vertex.fake_service.vertex import Vertex
 
 _FOREVER = "import time\nprint('started', flush=True)\nwhile True: time.sleep(60)"
 _SPOT = {"strategy": v1.Scheduling.Strategy.SPOT}

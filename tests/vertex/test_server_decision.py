@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.vertex.server.training.decision import Action, ReplicaExit, decide
+from tests.vertex.fake_service.training.decision import Action, ReplicaExit, decide
 
 _CHIEF = {"replica": "workerpool0-0", "preempted": False, "spot": False, "restarts_job": False, "may_retry": True}
 

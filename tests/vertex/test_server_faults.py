@@ -5,8 +5,8 @@ from google.api_core import exceptions, retry
 from google.cloud import aiplatform_v1 as v1
 
 from tests.vertex.clients import custom_job, jobs, logging, python_pool
-from tests.vertex.server.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 
 _FOREVER = "import time\nprint('started', flush=True)\nwhile True: time.sleep(60)"
 
@@ -80,7 +80,7 @@ def test_custom_job_fails_after_timeout(vertex: Vertex) -> None:
 
 
 def test_cancelled_job_that_ignores_sigterm_is_killed(vertex: Vertex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.vertex.server.job_run._GRACE", 0.1)
+    monkeypatch.setattr("tests.vertex.fake_service.job_run._GRACE", 0.1)
     program = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{_FOREVER}"
     name = _create(vertex, custom_job(python_pool(program)))
     vertex.until_line(name, "workerpool0-0", "started")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.vertex.server.errors import StatusError
-from tests.vertex.server.filters import parse
+from tests.vertex.fake_service.errors import StatusError
+from tests.vertex.fake_service.filters import parse
 
 _JOB = {
     "name": "a/b",

@@ -9,7 +9,7 @@ _SERVER = """
 import sys
 from pathlib import Path
 from tests.vertex.clients import custom_job, jobs, python_pool
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.vertex import Vertex
 server = Vertex(Path(sys.argv[1]))
 program = "import os, time; print('process', os.getpid(), flush=True); time.sleep(600)"
 job = jobs(server).create_custom_job(parent=server.parent, custom_job=custom_job(python_pool(program)))

@@ -12,8 +12,8 @@ from google.cloud import aiplatform_v1 as v1
 from kfp import compiler, dsl
 
 from tests.vertex.clients import jobs, pipelines
-from tests.vertex.server.pipelines.jobs import CANCELLED, FAILED, SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.pipelines.jobs import CANCELLED, FAILED, SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 
 _STATES = v1.PipelineTaskDetail.State
 

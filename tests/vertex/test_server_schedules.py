@@ -9,10 +9,10 @@ import pytest
 from google.cloud import aiplatform_v1 as v1
 from kfp import compiler
 
-from tests.vertex.server.errors import StatusError
-from tests.vertex.server.pipelines.cron import next_time
-from tests.vertex.server.pipelines.jobs import SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.errors import StatusError
+from tests.vertex.fake_service.pipelines.cron import next_time
+from tests.vertex.fake_service.pipelines.jobs import SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 from tests.vertex.test_server_pipelines import study
 
 _NOW = datetime.datetime(2026, 11, 22, 10, 30, tzinfo=datetime.timezone.utc)

@@ -10,9 +10,9 @@ from google.api_core import exceptions
 from google.cloud import aiplatform_v1 as v1
 
 from tests.vertex.clients import endpoints, jobs, models, predictions
-from tests.vertex.server.job_run import FAILED, SUCCEEDED
-from tests.vertex.server.pipelines import mount
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import FAILED, SUCCEEDED
+from tests.vertex.fake_service.pipelines import mount
+from tests.vertex.fake_service.vertex import Vertex
 
 _TENSORFLOW = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
 _MACHINE = {"machine_type": "n1-standard-2"}

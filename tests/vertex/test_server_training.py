@@ -18,9 +18,9 @@ from qcnn.pipelines.compiler import PipelineTarget, compile_qcnn
 from qcnn.pipelines.parts import train_in_step
 from qcnn.pipelines.vertex import VERTEX
 from tests.vertex.clients import custom_job, jobs, pipelines
-from tests.vertex.server import job_run
-from tests.vertex.server.pipelines.jobs import CANCELLED, FAILED, SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service import job_run
+from tests.vertex.fake_service.pipelines.jobs import CANCELLED, FAILED, SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 
 _ROOT = Path(__file__).parents[2]
 _EXPERIMENT = {"qubits": 4, "rounds": 10, "epochs": 3, "batch_size": 8, "workers": 2}

@@ -5,8 +5,8 @@ from google.api_core import exceptions
 from google.cloud import aiplatform_v1 as v1
 
 from tests.vertex.clients import jobs, python_pool
-from tests.vertex.server.job_run import CANCELLED, FAILED, SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import CANCELLED, FAILED, SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 
 _PROGRAM = """
 import json, os, sys

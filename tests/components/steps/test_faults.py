@@ -16,7 +16,7 @@ import pytest
 
 from qcnn.experiment_io import from_mapping
 from qcnn.model.checkpoints import Checkpoint
-from tests.components.steps.launched import (
+from tests.components.steps.local_jobs import (
     EPOCHS,
     Moment,
     last_checkpoint,

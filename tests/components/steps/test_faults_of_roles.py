@@ -15,7 +15,7 @@ import pytest
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.checkpoints import Checkpoint
-from tests.components.steps.launched import (
+from tests.components.steps.local_jobs import (
     EPOCHS,
     Launcher,
     Moment,

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.experiment_io import from_mapping
-from tests.board import opened
+from tests.tensorboard_server import opened
 
 _TABLE = "framework_op_stats^"
 _PORT = re.compile(r"\[worker (\d)\] profiler server on port (\d+)")

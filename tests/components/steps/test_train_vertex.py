@@ -16,8 +16,8 @@ from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.storage.copies import local_copy, new_copy
 from qcnn.studies.trials import load_failure
-from tests.vertex.server.job_run import FAILED, RUNNING, SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import FAILED, RUNNING, SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 
 _ROOT = Path(__file__).parents[3]
 _EPOCHS = 300

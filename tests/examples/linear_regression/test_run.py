@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from examples.linear_regression.model import INTERCEPT, SLOPE
-from tests.board import scalars
-from tests.components.steps.launched import launched
-from tests.small_trainings import ROOT
+from tests.components.steps.local_jobs import launched
+from tests.shared_training_runs import ROOT
+from tests.tensorboard_server import scalars
 
 RUN = (sys.executable, "-m", "examples.linear_regression.run")
 UPDATES = 3000

@@ -14,11 +14,11 @@ from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL
 from qcnn.targets import TARGETS, following, targets_that
 from qcnn.targets.base import ReadsJobs, Submits, Target
 from qcnn.targets.settings import described
-from tests.backend import fake_backend
 from tests.buckets import ROWS
+from tests.kfp_backend import fake_backend
 from tests.qcnn.cli.run_folders import run_folder
 from tests.qcnn.jobs.apiserver import ApiServer
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.vertex import Vertex
 
 FIELDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 2, "workers": 1, "strategy": "none"}
 OUTPUT = {"output": "gs://bucket/runs", "image": "qcnn:1"}

@@ -18,7 +18,7 @@ import qcnn
 from qcnn.results.local_run import read_record
 from qcnn.trainer import loop
 from tests.qcnn.api.conftest import SMALL
-from tests.small_trainings import assert_same_training
+from tests.shared_training_runs import assert_same_training
 
 ROOT = Path(__file__).parents[3]
 QCNN = Path(sys.executable).with_name("qcnn")

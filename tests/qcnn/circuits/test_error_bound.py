@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qcnn.circuits.error_bound import ErrorBound, error_bound
-from tests.small_trainings import documents
+from tests.shared_training_runs import documents
 
 # Midpoint rule: the mean over these angles approximates the integral over [-pi, pi).
 ANGLE = (np.arange(200_000) + 0.5) / 100_000 * np.pi - np.pi

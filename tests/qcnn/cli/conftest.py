@@ -8,9 +8,9 @@ import pytest
 
 from qcnn.cli.main import main
 from qcnn.targets import following
-from tests.backend import FakeBackend, fake_backend
 from tests.forks import run
-from tests.vertex.server.vertex import Vertex
+from tests.kfp_backend import FakeBackend, fake_backend
+from tests.vertex.fake_service.vertex import Vertex
 
 # Runs a command and returns its exit code, stdout and stderr.
 Typed = Callable[..., tuple[int, str, str]]

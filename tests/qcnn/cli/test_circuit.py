@@ -20,7 +20,7 @@ from qcnn.simulators.registry import SIMULATORS
 from qcnn.simulators.structure.gates import fingerprint
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
-from tests.qcnn.simulators.drawn import expectations
+from tests.qcnn.simulators.random_circuits import expectations
 
 FILE = str(ROOT / "examples" / "stabilizers.qasm")
 VALUES = np.array([0.9, 0.1, -0.4])

@@ -12,7 +12,7 @@ from qcnn.cli.main import qcnn
 from qcnn.cli.target_choice import COMMANDS
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.targets import TARGETS
-from tests.backend import FakeBackend
+from tests.kfp_backend import FakeBackend
 from tests.qcnn.cli.conftest import Typed
 
 SCHEDULE = ("schedule create", "schedule enable", "schedule disable", "schedule delete")

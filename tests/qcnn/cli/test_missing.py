@@ -44,7 +44,7 @@ CALLED = {
 }
 PROGRAM = """
 import json, os, sys
-from tests.base_only import hide
+from tests.minimal_environment import hide
 
 hide()
 import qcnn

@@ -21,7 +21,7 @@ from qcnn.results import evaluate, export
 from qcnn.results.model_folder import describe
 from qcnn.tables.table import new_table
 from tests.qcnn.cli.conftest import Typed
-from tests.small_trainings import train
+from tests.shared_training_runs import train
 
 QCNN = Path(sys.executable).with_name("qcnn")
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 1, "batch_size": 8, "strategy": "none", "workers": 1}

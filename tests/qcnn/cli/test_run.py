@@ -22,8 +22,8 @@ from qcnn.cli.run import compare, resumed_experiment
 from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import read_record
 from qcnn.targets.errors import StepError
-from tests.board import opened
 from tests.qcnn.cli.conftest import Typed
+from tests.tensorboard_server import opened
 
 QCNN = Path(sys.executable).with_name("qcnn")
 CIRCUITS = """

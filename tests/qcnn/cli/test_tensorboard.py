@@ -20,7 +20,7 @@ from qcnn.model import checkpoints
 from qcnn.storage.store import BucketUri, Store
 from qcnn.storage.sync import open_store
 from qcnn.targets.artifacts import LogSource, deduplicate, local_run_logs, resolve_logs
-from tests.board import opened
+from tests.tensorboard_server import opened
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
 

@@ -13,7 +13,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.results import evaluate, export
 from qcnn.results.report import report_page
-from tests.small_trainings import train
+from tests.shared_training_runs import train
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "cluster_ising.yaml"
 WORDS = {"data": "cluster_ising", "qubits": 4, "rounds": 10, "workers": 1, "strategy": "none"}

@@ -9,7 +9,7 @@ from qcnn import data
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
-from tests.small_trainings import copy_checkpoint, train
+from tests.shared_training_runs import copy_checkpoint, train
 
 
 def test_save_keeps_two_newest_and_load_latest_reads_newest(trained: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from qcnn.results import evaluate, export
 from qcnn.trainer import loop
 from qcnn.trainer.state import TrainingState
 from tests import reference
-from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes, train
+from tests.shared_training_runs import SMALL, assert_same_training, copy_checkpoint, outcomes, train
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import pytest
 
 from qcnn.jobs.job import last_error_line
 from qcnn.monitoring import logs
-from tests.watched import JOB, Watched, objects
+from tests.monitored_process import JOB, Watched, objects
 
 LINE = '{"timestamp": "t", "severity": "INFO", "message": "a line", "role": "worker", "index": 1}'
 FAILED = '{"severity": "ERROR", "message": "failed", "exception": "Traceback:\\nValueError: 3\\n"}'

@@ -9,7 +9,7 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.monitoring.metrics import TrainingMetrics, training_metrics
-from tests.watched import EPOCHS, JOB, Watched, objects, scrape, values
+from tests.monitored_process import EPOCHS, JOB, Watched, objects, scrape, values
 
 _EPOCH = re.compile(r"epoch (\d+)/\d+: train_loss ([\d.]+), val_loss ([\d.]+), .* ([\d.]+) s")
 

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.image import imread
 
 from qcnn.results import plots
-from tests.trainer.reports import report
+from tests.trainer.synthetic_report import report
 
 pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on the PATH")
 

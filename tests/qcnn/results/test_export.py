@@ -25,7 +25,7 @@ from qcnn.model.optimizer import values_of
 from qcnn.results import export
 from qcnn.results.evaluate import predict
 from qcnn.results.export import load_predictor
-from tests.small_trainings import copy_checkpoint, documents
+from tests.shared_training_runs import copy_checkpoint, documents
 
 
 def test_saved_model_predicts_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:
@@ -77,7 +77,9 @@ def test_export_file_size_limit_raises_one_line(
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
-        with pytest.raises(ArtifactError, match=rf"file size limit of this process is {limit} bytes, see ulimit -f\). Given: "):
+        with pytest.raises(
+            ArtifactError, match=rf"file size limit of this process is {limit} bytes, see ulimit -f\). Given: "
+        ):
             export.export(trained, tmp_path / "model")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))

@@ -16,7 +16,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.model.network import assemble, build_model
 from qcnn.results import evaluate, export, noise_estimate
 from qcnn.results.noise_estimate import TrajectoryEstimate, predict_from_trajectories
-from tests.small_trainings import train
+from tests.shared_training_runs import train
 
 NOISE = "depolarizing.one=0.01,depolarizing.two=0.03,amplitude_damping=0.02,readout=0.02"
 

@@ -10,7 +10,7 @@ from qcnn.circuits.formats.embedded import embed
 from qcnn.data import excited
 from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS
 from qcnn.results.report import qubit_errors
-from tests.trainer.reports import report
+from tests.trainer.synthetic_report import report
 
 
 def test_report_page_is_reproducible() -> None:

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from qcnn.simulators import Inputs, Simulator
-from tests.qcnn.simulators.drawn import Floats
+from tests.qcnn.simulators.random_circuits import Floats
 
 
 def step(

@@ -18,7 +18,7 @@ from qcnn.circuits.sample_circuits import excitation, noisy_circuit, product
 from qcnn.errors import ConfigError
 from qcnn.simulators import ExcitationBatch, ProductStateBatch, Simulator, SimulatorLimits, StateBatch
 from qcnn.simulators.costs import density as costs
-from tests.qcnn.simulators.drawn import Floats, ansatzes, repeatable
+from tests.qcnn.simulators.random_circuits import Floats, ansatzes, repeatable
 from tests.qcnn.simulators.step import step
 
 LIMITS = SimulatorLimits(memory=2**31, batch=32)

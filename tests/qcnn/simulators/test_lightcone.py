@@ -13,8 +13,8 @@ from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators import ExcitationBatch, SimulatorLimits, costs, lightcone
 from qcnn.simulators.structure.gates import read_network
 from qcnn.simulators.structure.readouts import find_readouts
-from tests.qcnn.simulators import drawn
-from tests.qcnn.simulators.drawn import Floats, ansatzes, repeatable
+from tests.qcnn.simulators import random_circuits
+from tests.qcnn.simulators.random_circuits import Floats, ansatzes, repeatable
 from tests.qcnn.simulators.step import step
 from tests.qcnn.simulators.structure.test_light_cones import bridged
 
@@ -28,7 +28,7 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool
     values = random.uniform(-2, 2, len(ansatz.symbols))
     excited = [*range(qubits), 1]
     angles = random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32)
-    expected = drawn.all_expectations(ansatz, qubits, values, excited, angles.tolist())
+    expected = random_circuits.all_expectations(ansatz, qubits, values, excited, angles.tolist())
     weights = np.zeros((len(excited), len(ansatz.readouts)))
     weighed = [0, qubits - 1]
     weights[weighed] = random.normal(size=(2, weights.shape[1]))
@@ -37,7 +37,7 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
     def loss(values: Floats) -> float:
-        readouts = drawn.all_expectations(
+        readouts = random_circuits.all_expectations(
             ansatz, qubits, values, [excited[s] for s in weighed], angles[weighed].tolist()
         )
         return float(np.sum(weights[weighed] * readouts))
@@ -76,10 +76,12 @@ def test_lightcone_gate_between_parts_equals_cirq(layer: int) -> None:
         ExcitationBatch(tf.constant(excited), tf.constant(angles)),
         np.ones((2, len(ansatz.readouts))),
     )
-    expected = [drawn.expectations(ansatz, qubits, values, q, a) for q, a in zip(excited, angles, strict=True)]
+    expected = [
+        random_circuits.expectations(ansatz, qubits, values, q, a) for q, a in zip(excited, angles, strict=True)
+    ]
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
     # The gate matters: the readouts without it differ.
-    without = drawn.expectations(ansatz, qubits, np.append(values[:-1], 0.0), 3, 0.75)
+    without = random_circuits.expectations(ansatz, qubits, np.append(values[:-1], 0.0), 3, 0.75)
     assert np.abs(without - expected[0]).max() > 1e-2
 
 
@@ -90,7 +92,10 @@ def test_circuit_without_parameters_equals_cirq(name: str) -> None:
     ansatz = Ansatz(cirq.Circuit(cirq.ry(0.3)(ring[1]), cirq.CNOT(ring[1], ring[4])), (), (ring[4], ring[0], ring[1]))
     simulator = simulators.create(name, ansatz, ring, LIMITS)
     batch = ExcitationBatch(tf.constant([1, 0], tf.int32), tf.constant([0.4, -1.0]))
-    expected = [drawn.expectations(ansatz, 5, np.zeros(0), 1, 0.4), drawn.expectations(ansatz, 5, np.zeros(0), 0, -1.0)]
+    expected = [
+        random_circuits.expectations(ansatz, 5, np.zeros(0), 1, 0.4),
+        random_circuits.expectations(ansatz, 5, np.zeros(0), 0, -1.0),
+    ]
     readouts = simulator.expectations(tf.zeros([0], tf.float64), batch).numpy()
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 

@@ -16,7 +16,7 @@ from qcnn.errors import ConfigError
 from qcnn.simulators import ProductStateBatch, Simulator, SimulatorLimits, StateBatch, costs, registry, statevector
 from qcnn.simulators.evolution import evolve
 from qcnn.simulators.structure.gates import read_model
-from tests.qcnn.simulators.drawn import Floats, ansatzes, prepared_expectations, repeatable
+from tests.qcnn.simulators.random_circuits import Floats, ansatzes, prepared_expectations, repeatable
 from tests.qcnn.simulators.step import step
 
 LIMITS = SimulatorLimits(memory=2**31, batch=4)

@@ -9,7 +9,7 @@ from qcnn.simulators import ExcitationBatch, SimulatorLimits, costs, statevector
 from qcnn.simulators.evolution import evolve
 from qcnn.simulators.structure.gates import CircuitIR, read_network
 from tests import reference
-from tests.qcnn.simulators.drawn import Floats
+from tests.qcnn.simulators.random_circuits import Floats
 from tests.qcnn.simulators.step import step
 
 QUBITS = 5

@@ -12,7 +12,7 @@ from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators.structure.gate_fusion import Block, fuse
 from qcnn.simulators.structure.gates import read_network
 from qcnn.simulators.tensor_ops import BlockUnitaries, fixed_rows, gather_rows, gather_sparse, permuted
-from tests.qcnn.simulators.drawn import ansatzes, assert_equal_up_to_phase, repeatable, unitary
+from tests.qcnn.simulators.random_circuits import ansatzes, assert_equal_up_to_phase, repeatable, unitary
 
 
 @pytest.mark.parametrize("rows_at", [gather_rows, fixed_rows])

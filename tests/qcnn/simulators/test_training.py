@@ -12,7 +12,7 @@ import pytest
 from qcnn import data
 from qcnn.experiment_io import from_mapping
 from qcnn.trainer.loop import train
-from tests.small_trainings import SMALL
+from tests.shared_training_runs import SMALL
 
 
 @functools.cache

@@ -7,8 +7,8 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.targets.cron import cron_expression, interval_seconds, unix_cron
-from tests.vertex.server.errors import StatusError
-from tests.vertex.server.pipelines.cron import next_time
+from tests.vertex.fake_service.errors import StatusError
+from tests.vertex.fake_service.pipelines.cron import next_time
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from qcnn.model.optimizer import _OPTIMIZERS
 from tests.forks import run
-from tests.small_trainings import SMALL
+from tests.shared_training_runs import SMALL
 
 # One process runs all training runs, because devices are configured once per process.
 _PROGRAM = """

@@ -13,7 +13,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.roles import ClusterConfig
 from qcnn.trainer.distribution.strategies import STRATEGIES, check_gpus, create_strategy, device_names, set_up
-from tests.small_trainings import ROOT
+from tests.shared_training_runs import ROOT
 
 _PROGRAM = """
 import sys

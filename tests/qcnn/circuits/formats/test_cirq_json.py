@@ -7,7 +7,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json
 from qcnn.errors import ConfigError
-from tests.qcnn.simulators.drawn import ansatzes, repeatable
+from tests.qcnn.simulators.random_circuits import ansatzes, repeatable
 
 A, B = sympy.symbols("s2 s10")
 

@@ -24,7 +24,7 @@ from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
 from qcnn.model.network import build_model
-from tests.qcnn.simulators.drawn import (
+from tests.qcnn.simulators.random_circuits import (
     Complex,
     Floats,
     ansatzes,
@@ -33,7 +33,7 @@ from tests.qcnn.simulators.drawn import (
     repeatable,
     unitary,
 )
-from tests.small_trainings import SMALL
+from tests.shared_training_runs import SMALL
 
 A, B = sympy.symbols("a b")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qcnn.experiment_io import from_mapping
-from tests.backend import FakeBackend, Object
+from tests.kfp_backend import FakeBackend, Object
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed
 

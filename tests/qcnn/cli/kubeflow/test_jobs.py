@@ -2,7 +2,7 @@
 
 import json
 
-from tests.backend import FakeBackend
+from tests.kfp_backend import FakeBackend
 from tests.qcnn.cli.conftest import Typed
 
 

@@ -8,7 +8,7 @@ import pytest
 from qcnn.experiment_io import from_mapping
 from qcnn.pipelines.compiler import compile_qcnn, compile_study
 from qcnn.pipelines.kubeflow import KUBEFLOW
-from tests.backend import FakeBackend, Object, spec_of
+from tests.kfp_backend import FakeBackend, Object, spec_of
 from tests.qcnn.cli.conftest import Typed
 
 

@@ -4,8 +4,8 @@ import hashlib
 from pathlib import Path
 
 from qcnn.experiment_io import as_parameters
-from tests.backend import FakeBackend, spec_of
 from tests.buckets import ROWS
+from tests.kfp_backend import FakeBackend, spec_of
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 

@@ -12,8 +12,8 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.pipelines.vertex import VERTEX
-from tests.backend import FakeBackend, Object, spec_of
 from tests.buckets import ROWS
+from tests.kfp_backend import FakeBackend, Object, spec_of
 from tests.qcnn.cli.conftest import Typed
 
 ENDED = "2026-11-21T10:00:00Z"

@@ -10,7 +10,7 @@ from qcnn.targets.artifacts import LogSource
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import KfpConnection
 from qcnn.targets.kubeflow.experiments import logs_of_runs
-from tests.backend import FakeBackend
+from tests.kfp_backend import FakeBackend
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed
 

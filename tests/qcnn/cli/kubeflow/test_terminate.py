@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backend import FakeBackend, Object
+from tests.kfp_backend import FakeBackend, Object
 from tests.qcnn.cli.conftest import Typed
 
 

@@ -15,14 +15,14 @@ from google.cloud import aiplatform_v1 as v1
 from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, RUN_LABEL, TASK_LABEL
 from qcnn.storage.copies import local_copy, new_file_copy
-from tests.board import opened
 from tests.buckets import ROWS
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.cli.vertex.packages import FOREVER, two_steps
+from tests.tensorboard_server import opened
 from tests.vertex.clients import jobs, python_pool
-from tests.vertex.server.job_run import SUCCEEDED
-from tests.vertex.server.pipelines.jobs import CANCELLED, RUNNING
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import SUCCEEDED
+from tests.vertex.fake_service.pipelines.jobs import CANCELLED, RUNNING
+from tests.vertex.fake_service.vertex import Vertex
 
 _TARGET = ("--target", "vertex")
 _SMALL = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "2", "--num-initializations", "1")

@@ -6,8 +6,8 @@ from google.cloud import aiplatform_v1 as v1
 
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.cli.vertex.packages import endless_main_pipeline
-from tests.vertex.server.pipelines.jobs import CANCELLED, RUNNING
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.pipelines.jobs import CANCELLED, RUNNING
+from tests.vertex.fake_service.vertex import Vertex
 
 _TARGET = ("--target", "vertex")
 

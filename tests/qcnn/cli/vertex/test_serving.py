@@ -13,8 +13,8 @@ from google.cloud import aiplatform_v1 as v1
 
 from qcnn.artifact_io import load_description, save_description
 from tests.qcnn.cli.conftest import Typed
-from tests.vertex.server.pipelines import mount
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.pipelines import mount
+from tests.vertex.fake_service.vertex import Vertex
 
 _TARGET = ("--target", "vertex")
 _AT = ("--endpoint", "readouts")

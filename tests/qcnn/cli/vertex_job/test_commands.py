@@ -8,8 +8,8 @@ from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, RUN_LABEL, RUN_VARIABLE, TASK_LABEL
 from tests.qcnn.cli.conftest import Typed
 from tests.vertex.clients import jobs, python_pool
-from tests.vertex.server.job_run import FAILED, RUNNING, SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import FAILED, RUNNING, SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 
 _FOREVER = "import time\nprint('started', flush=True)\nwhile True: time.sleep(60)"
 _TARGET = ("--target", "vertex-job")

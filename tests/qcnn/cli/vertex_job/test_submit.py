@@ -12,7 +12,7 @@ from qcnn.experiment_io import from_json
 from qcnn.storage.store import BucketUri
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.vertex import Vertex
 
 _PLACE = ("--target", "vertex-job", "--project", "my-project", "--location", "us-central1")
 _WORDS = ("--qubits", "4", "--rounds", "12", "--batch-size", "8", "--epochs", "2", "--num-initializations", "1")

@@ -21,9 +21,9 @@ from qcnn.jobs.tfjob.launch import is_terminating, launch, manifests_to_apply, s
 from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, profiler_service, tfjob
 from qcnn.jobs.tfjob.status import read_all
 from qcnn.startup import ABANDONED
+from tests.monitored_process import port_in, scrape
 from tests.qcnn.jobs.apiserver import ApiServer, Object
 from tests.qcnn.jobs.training_operator import DONE, RUNNING, Operator, ended
-from tests.watched import port_in, scrape
 
 PODS_FAILED = "TFJob a is failed because 1 Worker replica(s) failed."
 

@@ -12,7 +12,7 @@ import pytest
 
 from qcnn.jobs.local.fork_client import ChildProcess
 from tests.forks import started
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.vertex import Vertex
 
 _ROOT = Path(__file__).parents[4]
 

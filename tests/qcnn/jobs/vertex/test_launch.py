@@ -8,8 +8,8 @@ from google.cloud import aiplatform_v1 as v1
 
 from tests.qcnn.jobs.vertex.launchers import launched
 from tests.vertex.clients import jobs
-from tests.vertex.server.job_run import CANCELLED, CANCELLING, FAILED, RUNNING, SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import CANCELLED, CANCELLING, FAILED, RUNNING, SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 
 pytestmark = pytest.mark.usefixtures("forks")
 

@@ -8,8 +8,8 @@ from google.cloud import aiplatform_v1 as v1
 from qcnn.jobs.vertex.machines import DECAY_CURVE, MEDIAN, NONE
 from qcnn.jobs.vertex.tuning_job import Candidates, NumericRange, StudySpec, study_spec
 from tests.qcnn.jobs.vertex.launchers import launched
-from tests.vertex.server.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED
-from tests.vertex.server.vertex import Vertex
+from tests.vertex.fake_service.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED
+from tests.vertex.fake_service.vertex import Vertex
 
 
 def _spec(*parameters: Candidates | NumericRange, stopping: str = NONE, best_report: bool = False) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
 from qcnn.simulators.structure.gates import read_model, read_network
-from tests.qcnn.simulators.drawn import ansatzes, repeatable
+from tests.qcnn.simulators.random_circuits import ansatzes, repeatable
 
 
 @given(ansatzes())
