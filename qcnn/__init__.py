@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
     from qcnn.api.models import Evaluation, Model, evaluate, load
-    from qcnn.api.trainings import Study, Training, TrainingResult, study, train
+    from qcnn.api.training import Study, Training, TrainingResult, study, train
     from qcnn.data import Dataset, Samples
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.extras import MissingLibraryError
@@ -45,7 +45,7 @@ _MODULES = {
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
     "qcnn.model.history": ("EpochMetrics",),
     "qcnn.targets.base": ("JobStatus",),
-    "qcnn.api.trainings": ("Study", "Training", "TrainingResult", "study", "train"),
+    "qcnn.api.training": ("Study", "Training", "TrainingResult", "study", "train"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -16,7 +16,7 @@ from typing import TextIO
 
 import pytest
 
-from qcnn.api import trainings
+from qcnn.api import training
 from qcnn.components.steps.train_local import PRELOADED_MODULES
 from qcnn.jobs.local.fork_client import ChildProcess, fork_server, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
@@ -66,7 +66,7 @@ def forked_training(variables: Mapping[str, str]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        patch.setattr(trainings, "fork_server", no_server)
+        patch.setattr(training, "fork_server", no_server)
         yield
 
 

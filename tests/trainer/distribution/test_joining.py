@@ -143,7 +143,7 @@ def test_exit_barrier_reports_only_peers_before_barrier() -> None:
 
 def test_translate_peer_errors_without_cluster_reraises() -> None:
     with pytest.raises(tf.errors.UnavailableError), translate_peer_errors(None):
-        raise tf.errors.UnavailableError(None, None, "of its own")
+        raise tf.errors.UnavailableError(None, None, "not a peer")
 
 
 def test_translate_address_error_has_address() -> None:
