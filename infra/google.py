@@ -298,5 +298,5 @@ def _pool(settings: InfraSettings) -> str:
     return f"{settings.project}.svc.id.goog"
 
 
-def _gcloud(settings: InfraSettings, *words: str) -> Argv:
-    return ("gcloud", *words, f"--project={settings.project}")
+def _gcloud(settings: InfraSettings, *arguments: str) -> Argv:
+    return ("gcloud", *arguments, f"--project={settings.project}")

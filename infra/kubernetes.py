@@ -146,7 +146,7 @@ def _existing(settings: InfraSettings, *objects: str) -> Argv:
     return _kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *objects)
 
 
-def _kubectl(settings: InfraSettings, *words: str) -> Argv:
+def _kubectl(settings: InfraSettings, *arguments: str) -> Argv:
     """Return a kubectl command with the context of this cluster."""
     context = f"gke_{settings.project}_{settings.zone}_{settings.cluster_name}"
-    return ("kubectl", f"--context={context}", *words)
+    return ("kubectl", f"--context={context}", *arguments)

@@ -7,7 +7,7 @@ from typing import Any
 
 from qcnn import data
 from qcnn.circuits.formats.embedded import MODELS
-from qcnn.circuits.formats.loading import with_circuit
+from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_json, from_mapping
@@ -30,7 +30,7 @@ def generate_data(
         The validated experiment as JSON, and the metadata of the dataset.
     """
     with one_line_errors():
-        config = from_mapping(with_circuit(fields))
+        config = from_mapping(with_embedded_circuit(fields))
         if data_sha256 is not None:
             check_sha256(config, data_sha256, run)
         if run:

@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from qcnn.atomic_files import new_file
 from qcnn.circuits.formats.embedded import MODELS
-from qcnn.circuits.formats.loading import with_circuit, with_circuits
+from qcnn.circuits.formats.loading import with_circuits, with_embedded_circuit
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
@@ -36,7 +36,7 @@ def plan_study(
     """
     with one_line_errors():
         search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
-        trials = plan(with_circuit(experiment), search)
+        trials = plan(with_embedded_circuit(experiment), search)
         files = sorted({trial.data for trial in trials if trial.is_file})
         if files != sorted(data_sha256):
             raise ConfigError(
@@ -72,7 +72,7 @@ def plan_tuning(
     plan_study(experiment, grid, ranges, random, data_sha256)
     with one_line_errors():
         search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
-        return shared_experiment(with_circuit(experiment), search).to_json()
+        return shared_experiment(with_embedded_circuit(experiment), search).to_json()
 
 
 logger = logging.getLogger("qcnn")

@@ -113,7 +113,7 @@ def tune(
         best = select_best([str(each) for each in folders], *table)
     chosen = trials[best]
     with one_line_errors():
-        metadata = provenance(from_json(text, chosen.words))
+        metadata = provenance(from_json(text, chosen.values))
     trial_folder = posixpath.join(folder, chosen.id)
     table_metadata = {"trials": len(trials), "best": best}
     return posixpath.join(trial_folder, _TRAINING), posixpath.join(trial_folder, _LOGS), metadata, table_metadata
@@ -132,7 +132,7 @@ def _finished_trials(location: VertexLocation, job: str) -> Sequence[FinishedTri
 @contextlib.contextmanager
 def _training(trial: FinishedTrial, folder: str, experiment: str) -> Iterator[Path]:
     """Context manager for a local folder with a trial's training or the reason of its failure."""
-    config = from_json(experiment, trial.words)
+    config = from_json(experiment, trial.values)
     with contextlib.ExitStack() as stack:
         failure = trial.failure
         if not failure:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qcnn import data
-from qcnn.circuits.formats.loading import with_circuit
+from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.data import Dataset
 from qcnn.errors import ConfigError, format_value
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
@@ -25,7 +25,7 @@ from qcnn.model.history import epochs_left
 class Experiment(Frozen):
     """An experiment with every field of docs/configuration.md as an attribute, options included.
 
-    Omitted fields have their defaults, and automatic values are resolved. `words` maps all fields to their values. A
+    Omitted fields have their defaults, and automatic values are resolved. `fields` maps all fields to their values. A
     model file is replaced by a text that contains its circuit, and a data file is read. Experiments are immutable.
 
     Raises:
@@ -42,14 +42,14 @@ class Experiment(Frozen):
     qcnn.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
 
-    _instead = 'create another with qcnn.Experiment(**{**experiment.words, "FIELD": VALUE})'
+    _instead = 'create another with qcnn.Experiment(**{**experiment.fields, "FIELD": VALUE})'
     _given: Mapping[str, Any]
     _config: ExperimentConfig
 
     def __init__(self, **fields: Any) -> None:
         values = {name: to_plain(value) for name, value in fields.items()}
         with translate_errors("qcnn.Experiment", "run"):
-            given = with_circuit(with_options(values))
+            given = with_embedded_circuit(with_options(values))
             config = from_mapping(given)
             config = data.resolve_files([config])[0] if config.needs_row_count else config
         vars(self).update(_given=frozen(given), _config=config)
@@ -88,14 +88,14 @@ class Experiment(Frozen):
         return self._given
 
     @property
-    def words(self) -> Mapping[str, Any]:
+    def fields(self) -> Mapping[str, Any]:
         """All fields with their values. As arguments, they create an equal experiment."""
         fields = dict(self._config)
         return FrozenDict({**dict(fields.pop("options")), **fields})
 
     def __getattr__(self, name: str) -> Any:
         if name in ALL_FIELDS:
-            return self.words[name]
+            return self.fields[name]
         raise AttributeError(f"an experiment has no field {name}")
 
     def __dir__(self) -> list[str]:
@@ -108,7 +108,7 @@ class Experiment(Frozen):
         return hash(self.config.to_json())
 
     def __repr__(self) -> str:
-        fields = with_display_values(self.words)
+        fields = with_display_values(self.fields)
         changed = {name: value for name, value in fields.items() if value != ALL_FIELDS[name].default}
         return f"Experiment({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from qcnn.errors import ConfigError
 from qcnn.storage.store import parse_bucket_uri
-from qcnn.tables import check_ending
+from qcnn.tables import check_extension
 
 _PAGE_EXTENSION = ".html"
 
@@ -22,8 +22,8 @@ class PredictionFiles:
 
     def __post_init__(self) -> None:
         """Raise ConfigError if a file extension is not supported, or the output would overwrite the data."""
-        check_ending("data", self.data)
-        check_ending("output", self.output)
+        check_extension("data", self.data)
+        check_extension("output", self.output)
         if self.report and not self.report.lower().endswith(_PAGE_EXTENSION):
             raise ConfigError(f"report: must end in {_PAGE_EXTENSION}. Given: {self.report}")
         if _plain(self.output) == _plain(self.data):

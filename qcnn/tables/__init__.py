@@ -22,16 +22,16 @@ def extension_of(name: str) -> str | None:
     return ending if ending in EXTENSIONS else None
 
 
-def check_ending(word: str, name: str) -> str:
+def check_extension(field: str, name: str) -> str:
     """Return the file extension of a table's path or URI.
 
     Args:
-        word: Field or flag, for the error message.
+        field: Field or flag, for the error message.
         name: Path or URI.
 
     Raises:
         ConfigError: If the extension is not one of `EXTENSIONS`.
     """
     if not (ending := extension_of(name)):
-        raise ConfigError(f"{word}: must end in {', '.join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}. Given: {name}")
+        raise ConfigError(f"{field}: must end in {', '.join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}. Given: {name}")
     return ending

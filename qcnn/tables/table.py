@@ -12,7 +12,7 @@ import numpy as np
 
 from qcnn.errors import ArtifactError, format_value, single_line
 from qcnn.storage.copies import local_file, new_file_copy
-from qcnn.tables import check_ending
+from qcnn.tables import check_extension
 from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, rows_per_chunk
 from qcnn.tables.csv_file import CsvFile, write_csv
 from qcnn.tables.jsonl import JsonlFile, write_jsonl
@@ -116,7 +116,7 @@ def open_table(address: str) -> Iterator[Table]:
     ...     [(piece.first, piece.columns["angle"].tolist()) for piece in table.pieces(["angle"])]
     [(1, [0.5, -1.5])]
     """
-    ending = check_ending("data", address)
+    ending = check_extension("data", address)
     with local_file(address) as path:
         with _translate_errors(address):
             if path.exists() and not path.is_file():
@@ -174,7 +174,7 @@ def new_table(address: str) -> Iterator[Write]:
     >>> Path("new.csv").read_text().split()
     ['qubit,prediction', '3,0.1', '0,-0.5']
     """
-    check_ending("output", address)
+    check_extension("output", address)
     with new_file_copy(address) as path, write_table(path, address) as write:
         yield write
 
@@ -191,4 +191,4 @@ def write_table(path: Path, address: str) -> AbstractContextManager[Write]:
     Raises:
         ConfigError: If the file extension is unknown.
     """
-    return _WRITERS[check_ending("output", address)](path)
+    return _WRITERS[check_extension("output", address)](path)

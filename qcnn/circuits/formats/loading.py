@@ -15,14 +15,14 @@ from qcnn.storage.sync import open_store
 _MAX_BYTES = {QASM: 2_000_000, JSON: 20_000_000}
 
 
-def with_circuit(words: Mapping[str, Any]) -> dict[str, Any]:
+def with_embedded_circuit(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an experiment with the circuit file embedded.
 
     Raises:
         ConfigError: If the circuit file is invalid. See `embed_file`.
     """
-    model = words.get("model")
-    return {**words, "model": embed_file(model)} if isinstance(model, str) and is_file(model) else dict(words)
+    model = fields.get("model")
+    return {**fields, "model": embed_file(model)} if isinstance(model, str) and is_file(model) else dict(fields)
 
 
 def with_circuits(grid: Any) -> Any:

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from qcnn import data
 from qcnn.circuits.formats.embedded import MODELS
-from qcnn.circuits.formats.loading import with_circuit
+from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.cli.options.settings import options_as
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
@@ -98,7 +98,7 @@ class ExperimentOptions:
             ConfigError: If a file cannot be read.
         """
         given = {name: parse_flag(ALL_FIELDS[name], text) for name, text in self.flags.items() if text is not None}
-        return with_circuit(merge(read_file(Path(self.config)) if self.config is not None else {}, given))
+        return with_embedded_circuit(merge(read_file(Path(self.config)) if self.config is not None else {}, given))
 
     def experiment(self) -> ExperimentConfig:
         """Return the validated experiment.

@@ -122,11 +122,11 @@ _STATE_MESSAGES = {
 class FinishedTrial:
     """Trial that has ended.
 
-    `words` has the values of its parameters as text. `failure` is the reason of a failed trial, empty for others.
+    `values` has the values of its parameters as text. `failure` is the reason of a failed trial, empty for others.
     """
 
     id: str
-    words: dict[str, str]
+    values: dict[str, str]
     failure: str
 
 

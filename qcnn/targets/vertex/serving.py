@@ -15,7 +15,7 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.references import check_image
 from qcnn.jobs.vertex.location import endpoint_page
 from qcnn.storage.store import parse_bucket_uri
-from qcnn.tables import check_ending
+from qcnn.tables import check_extension
 from qcnn.targets.artifacts import only_model, run_models
 from qcnn.targets.base import Deployed, ReportLine
 from qcnn.targets.errors import BackendError, StepError
@@ -236,7 +236,7 @@ class PredictSettings(Connection):
         if self.model and (target is None or target.scheme != "gs"):
             raise ConfigError(f"output: must be gs://BUCKET/FOLDER with --model. Given: {self.output}")
         if self.output is not None and not self.model:
-            check_ending("output", self.output)
+            check_extension("output", self.output)
 
     @property
     def machines(self) -> ReplicaSettings:

@@ -21,23 +21,23 @@ def test_experiment_accepts_fields_and_options_as_arguments() -> None:
         {"qubits": 4, "options": {"learning_rate_schedule": "constant", "shots": 10}}
     )
     assert (experiment.qubits, experiment.learning_rate_schedule, experiment.shots) == (4, "constant", 10)
-    assert set(experiment.words) == set(ALL_FIELDS) <= set(dir(experiment))
+    assert set(experiment.fields) == set(ALL_FIELDS) <= set(dir(experiment))
 
 
 def test_experiment_from_its_fields_is_equal() -> None:
     numbers = {"qubits": np.int64(4), "learning_rate": np.float64(0.5), "options": {"shots": np.int64(3)}}
     experiment = qcnn.Experiment(**numbers, model="deep")
     assert experiment.shots == 3
-    others = (qcnn.Experiment(**experiment.words), copy.deepcopy(experiment), pickle.loads(pickle.dumps(experiment)))
+    others = (qcnn.Experiment(**experiment.fields), copy.deepcopy(experiment), pickle.loads(pickle.dumps(experiment)))
     assert set(others) == {experiment}
-    assert qcnn.Experiment(**{**experiment.words, "seed": 1}) != experiment
+    assert qcnn.Experiment(**{**experiment.fields, "seed": 1}) != experiment
 
 
 def test_experiment_switch_is_boolean() -> None:
     experiment = qcnn.Experiment(chief=np.bool_(True))
     assert experiment.chief is True
-    assert experiment.evaluator is experiment.words["evaluator"] is False
-    assert experiment == qcnn.Experiment(chief=1) == qcnn.Experiment(**experiment.words)
+    assert experiment.evaluator is experiment.fields["evaluator"] is False
+    assert experiment == qcnn.Experiment(chief=1) == qcnn.Experiment(**experiment.fields)
 
 
 def test_experiment_repr_shows_non_default_fields() -> None:
@@ -49,7 +49,7 @@ def test_experiment_embeds_circuit_file_and_shows_its_name() -> None:
     experiment = qcnn.Experiment(model=str(ROOT / "examples" / "stabilizers.qasm"))
     assert experiment.model.startswith("stabilizers.qasm#")
     assert re.fullmatch(r"Experiment\(.*model='stabilizers.qasm@[0-9a-f]{8}'.*\)", repr(experiment))
-    assert qcnn.Experiment(**experiment.words) == experiment
+    assert qcnn.Experiment(**experiment.fields) == experiment
 
 
 def test_from_file_arguments_override_file(tmp_path: Path) -> None:

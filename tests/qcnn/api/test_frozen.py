@@ -67,16 +67,16 @@ def test_experiment_assignment_raises_with_instruction() -> None:
         EXPERIMENT.epochs = 50
     assert str(caught.value) == (
         "epochs: a qcnn.Experiment does not change; create another with "
-        'qcnn.Experiment(**{**experiment.words, "FIELD": VALUE})'
+        'qcnn.Experiment(**{**experiment.fields, "FIELD": VALUE})'
     )
-    assert qcnn.Experiment(**{**EXPERIMENT.words, "epochs": 50}).epochs == 50
-    assert EXPERIMENT.epochs == EXPERIMENT.words["epochs"] == 2
+    assert qcnn.Experiment(**{**EXPERIMENT.fields, "epochs": 50}).epochs == 50
+    assert EXPERIMENT.epochs == EXPERIMENT.fields["epochs"] == 2
 
 
 def test_experiment_and_dataset_are_frozen() -> None:
     _assert_frozen(EXPERIMENT)
     _assert_frozen(EXPERIMENT.given)
-    _assert_frozen(EXPERIMENT.words)
+    _assert_frozen(EXPERIMENT.fields)
     _assert_frozen(qcnn.generate(EXPERIMENT))
 
 

@@ -12,7 +12,7 @@ import sympy
 
 from qcnn.circuits import circuits
 from qcnn.circuits.formats.embedded import model_display_name
-from qcnn.circuits.formats.loading import embed_file, with_circuit, with_circuits
+from qcnn.circuits.formats.loading import embed_file, with_circuits, with_embedded_circuit
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping, with_circuit_read
 from qcnn.simulators.structure.gates import fingerprint
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> str:
 
 
 def test_with_circuit_embeds_file(file: str) -> None:
-    words = with_circuit({"model": file, "qubits": 5})
+    words = with_embedded_circuit({"model": file, "qubits": 5})
     assert words["qubits"] == 5
     text = words["model"]
     ansatz = circuits.build(text, 5)
@@ -48,7 +48,7 @@ def test_with_circuit_embeds_file(file: str) -> None:
 
 @pytest.mark.parametrize("words", [{"model": "hybrid"}, {"model": "a:b"}, {"model": 3}, {}])
 def test_with_circuit_keeps_other_models(words: dict[str, object]) -> None:
-    assert with_circuit(words) == words
+    assert with_embedded_circuit(words) == words
     grids: tuple[object, ...] = (None, [], {"model": "hybrid"}, {"seed": [1]})
     for grid in grids:
         assert with_circuits(grid) is grid
