@@ -94,6 +94,8 @@ def _config(arguments: argparse.Namespace) -> ExperimentConfig:
             "hidden_units": HIDDEN_UNITS,
             "strategy": "none",
             "workers": 1,
+            # The other frameworks compute plain expectation values.
+            "options": {"readout_normalization": "none"},
         }
     )
 
