@@ -30,11 +30,11 @@ class StrategyRequirements:
     Attributes:
         multiple_processes: Whether several processes can train together.
         devices: Whether one process can train on several devices.
-        in_step: Whether training is synchronous. All replicas then split each batch, so that results do not depend on
-            their number.
+        is_synchronous: Whether training is synchronous. All replicas then split each batch, so that results do not
+            depend on their number.
         chief: Task of the chief.
         fields: Experiment fields that require this strategy.
-        own_operations: Whether its servers or devices run only the built-in operations of TensorFlow.
+        builtin_operations: Whether its servers or devices run only the built-in operations of TensorFlow.
     """
 
     multiple_processes: bool = False

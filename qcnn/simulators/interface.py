@@ -24,7 +24,7 @@ class Declaration:
         noise: Whether noise channels are supported.
         states: Whether samples may be states.
         shifts: Whether gate exponents can be shifted for gradients by parameter shift.
-        own_operations: Whether the simulator uses built-in TensorFlow operations only. XLA compiles these, and every
+        builtin_operations: Whether the simulator uses built-in TensorFlow operations only. XLA compiles these, and every
             device and TensorFlow server runs them.
         library: Name in `qcnn.extras` of a library that only this simulator needs.
     """
@@ -47,7 +47,7 @@ class SimulatorLimits:
         batch: Global batch size.
         real_bytes: Bytes of the real part of an amplitude, 4 or 8.
         replicas: Number of replicas that share the batch.
-        own_operations: Whether only built-in TensorFlow operations can run, for example in TensorFlow Serving.
+        builtin_operations: Whether only built-in TensorFlow operations can run, for example in TensorFlow Serving.
     """
 
     memory: float

@@ -15,7 +15,7 @@ def extension_of(name: str) -> str | None:
 
     A file named `.csv` is a hidden file, not a table.
 
-    >>> ending_of("gs://bucket/rows.CSV"), ending_of("rows.txt"), ending_of(".csv")
+    >>> extension_of("gs://bucket/rows.CSV"), extension_of("rows.txt"), extension_of(".csv")
     ('.csv', None, None)
     """
     ending = PurePosixPath(name).suffix.lower()

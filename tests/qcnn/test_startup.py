@@ -21,7 +21,7 @@ os.write(2, b"the end\\n")
     [
         ("pass", "the end\n"),
         # A worker that receives SIGTERM while it waits for other workers.
-        ("end_now('ended by SIGTERM', 143)", "ended by SIGTERM\n"),
+        ("exit_with_message('ended by SIGTERM', 143)", "ended by SIGTERM\n"),
         ("raise SystemExit('error')", "a greeting\nerror\n"),
     ],
     ids=["well", "at once", "failing"],
