@@ -24,8 +24,8 @@ class Declaration:
         noise: Whether noise channels are supported.
         states: Whether samples may be states.
         shifts: Whether gate exponents can be shifted for gradients by parameter shift.
-        builtin_operations: Whether the simulator uses built-in TensorFlow operations only. XLA compiles these, and every
-            device and TensorFlow server runs them.
+        builtin_operations: Whether the simulator uses built-in TensorFlow operations only. XLA compiles these, and
+            every device and TensorFlow server runs them.
         library: Name in `qcnn.extras` of a library that only this simulator needs.
     """
 
