@@ -165,7 +165,7 @@ def test_delete_removes_job_with_dependents_only(launchers: Launchers, qcnn: Qcn
 def test_delete_by_run_name(launchers: Launchers, qcnn: Qcnn) -> None:
     names = [_name(launchers.create(job(program, restarts=3))) for program in (WAITER, f"{WAITER} ")]
     error = qcnn("delete", launchers.identity.run, "--yes", code=INVALID)
-    assert f"; all that belongs to the run of this name: --run {launchers.identity.run}. Given: " in error
+    assert f"; to select the jobs of this run, use --run {launchers.identity.run}. Given: " in error
     shown = qcnn("delete", "--run", launchers.identity.run, "--yes")
     assert all(name in shown for name in names)
     launchers.wait_until_deleted()

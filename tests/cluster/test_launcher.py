@@ -308,7 +308,7 @@ def test_missing_namespace_is_config_error(launchers: Launchers) -> None:
     assert launcher.exit_code() == PERMANENT_ERROR
     (error,) = launcher.errors
     assert error.startswith("error: permission: get tfjobs in namespace no-such-namespace is missing")
-    assert "or there is no such namespace" in error
+    assert "or the namespace does not exist" in error
 
 
 def test_thirty_concurrent_jobs_succeed(launchers: Launchers) -> None:

@@ -62,7 +62,7 @@ def test_tensorboard_shows_and_profiles_running_job(
     selector = "app.kubernetes.io/name=tensorboard"
     (before,) = launchers.api.find(PODS, labelSelector=selector)
     launchers.api.delete(PODS, before["metadata"]["name"])
-    assert "answers" in qcnn("tensorboard", "--deploy", "--job", run, *pods)
+    assert "runs in namespace" in qcnn("tensorboard", "--deploy", "--job", run, *pods)
     with _opened(namespace) as board:
         assert board.wait("runs", bool)
     assert "is deleted" in qcnn("tensorboard", "--undeploy")
