@@ -8,7 +8,7 @@ import psutil
 
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.pod_settings import PodSettings, amount
+from qcnn.jobs.pod_settings import PodSettings, parse_quantity
 from qcnn.jobs.pricing import CostEstimate, Prices, estimate_node_cost, total_cost
 from qcnn.jobs.vertex.machines import estimate_vm_cost, machine_for, vertex_settings
 from qcnn.model.history import epochs_left
@@ -92,12 +92,12 @@ def on_kubernetes(pod: PodSettings, prices: Prices, machine_type: str = "") -> P
     for role in ROLES:
         for_role = pod.for_role(role)
         for name, quantity in (("cpu", for_role.cpu), ("memory", for_role.memory)):
-            if not 0 < amount(quantity) < math.inf:
+            if not 0 < parse_quantity(quantity) < math.inf:
                 raise ConfigError(f"pod.{name}: must be above 0 and finite to be estimated. Given: {quantity}")
     worker = pod.for_role("worker")
     return PricingPlatform(
-        amount(worker.cpu),
-        amount(worker.memory),
+        parse_quantity(worker.cpu),
+        parse_quantity(worker.memory),
         lambda replicas, seconds: total_cost(
             [
                 estimate_node_cost(pods, of_pods, seconds, prices, machine_type)
@@ -124,7 +124,7 @@ def on_vertex(pod: PodSettings, prices: Prices, machine_type: str = "") -> Prici
     machine = machine_for(worker, vertex_settings(pod).machine_type)
     return PricingPlatform(
         float(machine.cpus),
-        amount(worker.memory),
+        parse_quantity(worker.memory),
         lambda replicas, seconds: total_cost(
             [
                 estimate_vm_cost(processes, of_processes, seconds, prices)

@@ -13,7 +13,7 @@ from qcnn.components.definitions.pipeline import evaluate, export_weights, tenso
 from qcnn.components.definitions.study import plan_tuning, tune
 from qcnn.components.definitions.vertex import train
 from qcnn.components.resources import StepResources, is_pinned
-from qcnn.jobs.pod_settings import PodSettings, amount
+from qcnn.jobs.pod_settings import PodSettings, parse_quantity
 from qcnn.jobs.vertex.machines import check_machines, vertex_settings
 from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
@@ -151,9 +151,9 @@ def _limits(resources: StepResources) -> dict[str, Any]:
     """
     return {
         "resourceCpuLimit": resources.cpu,
-        "cpuLimit": amount(resources.cpu),
+        "cpuLimit": parse_quantity(resources.cpu),
         "resourceMemoryLimit": resources.memory_limit,
-        "memoryLimit": amount(resources.memory_limit) / _GIGABYTE,
+        "memoryLimit": parse_quantity(resources.memory_limit) / _GIGABYTE,
     }
 
 

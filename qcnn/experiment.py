@@ -266,7 +266,7 @@ class ExperimentConfig(_FrozenModel):
     )
     simulator: Annotated[Simulator, Purpose.SIMULATION, Affects.PROGRAM] = Field(
         "auto",
-        description="Simulator. auto selects the cheapest exact one that fits in memory. " + registry.described(),
+        description="Simulator. auto selects the cheapest exact one that fits in memory. " + registry.describe_limits(),
     )
     optimizer: Annotated[Optimizer, Purpose.OPTIMIZATION, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "adam", description="Keras optimizer, with default settings except the learning rate."

@@ -103,7 +103,7 @@ def translate_errors(caller: str, extra: str) -> Iterator[None]:
         raise
 
 
-def unpublished(name: str) -> str:
+def platform_clause(name: str) -> str:
     """Return a clause about the only platform of a library, or "" if the library supports this platform."""
     platform = LIBRARIES[name].platform
     if platform in ("", operating_system.name()):
@@ -119,7 +119,7 @@ def check(extra: str) -> None:
     """
     for name, library in LIBRARIES.items():
         # Code that needs a library without a release for this platform raises its own error.
-        if extra in library.extras and not unpublished(name):
+        if extra in library.extras and not platform_clause(name):
             check_library(name)
 
 

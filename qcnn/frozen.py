@@ -29,12 +29,12 @@ class FrozenDict(dict[str, Any]):
         return type(self), (dict(self),)
 
 
-def frozen(value: Any) -> Any:
+def freeze(value: Any) -> Any:
     """Return a value with its mappings, lists and arrays replaced by immutable ones, at all levels."""
     if isinstance(value, Mapping):
-        return FrozenDict({name: frozen(each) for name, each in value.items()})
+        return FrozenDict({name: freeze(each) for name, each in value.items()})
     if isinstance(value, list | tuple):
-        return tuple(map(frozen, value))
+        return tuple(map(freeze, value))
     return frozen_array(value) if isinstance(value, np.ndarray) else value
 
 

@@ -9,7 +9,7 @@ from qcnn.experiment import ALL_FIELDS, PURPOSES
 from qcnn.fields import Purpose, describe_allowed, written_default
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
-from qcnn.targets.settings import Described, described
+from qcnn.targets.settings import Described, describe_settings
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _TABLES = re.compile(r"(<!-- (\w+): begin .*?-->\n).*?(<!-- \2: end -->)", re.DOTALL)
@@ -59,7 +59,7 @@ def _setting_lines() -> Iterator[str]:
     for name, target in targets_that(Submits).items():
         yield f"\n## {name}\n\nJobs are sent to {target.title}. {target.notes}\n\n"
         yield "| argument | flag | default | |\n|---|---|---|---|\n"
-        yield from map(_setting_row, described(target.settings))
+        yield from map(_setting_row, describe_settings(target.settings))
 
 
 def _setting_row(field: Described) -> str:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from benchmarks.frameworks import process
 from benchmarks.frameworks.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, StepTask
-from qcnn.data import excited
+from qcnn.data import excitation_samples
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.batches import Shards, shard
@@ -80,7 +80,7 @@ def measure(name: str, config: ExperimentConfig, task: StepTask, repeats: int) -
 
 def _shards(batches: list[Batch]) -> Shards:
     qubit, angle, label = (np.concatenate(column) for column in zip(*batches, strict=True))
-    return shard(excited(qubit, angle, label.astype(np.int8)), len(batches[0].qubit), replicas=1)
+    return shard(excitation_samples(qubit, angle, label.astype(np.int8)), len(batches[0].qubit), replicas=1)
 
 
 def _config(arguments: argparse.Namespace) -> ExperimentConfig:

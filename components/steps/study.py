@@ -14,7 +14,7 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
 from qcnn.startup import one_line_errors
-from qcnn.studies.record import shown, table, table_csv, table_page
+from qcnn.studies.record import format_rows, table, table_csv, table_page
 from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, search_from_mapping, shared_experiment
 
 
@@ -94,7 +94,7 @@ def select_best(trainings: Sequence[str], results: str, page: str) -> int:
         for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(header, rows))):
             with new_file(path) as unfinished:
                 unfinished.write_text(text, encoding="utf-8")
-        for line in tabulate(shown(rows), header, "simple", disable_numparse=True).splitlines():
+        for line in tabulate(format_rows(rows), header, "simple", disable_numparse=True).splitlines():
             logger.info("%s", line)
         return best(trials)
 

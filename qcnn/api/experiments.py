@@ -18,7 +18,7 @@ from qcnn.errors import ConfigError, format_value
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import from_mapping, read_file, with_display_values, with_options
 from qcnn.extras import translate_errors
-from qcnn.frozen import Frozen, FrozenDict, frozen
+from qcnn.frozen import Frozen, FrozenDict, freeze
 from qcnn.model.history import epochs_left
 
 
@@ -52,7 +52,7 @@ class Experiment(Frozen):
             given = with_embedded_circuit(with_options(values))
             config = from_mapping(given)
             config = data.resolve_files([config])[0] if config.needs_row_count else config
-        vars(self).update(_given=frozen(given), _config=config)
+        vars(self).update(_given=freeze(given), _config=config)
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], **fields: Any) -> Experiment:
@@ -219,5 +219,5 @@ def plan(experiment: Experiment) -> Plan:
         processes=sum(config.replicas.values()),
         epoch_seconds=predicted.chosen,
         seconds=predicted.chosen * epochs_left(config),
-        epoch_seconds_by_workers=frozen(predicted.by_workers),
+        epoch_seconds_by_workers=freeze(predicted.by_workers),
     )

@@ -19,7 +19,7 @@ from qcnn.atomic_files import readable
 from qcnn.data import Dataset, FeatureLayout, Samples, file_data
 from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.extras import translate_errors
-from qcnn.frozen import Frozen, frozen, frozen_array
+from qcnn.frozen import Frozen, freeze, frozen_array
 from qcnn.results.local_run import model_in
 from qcnn.results.model_folder import FILE, SAVED_MODEL, describe
 from qcnn.startup import load_tensorflow
@@ -55,7 +55,7 @@ class Model(Frozen):
         layout: FeatureLayout,
         predictions: Callable[[Arrays], npt.NDArray[np.float64]],
     ) -> None:
-        vars(self).update(address=address, experiment=experiment, metrics=frozen(metrics))
+        vars(self).update(address=address, experiment=experiment, metrics=freeze(metrics))
         vars(self).update(_layout=layout, _predictions=predictions)
 
     @property
@@ -122,8 +122,8 @@ def load(address: str | PathLike[str]) -> Model:
         folder = model_in(copy, address)
         description, config = describe(folder)
         with readable("model", folder / FILE):
-            layout, _ = data.described(description)
-        create_predictor = _rebuilt if importlib.util.find_spec("cirq") else _served
+            layout, _ = data.parse_description(description)
+        create_predictor = _rebuilt if importlib.util.find_spec("cirq") else _load_servable
         predictions = create_predictor(folder, layout)
     return Model(str(address), from_config(config), description["training"], layout, predictions)
 
@@ -157,7 +157,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
         from qcnn.results import evaluate as evaluation
 
         found = evaluation.evaluate(folder, dataset or data.generate(config))
-    return Evaluation(found.samples, frozen_array(found.predictions), frozen(found.metrics))
+    return Evaluation(found.samples, frozen_array(found.predictions), freeze(found.metrics))
 
 
 def _rebuilt(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
@@ -169,7 +169,7 @@ def _rebuilt(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDAr
     return lambda columns: predictor.predict(layout.inputs(columns))
 
 
-def _served(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
+def _load_servable(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
     """Return the predictor of a SavedModel, a TensorFlow program, which needs TensorFlow only."""
     path = folder / SAVED_MODEL
     load_tensorflow()

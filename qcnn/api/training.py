@@ -19,7 +19,7 @@ from qcnn.components.steps.study import read_trial
 from qcnn.components.steps.train_local import PRELOADED_MODULES
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check, translate_errors
-from qcnn.frozen import frozen
+from qcnn.frozen import freeze
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.jobs.local.runner import ProcessPool
 from qcnn.model.history import HISTORY, EpochMetrics, load_history
@@ -111,7 +111,7 @@ def read(experiment: Experiment, folders: RunFolders) -> TrainingResult:
         exported=folders.exported,
         report=folders.report,
         history=load_history(folders.training / HISTORY),
-        metrics=frozen(read_metrics(folders)),
+        metrics=freeze(read_metrics(folders)),
     )
 
 
@@ -162,7 +162,7 @@ def study(
     ([0.01, 0.1], 4)
     """
     search: dict[str, Any] = {
-        name: {field: _listed(values) for field, values in by_field.items()}
+        name: {field: _to_lists(values) for field, values in by_field.items()}
         if isinstance(by_field, Mapping)
         else by_field
         for name, by_field in (("grid", grid), ("range", ranges))
@@ -179,11 +179,11 @@ def study(
         _train_all(configs, trial_folders, progress=progress)
         selected = select_best_trial(root, trial_folders)
     header, rows = table([read_trial(each.training) for each in trial_folders])
-    trials = frozen([dict(zip(header, row, strict=True)) for row in rows])
+    trials = freeze([dict(zip(header, row, strict=True)) for row in rows])
     return Study(root, trials, read(from_config(configs[selected.best]), selected.folders))
 
 
-def _listed(values: Any) -> Any:
+def _to_lists(values: Any) -> Any:
     """Return values in file format. A value that is not a list is returned unchanged and rejected later."""
     if isinstance(values, Iterable) and not isinstance(values, str | Mapping):
         return [to_plain(value) for value in values]

@@ -108,7 +108,7 @@ def show(runs: Sequence[ComparedRun], table: TableOptions, source: object) -> No
         ConfigError: If the sort column does not exist.
         ArtifactError: If the page cannot be written.
     """
-    header, rows = tabulated(runs)
+    header, rows = tabulate_runs(runs)
     if table.column:
         order = sorted(range(len(rows)), key=_key(header, rows, table.column).__getitem__)
         runs, rows = [runs[index] for index in order], [rows[index] for index in order]
@@ -126,7 +126,7 @@ def show(runs: Sequence[ComparedRun], table: TableOptions, source: object) -> No
         click.echo(tabulate(_texts(header, rows), header, "simple", disable_numparse=True, colalign=align))
 
 
-def tabulated(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
+def tabulate_runs(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
     """Return the names of the columns and a row for each run.
 
     A metric with the name of a field gets a separate column, `metrics.NAME`, if the two differ. An example is

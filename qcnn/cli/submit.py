@@ -17,7 +17,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
 from qcnn.targets.errors import logs_to_stderr
-from qcnn.targets.settings import connection_of, described
+from qcnn.targets.settings import connection_of, describe_settings
 
 _OUTCOMES = {"created": "is created", "adopted": "already runs", "succeeded": "has already succeeded"}
 
@@ -157,7 +157,9 @@ def _rows(target: Submits, submitted: Submitted, connection: Any) -> Mapping[str
         if not submitted.page:
             rows["look at it"] = f"qcnn status {job}{flags}"
         rows["follow it"] = f"qcnn logs -f {job}{flags}"
-        if isinstance(target, Predicts) and any(each.name == "job" for each in described(target.predict_settings)):
+        if isinstance(target, Predicts) and any(
+            each.name == "job" for each in describe_settings(target.predict_settings)
+        ):
             rows["predict"] = f"qcnn predict {job}{flags}"
         rows["delete it"] = f"qcnn delete {job}{flags}"
     return rows

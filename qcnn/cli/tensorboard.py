@@ -129,7 +129,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
             # All runs are linked into one folder, because the hparams plugin compares only runs below one --logdir.
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-tensorboard-")))
             for logs in sources:
-                stack.enter_context(_linked(logs, folder, wait=wait))
+                stack.enter_context(_linked_logs(logs, folder, wait=wait))
             _serve(
                 ["--logdir", str(folder), "--host", bind_address, *(["--port", str(port)] if port is not None else [])]
             )
@@ -220,7 +220,7 @@ def _resolve(names: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> 
 
 
 @contextlib.contextmanager
-def _linked(logs: LogSource, folder: Path, *, wait: bool) -> Iterator[None]:
+def _linked_logs(logs: LogSource, folder: Path, *, wait: bool) -> Iterator[None]:
     """Context manager that links logs into a folder, or downloads them from a bucket and updates them.
 
     Args:

@@ -56,7 +56,7 @@ def describe(layout: FeatureLayout, source: Source | None) -> dict[str, Any]:
     }
 
 
-def described(description: Mapping[str, Any]) -> tuple[FeatureLayout, Source | None]:
+def parse_description(description: Mapping[str, Any]) -> tuple[FeatureLayout, Source | None]:
     """Parse the layout and the source from the JSON form of `describe`.
 
     Raises:
@@ -84,7 +84,7 @@ def load(folder: Path) -> Dataset:
     description = _load_description(folder / _DESCRIPTION)
     path = folder / _ARRAYS
     with readable("dataset", folder / _DESCRIPTION):
-        layout, source = described(description)
+        layout, source = parse_description(description)
     qubits = description["qubits"]
     inputs = layout.preparation.inputs(qubits)
     max_bytes = _MAX_BYTES_EXCITATIONS if layout.preparation.kind == "excitation" else _MAX_BYTES

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from qcnn.circuits.cluster_ising import MAX_H1, MAX_H2, ground_state, is_spt
 from qcnn.data.random_streams import ANGLES, FIELDS, FRESH, random_units
-from qcnn.data.samples import PI, SPLITS, Dataset, FeatureLayout, Samples, excited, split
+from qcnn.data.samples import PI, SPLITS, Dataset, FeatureLayout, Samples, excitation_samples, split
 from qcnn.experiment import ExperimentConfig
 
 FRESH_SAMPLES = 10_000
@@ -34,7 +34,7 @@ def sample_excitations(qubits: int, rounds: int, seed: int) -> Samples:
     """
     angle = _angles(random_units(ANGLES, seed, rounds * qubits))
     qubit = np.tile(np.arange(qubits, dtype=np.int32), rounds)
-    return excited(qubit, angle, label_of(angle))
+    return excitation_samples(qubit, angle, label_of(angle))
 
 
 def sample_fresh(qubits: int, seed: int) -> Samples:
@@ -44,7 +44,7 @@ def sample_fresh(qubits: int, seed: int) -> Samples:
     """
     qubit = (qubits * random_units(FRESH, seed, FRESH_SAMPLES)).astype(np.int32)
     angle = _angles(random_units(FRESH, seed, FRESH_SAMPLES, stream=1))
-    return excited(qubit, angle, label_of(angle))
+    return excitation_samples(qubit, angle, label_of(angle))
 
 
 def _angles(units: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

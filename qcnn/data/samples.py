@@ -13,7 +13,7 @@ import numpy.typing as npt
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.data.random_streams import SPLIT, permutation
 from qcnn.experiment import ExperimentConfig, SplitCounts
-from qcnn.frozen import frozen, frozen_array
+from qcnn.frozen import freeze, frozen_array
 
 # Columns of tables in addition to the inputs of samples.
 LABEL, PREDICTION, NOISE_ERROR = "label", "prediction", "noise_error"
@@ -141,7 +141,7 @@ class Samples:
     known: Mapping[str, npt.NDArray[np.float64]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        vars(self).update(inputs=frozen(self.inputs), label=frozen_array(self.label), known=frozen(self.known))
+        vars(self).update(inputs=freeze(self.inputs), label=frozen_array(self.label), known=freeze(self.known))
 
     def __len__(self) -> int:
         return len(self.label)
@@ -162,7 +162,9 @@ class Samples:
         return self.inputs["angle"]
 
 
-def excited(qubit: npt.NDArray[np.int32], angle: npt.NDArray[np.float32], label: npt.NDArray[Any]) -> Samples:
+def excitation_samples(
+    qubit: npt.NDArray[np.int32], angle: npt.NDArray[np.float32], label: npt.NDArray[Any]
+) -> Samples:
     """Return samples of excitations.
 
     Args:

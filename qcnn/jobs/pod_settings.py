@@ -254,7 +254,7 @@ def pod_settings(values: Mapping[str, Any]) -> PodSettings:
     return pod
 
 
-def amount(quantity: str) -> float:
+def parse_quantity(quantity: str) -> float:
     """Return the value of a valid Kubernetes quantity, in cores or bytes."""
     match = re.fullmatch(_QUANTITY, quantity)
     assert match, quantity

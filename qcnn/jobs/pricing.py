@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ruamel.yaml import YAML
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import PodSettings, amount, settings_error
+from qcnn.jobs.pod_settings import PodSettings, parse_quantity, settings_error
 
 _DEFAULT_FILE = Path(__file__).with_name("prices.yaml")
 
@@ -97,8 +97,8 @@ def allocatable_memory(gib: float) -> float:
 def pods_per_node(machine: MachinePrice, pod: PodSettings) -> int:
     """Return the number of pods that fit on a node, by their requests."""
     capacities = [
-        (machine.cpus - _reserved(machine.cpus, _RESERVED_CPUS) - _AGENTS_CPUS) / amount(pod.cpu),
-        (allocatable_memory(machine.memory) - _AGENTS_MEMORY) / (amount(pod.memory) / _GIB),
+        (machine.cpus - _reserved(machine.cpus, _RESERVED_CPUS) - _AGENTS_CPUS) / parse_quantity(pod.cpu),
+        (allocatable_memory(machine.memory) - _AGENTS_MEMORY) / (parse_quantity(pod.memory) / _GIB),
     ]
     if pod.gpus:
         has_accelerator = machine.accelerator == pod.accelerator or not pod.accelerator

@@ -75,14 +75,16 @@ def shard(samples: Samples, batch_size: int, replicas: int) -> Shards:
         position[sizes == size] = np.where(share < 0, -1, starts[sizes == size][:, None, None] + share)
     real = position >= 0
     return Shards(
-        inputs={name: _placed(values, position, real) for name, values in samples.inputs.items()},
+        inputs={name: _gather_values(values, position, real) for name, values in samples.inputs.items()},
         label=np.where(real, samples.label[position], 0).astype(np.float64),
         weight=np.where(real, 1.0 / sizes[:, None, None], 0),
         sizes=sizes,
     )
 
 
-def _placed(values: npt.NDArray[Any], position: npt.NDArray[np.int64], real: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def _gather_values(
+    values: npt.NDArray[Any], position: npt.NDArray[np.int64], real: npt.NDArray[np.bool_]
+) -> npt.NDArray[Any]:
     """Return `values` (samples, ...) at the positions, or 0 where `real` is false."""
     placed: npt.NDArray[Any] = values[position]
     placed[~real] = 0

@@ -194,7 +194,7 @@ def _load(path: Path) -> Checkpoint:
         with open_arrays(path, _MAX_BYTES) as archive:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays.pop("description")))
-        layout, source = data.described(description)
+        layout, source = data.parse_description(description)
         # A damaged zip directory can make arrays empty or hide them. The oldest checkpoints have no digest.
         if "digest" in description and description["digest"] != _digest(arrays):
             raise ValueError("the digest of its arrays does not match")
@@ -233,10 +233,10 @@ def _rows(line: InitializationRun) -> list[tuple[Any, ...]]:
 
 def _line(prefix: str, rows: Sequence[Sequence[Any]], arrays: Mapping[str, npt.NDArray[Any]]) -> InitializationRun:
     return InitializationRun(
-        epochs_of(rows), *(_numbered(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best"))
+        epochs_of(rows), *(_indexed_arrays(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best"))
     )
 
 
-def _numbered(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:
+def _indexed_arrays(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:
     names = [name for name in arrays if name.startswith(f"{prefix}_")]
     return tuple(arrays[f"{prefix}_{index}"] for index in range(len(names)))

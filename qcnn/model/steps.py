@@ -98,7 +98,7 @@ def training_epoch(
 
             return _over_steps(step, arrays, start, stop, columns=3)
 
-        return _traced(epoch, jit_compile=jit_compile)
+        return _trace(epoch, jit_compile=jit_compile)
 
     plain = epoch_of(per_replica, jit_compile=False)
     if not model.get_layer("quantum").compiles:
@@ -106,7 +106,7 @@ def training_epoch(
     if alone and not central:
         return CompiledEpoch(plain, epoch_of(per_replica, jit_compile=True))
     # XLA cannot compile the reduction between replicas.
-    return CompiledEpoch(plain, epoch_of(_traced(per_replica, jit_compile=True), jit_compile=False))
+    return CompiledEpoch(plain, epoch_of(_trace(per_replica, jit_compile=True), jit_compile=False))
 
 
 def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> CompiledEpoch:
@@ -137,11 +137,11 @@ def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> 
                 return _first_local(strategy, results)
             return strategy.reduce(tf.distribute.ReduceOp.SUM, results, axis=None)
 
-        return _traced(epoch, jit_compile=False)
+        return _trace(epoch, jit_compile=False)
 
     plain = epoch_of(own_steps)
     compiles = model.get_layer("quantum").compiles
-    return CompiledEpoch(plain, epoch_of(_traced(own_steps, jit_compile=True)) if compiles else plain)
+    return CompiledEpoch(plain, epoch_of(_trace(own_steps, jit_compile=True)) if compiles else plain)
 
 
 def gradient_of(model: tf_keras.Model) -> Callable[..., tf.Tensor]:
@@ -208,7 +208,7 @@ def _first_local(strategy: tf.distribute.Strategy, values: Any) -> tf.Tensor:
     return strategy.experimental_local_results(values)[0]
 
 
-def _traced(function: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
+def _trace(function: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
     traced: Callable[..., tf.Tensor] = tf.function(function, autograph=False, jit_compile=jit_compile)
     return traced
 

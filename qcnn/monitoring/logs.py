@@ -89,7 +89,7 @@ def reformat_line(line: str, process: str) -> list[str]:
     if not is_json():
         prefix = f"[{process}] " if process else ""
         return [f"{prefix}{text}" for text in lines_to_text([line])]
-    if _parsed(line):
+    if _parse_json_line(line):
         return [line.strip()]
     role, _, index = process.rpartition(" ")
     labels: dict[str, str | int] = {"role": role, "index": int(index)} if role and index.isdecimal() else {}
@@ -103,7 +103,7 @@ def to_text(line: str, *, named: bool = False) -> str:
         line: Line, as text or JSON.
         named: Whether to prefix text from JSON with the role and index of its process.
     """
-    values = _parsed(line)
+    values = _parse_json_line(line)
     if not values:
         return line
     indent = line[: len(line) - len(line.lstrip())]
@@ -124,7 +124,7 @@ def text_of(values: Mapping[str, Any]) -> str | None:
     return f"{message}\n{trace.rstrip()}" if isinstance(trace, str) else message
 
 
-def _parsed(line: str) -> dict[str, Any] | None:
+def _parse_json_line(line: str) -> dict[str, Any] | None:
     """Return the object of a line of a JSON log, or None for any other line."""
     text = line.strip()
     if not (text.startswith("{") and text.endswith("}")):

@@ -54,7 +54,7 @@ def benchmark_machine() -> MachineProfile:
 def _ordering_seconds() -> float:
     """Return the seconds for permuting samples and splitting them into batches."""
     zeros = np.zeros(_SAMPLES, np.int32)
-    samples = data.excited(zeros, zeros.astype(np.float32), zeros.astype(np.int8))
+    samples = data.excitation_samples(zeros, zeros.astype(np.float32), zeros.astype(np.int8))
     return _min_seconds(lambda: shard(samples.take(data.epoch_order(0, 1, _SAMPLES)), _BATCH, 1))
 
 

@@ -183,7 +183,7 @@ def _fastest(config: ExperimentConfig, network: CircuitIR, changes: Iterator[tup
     hints = []
     for field, value in changes:
         changed = _with(config, field, value)
-        if estimate := _chosen(changed, network):
+        if estimate := _estimate_of_auto(changed, network):
             seconds = _seconds(changed, network, estimate)
             hints.append(SpeedupHint(field, value, seconds, same_training=field != "batch_size"))
     return min(hints, key=lambda hint: hint.epoch_seconds, default=None)
@@ -197,7 +197,7 @@ def _with(config: ExperimentConfig, field: str, value: object) -> ExperimentConf
     return config.model_copy(update={"options": config.options.model_copy(update={field: value})})
 
 
-def _chosen(config: ExperimentConfig, network: CircuitIR) -> Estimate | None:
+def _estimate_of_auto(config: ExperimentConfig, network: CircuitIR) -> Estimate | None:
     """Return the estimate of the simulator that would run, or None if it cannot run."""
     estimates = registry.estimates(network, config.limits)
     if config.simulator != "auto":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from qcnn.data import described
+from qcnn.data import parse_description
 from qcnn.data.file_data import check, check_real, warn_once
 from qcnn.data.samples import LABEL, PREDICTION, Column, FeatureLayout
 from qcnn.errors import ArtifactError
@@ -59,7 +59,7 @@ def predict_files(model: Path, files: PredictionFiles, progress: Progress = no_p
         ConfigError: If a bucket denies access, or the output would overwrite the data.
     """
     description, _ = describe(model)
-    layout, _ = described(description)
+    layout, _ = parse_description(description)
     files.check_distinct()
     with open_table(files.data) as table:
         # Check the columns before the import of TensorFlow, which takes seconds.

@@ -186,21 +186,21 @@ def report(evaluation: EvaluationResult) -> None:
     metrics, count = evaluation.metrics, len(evaluation.samples)
     if count > _LOGGED_SAMPLES:
         logger.info("... %d more in predictions.csv", count - _LOGGED_SAMPLES)
-    logger.info("%s over %d samples", _measured(metrics), count)
+    logger.info("%s over %d samples", _format_errors(metrics), count)
     if "fresh_mse" in metrics:
         logger.info("mse %.6f over %d fresh samples", metrics["fresh_mse"], data.FRESH_SAMPLES)
     if "noise_error" in metrics:
         logger.info("standard error of mse under noise, from trajectories: %.6f", metrics["noise_error"])
     if "exact_mse" in metrics:
         what = "noise" if "noise_error" in metrics else "shot noise"
-        logger.info("without %s: %s", what, _measured(metrics, "exact_"))
+        logger.info("without %s: %s", what, _format_errors(metrics, "exact_"))
 
 
 def _text(value: float) -> str:
     return f"{value:d}" if isinstance(value, int) else f"{value:.4f}"
 
 
-def _measured(metrics: Mapping[str, float], prefix: str = "") -> str:
+def _format_errors(metrics: Mapping[str, float], prefix: str = "") -> str:
     """Return the mean squared error, and accuracy or r2, as text."""
     formats = {"mse": "mse {:.6f}", "accuracy": "sign accuracy {:.4f}", "r2": "r2 {:.4f}"}
     values = {name: metrics.get(f"{prefix}{name}") for name in formats}

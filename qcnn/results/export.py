@@ -13,7 +13,7 @@ from qcnn import data
 from qcnn.artifact_io import save_description
 from qcnn.atomic_files import check_disk_space, library_errors, new_folder, readable, sha256_of
 from qcnn.circuits.formats.embedded import model_display_name
-from qcnn.data import described
+from qcnn.data import parse_description
 from qcnn.data.samples import FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
@@ -87,7 +87,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             "training": {
                 "epochs": checkpoint.epochs,
                 "weights_epoch": epoch.epoch,
-                **_measured(epoch),
+                **_loss_metrics(epoch),
                 "epoch_seconds": epoch_seconds(history),
                 **_staleness(history),
             },
@@ -102,7 +102,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     return description
 
 
-def _measured(epoch: EpochMetrics) -> dict[str, float]:
+def _loss_metrics(epoch: EpochMetrics) -> dict[str, float]:
     """Return losses and, except for regression, accuracies."""
     names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
     return {name: getattr(epoch, name) for name in names if getattr(epoch, name) is not None}
@@ -176,6 +176,6 @@ def load_predictor(folder: Path) -> Predictor:
     (2,)
     """
     description, config = describe(folder)
-    layout, _ = described(description)
+    layout, _ = parse_description(description)
     model, _ = load(folder)
     return Predictor(config, layout, exact_predictor(model))

@@ -25,7 +25,7 @@ def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
         missing = {"dataset_digest", "weights_sha256", "circuit"} - description.keys()
         if missing:
             raise KeyError(*sorted(missing))
-        data.described(description)
+        data.parse_description(description)
         if not all(isinstance(value, int | float) for value in description["training"].values()):
             raise ValueError("training must contain numbers")
     return description, config

@@ -47,7 +47,7 @@ def report_page(
         predictions: Predictions for the test split, (samples,).
         metrics: Metrics of the evaluation.
     """
-    experiment, (layout, _) = with_display_values(description["experiment"]), data.described(description)
+    experiment, (layout, _) = with_display_values(description["experiment"]), data.parse_description(description)
     is_generated = experiment.get("data", EXCITATIONS) == EXCITATIONS
     bound = error_bound(experiment["model"], experiment["hidden_activation"]) if is_generated else None
     experiment.update(experiment.pop("options"))
@@ -71,7 +71,7 @@ def report_page(
             html.heading("Experiment"),
             html.columns(map(html.pairs, _halves(experiment))),
             html.heading("Metrics and provenance"),
-            html.columns([html.pairs(_rounded(metrics)), html.pairs(_provenance(description))]),
+            html.columns([html.pairs(_format_metrics(metrics)), html.pairs(_provenance(description))]),
         ],
     )
 
@@ -166,7 +166,7 @@ def _halves(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(items[:middle]), dict(items[middle:])]
 
 
-def _rounded(metrics: Mapping[str, float]) -> dict[str, str]:
+def _format_metrics(metrics: Mapping[str, float]) -> dict[str, str]:
     return {name: f"{value:.6g}" for name, value in metrics.items()}
 
 

@@ -21,7 +21,7 @@ from qcnn.simulators.structure import heisenberg
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
 from qcnn.simulators.structure.gates import CircuitIR, LinearExponent, read_gates
 from qcnn.simulators.structure.heisenberg import Floats, HeisenbergStep, PropagatedObservable, propagate_readouts, terms
-from qcnn.simulators.tensor_ops import as_input, gather_rows, padded, permuted, product
+from qcnn.simulators.tensor_ops import as_input, gather_rows, padded_length, permute, product
 
 
 class Superoperators:
@@ -54,7 +54,7 @@ class _SameSizeBlocks:
     def __init__(self, blocks: Sequence[Block], parameters: int) -> None:
         size = 4 ** len(blocks[0].qubits)
         every = [[terms(gate) for gate in block.gates] for block in blocks]
-        depth = padded(max(map(len, every)))
+        depth = padded_length(max(map(len, every)))
         width = max(len(each.frequencies) for gates in every for each in gates)
         shape = (len(blocks), depth)
         self._frequencies = np.zeros((*shape, width))
@@ -164,12 +164,12 @@ class DensitySimulator:
     def _propagate(self, pulled: PropagatedObservable, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
         observable = self.network.noise.visibility * tf.constant([0, 0, 0, 1], tf.float64)
         for step in pulled.steps:
-            rows = tf.reshape(_moved(observable, step), [-1, 4 ** len(step.held)])
+            rows = tf.reshape(_move_axes(observable, step), [-1, 4 ** len(step.held)])
             observable = tf.matmul(rows, _rows_of(matrices[self._superoperators.index(step.block)], step))
         return tf.reshape(observable, [-1])
 
 
-def _moved(observable: tf.Tensor, step: HeisenbergStep) -> tf.Tensor:
+def _move_axes(observable: tf.Tensor, step: HeisenbergStep) -> tf.Tensor:
     """Move the axes that a block acts on to the end, with axes that stay adjacent as one."""
     after = (*step.rest, *step.held)
     if after == step.before:
@@ -233,13 +233,13 @@ class _Overlaps:
             overlap = tf.reshape(tf.matmul(rows, as_input(state), transpose_a=True), [4] * (2 * len(piece)))
             for number, axis in enumerate(piece):
                 rest = [k for k in range(len(piece)) if k != number]
-                overlaps[self._cone[axis]] = _traced(overlap, number, rest)
+                overlaps[self._cone[axis]] = _trace_out(overlap, number, rest)
         # Outside of the cone the observable is the identity, and the result is the trace for any state.
         outside = tf.pad(tf.linalg.trace(overlaps[self._cone[0]])[None, None], [[0, 3], [0, 3]])
         return tf.stack([overlaps.get(qubit, outside) for qubit in range(self._qubits)])
 
 
-def _traced(overlap: tf.Tensor, number: int, rest: Sequence[int]) -> tf.Tensor:
+def _trace_out(overlap: tf.Tensor, number: int, rest: Sequence[int]) -> tf.Tensor:
     """Trace a piece's overlap, (4,) * 2 * qubits, over the qubits of `rest`."""
     count = len(overlap.shape) // 2
     moved = tf.transpose(overlap, [number, count + number, *rest, *(count + k for k in rest)])
@@ -315,14 +315,14 @@ class _Operator:
             number = np.add.outer(number, [0, 0, 1, 0]).ravel()
         self._signs = np.array([1.0, 0.0, -1.0, 0.0])[number % 4]
         # Positions of the matrix elements, whose axes are the row and column bits qubit by qubit.
-        self._places = _transposed(2 * count, [*range(0, 2 * count, 2), *range(1, 2 * count, 2)])
+        self._places = _transposed_indices(2 * count, [*range(0, 2 * count, 2), *range(1, 2 * count, 2)])
         rest = [qubit for qubit in range(qubits) if qubit not in pulled.qubits]
-        self._amplitudes = _transposed(qubits, [*pulled.qubits, *rest])
+        self._amplitudes = _transposed_indices(qubits, [*pulled.qubits, *rest])
 
     def __call__(self, observable: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
         """Return the expectation values, (samples,), on real states, float64 (samples, 2^qubits)."""
         size, rest = self._size, len(self._amplitudes) // self._size
-        matrix = tf.reshape(permuted(self._elements(observable), self._places), [size, size])
+        matrix = tf.reshape(permute(self._elements(observable), self._places), [size, size])
         rows = tf.reshape(tf.gather(state, as_input(self._amplitudes), axis=1), [-1, size, rest])
         columns = tf.reshape(tf.transpose(rows, [1, 0, 2]), [size, -1])
         values = tf.reduce_sum(tf.matmul(matrix, columns) * columns, axis=0)
@@ -340,7 +340,7 @@ class _Operator:
         return tf.reshape(values, [-1])
 
 
-def _transposed(bits: int, order: Sequence[int]) -> npt.NDArray[np.int32]:
+def _transposed_indices(bits: int, order: Sequence[int]) -> npt.NDArray[np.int32]:
     """Return the original index of each entry of a (2,) * bits array after transposition."""
     places = np.arange(2**bits, dtype=np.int32).reshape((2,) * bits)
     return np.ascontiguousarray(places.transpose(order).ravel())

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, GateGroup
-from qcnn.simulators.tensor_ops import BlockUnitaries, gather_sparse, padded, permuted, product
+from qcnn.simulators.tensor_ops import BlockUnitaries, gather_sparse, padded_length, permute, product
 
 # Maximum number of qubits of blocks that are combined in pairs.
 _PAIR_QUBITS = 2
@@ -35,7 +35,7 @@ class GroupUnitaries:
         layers_of = {group.key: _layers(group) for group in groups}
         by_depth: dict[int, list[tuple[object, ...]]] = {}
         for key, layers in layers_of.items():
-            by_depth.setdefault(padded(len(layers)), []).append(key)
+            by_depth.setdefault(padded_length(len(layers)), []).append(key)
         self._sizes = {depth: len(keys) for depth, keys in by_depth.items()}
         ordered = [(key, depth) for depth, keys in by_depth.items() for key in keys]
         self._index = {key: number for number, (key, _) in enumerate(ordered)}
@@ -118,7 +118,7 @@ class _LayerMatrices:
         cut = [[_pieces(placed.block) for placed in layer] + [[]] * (factors - len(layer)) for layer in layers]
         pieces = [piece for layer in cut for block in layer for piece in block]
         self._matrices = BlockUnitaries(pieces, width, parameters)
-        self._longest = padded(max((len(block) for layer in cut for block in layer), default=1))
+        self._longest = padded_length(max((len(block) for layer in cut for block in layer), default=1))
         numbers = [
             [*map(self._matrices.index, block), *[self._matrices.identity] * (self._longest - len(block))]
             for layer in cut
@@ -140,7 +140,7 @@ class _LayerMatrices:
         else:
             first, second = tf.unstack(factors, axis=1)
             whole = first[:, :, None, :, None] * second[:, None, :, None, :]
-        return tf.reshape(permuted(tf.reshape(whole, [-1]), self._order), [self._layers, wide, wide])
+        return tf.reshape(permute(tf.reshape(whole, [-1]), self._order), [self._layers, wide, wide])
 
 
 def _pieces(block: Block) -> list[Block]:
@@ -193,7 +193,7 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             gradients: list[tf.Tensor] = []
             zero = tf.zeros([], states.dtype)
-            state, adjoint, arranged = final, _moved(upstream, natural, order), order
+            state, adjoint, arranged = final, _move_axes(upstream, natural, order), order
             for qubits, matrix in zip(reversed(places), reversed(unitaries), strict=True):
                 _, state = _bring_last(state, arranged, qubits)
                 arranged, adjoint = _bring_last(adjoint, arranged, qubits)
@@ -209,7 +209,7 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
                     adjoint = tf.matmul(adjoint, inverse)
             return gradients
 
-        return tf.reshape(_moved(final, order, natural), whole), gradient
+        return tf.reshape(_move_axes(final, order, natural), whole), gradient
 
     return run(*unitaries)
 
@@ -234,10 +234,10 @@ def _rows(states: tf.Tensor, outer: Sequence[int], qubits: Sequence[int]) -> tf.
 
 def _bring_last(states: tf.Tensor, order: tuple[int, ...], qubits: Sequence[int]) -> tuple[tuple[int, ...], tf.Tensor]:
     new = (*(qubit for qubit in order if qubit not in qubits), *qubits)
-    return new, _moved(states, order, new)
+    return new, _move_axes(states, order, new)
 
 
-def _moved(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> tf.Tensor:
+def _move_axes(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> tf.Tensor:
     """Transpose the qubits' axes, with axes that stay adjacent as one."""
     if old == new:
         return states

@@ -66,7 +66,7 @@ def builtin_simulators() -> tuple[str, ...]:
     return tuple(name for name, each in SIMULATORS.items() if each.DECLARATION.builtin_operations)
 
 
-def described() -> str:
+def describe_limits() -> str:
     """Describe the qubit limits and the noise support of the simulators."""
     noisy = _noise_simulators()
     limits: list[str] = []
@@ -112,7 +112,7 @@ def unsupported_reason(simulator: str, qubits: int, *, noise: bool, shifts: bool
 def unpublished_reason(simulator: str) -> str:
     """Return why the library of a simulator cannot be installed locally, or an empty string if it can."""
     library = SIMULATORS[simulator].DECLARATION.library if simulator != "auto" else ""
-    if not library or not (published := extras.unpublished(library)):
+    if not library or not (published := extras.platform_clause(library)):
         return ""
     return f"simulator: {simulator} needs {published}. Given: {simulator} on {operating_system.name()}"
 

@@ -49,7 +49,7 @@ def gather_sparse(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int
     return gather(table)
 
 
-def permuted(values: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
+def permute(values: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
     """Return values[places], (count,), for a permutation of all indices."""
     forth, back = as_input(places), as_input(np.argsort(places).astype(np.int32))
 
@@ -163,7 +163,7 @@ class BlockUnitaries:
         distinct = {block.key: block for block in blocks}
         self._index = {key: number for number, key in enumerate(distinct)}
         self.identity = len(distinct)
-        depth = padded(max((len(block.gates) for block in distinct.values()), default=1))
+        depth = padded_length(max((len(block.gates) for block in distinct.values()), default=1))
         gates = [gate for block in distinct.values() for gate in block.gates]
         components = max((len(gate.spectrum.phases) for gate in gates), default=1)
         shape = (len(distinct) + 1, depth)
@@ -229,6 +229,6 @@ def _small_product(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, Call
     return multiply(first, second), gradient
 
 
-def padded(count: int) -> int:
+def padded_length(count: int) -> int:
     """Return the smallest power of two that is at least `count`, for products by pairs."""
     return 1 << max(0, count - 1).bit_length()

@@ -64,7 +64,7 @@ class TensorFlowQuantum:
             angles, circuits = batch.angle[:, None], tf.gather(self._circuits, batch.qubit)
         else:
             angles, circuits = batch[0], tf.tile(self._circuits, [size])
-        values = tf.concat([_reduced(angles), repeated], axis=1)
+        values = tf.concat([_reduce_angles(angles), repeated], axis=1)
         values = self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
         return tf.cast(values, tf.float64)
 
@@ -93,7 +93,7 @@ def _product(network: CircuitIR, angles: Sequence[sympy.Symbol]) -> cirq.Circuit
     return cirq.Circuit(hadamards, (_ROTATIONS[kind](angle)(qubit) for angle, qubit in rotations))
 
 
-def _reduced(angles: tf.Tensor) -> tf.Tensor:
+def _reduce_angles(angles: tf.Tensor) -> tf.Tensor:
     """Return equivalent angles in [-2 pi, 2 pi], float32, in radians.
 
     The library converts units in float32, which loses the digits of large angles.

@@ -73,7 +73,7 @@ class Trajectories:
         operators = np.tile(np.eye(size, dtype=np.complex128), (count, 1, 1))
         for block in group.blocks:
             unitaries = [self._unitary(gate, angles) for gate in block.gates]
-            reduced = None if density is None else _reduced(density, group.qubits, block.qubits)
+            reduced = None if density is None else _reduced_densities(density, group.qubits, block.qubits)
             sampled = _block_operators(block, unitaries, reduced, count, columns)
             wide = expand_to_block(sampled, block.qubits, group.qubits, levels=2)
             operators = np.matmul(wide, operators)
@@ -116,7 +116,7 @@ def _is_damped(block: Block) -> bool:
     return any(gate.channel and gate.channel.amplitude_damping for gate in block.gates)
 
 
-def _reduced(density: Complex, group: Sequence[int], block: Sequence[int]) -> Complex:
+def _reduced_densities(density: Complex, group: Sequence[int], block: Sequence[int]) -> Complex:
     """Return the density matrices of a block's qubits, (trajectories, d, d), from those of its group."""
     count, size = len(group), len(block)
     order = [*(group.index(qubit) for qubit in block), *(k for k, qubit in enumerate(group) if qubit not in block)]
@@ -165,11 +165,11 @@ def _noisy(
 ) -> Complex:
     """Return the operators multiplied by sampled Kraus operators of a gate's channel."""
     if channel.depolarizing:
-        operators = _depolarized(channel.depolarizing, qubits, block, operators, next(columns))
+        operators = _apply_depolarizing(channel.depolarizing, qubits, block, operators, next(columns))
     if density is not None and channel.amplitude_damping:
         for qubit in qubits:
             bit = block.index(qubit)
-            operators = _damped(channel.amplitude_damping, bit, operators, density, next(columns))
+            operators = _apply_damping(channel.amplitude_damping, bit, operators, density, next(columns))
     if channel.phase_damping:
         # Phase damping is equivalent to Z with this probability.
         flips = (1 - np.sqrt(1 - channel.phase_damping)) / 2
@@ -179,7 +179,7 @@ def _noisy(
     return operators
 
 
-def _depolarized(
+def _apply_depolarizing(
     probability: float, qubits: Sequence[int], block: Sequence[int], operators: Complex, units: Floats
 ) -> Complex:
     """Multiply a random non-identity Pauli product to the operators, with the given probability."""
@@ -191,7 +191,7 @@ def _depolarized(
     return operators
 
 
-def _damped(probability: float, bit: int, operators: Complex, density: Complex, units: Floats) -> Complex:
+def _apply_damping(probability: float, bit: int, operators: Complex, density: Complex, units: Floats) -> Complex:
     """Apply amplitude damping to one qubit of the operators.
 
     With the given probability times the population of |1>, the qubit decays to |0>. Otherwise |1> is scaled.

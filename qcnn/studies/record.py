@@ -99,10 +99,10 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 def table_page(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return the table as a self-contained HTML page."""
     title = f"{len(rows)} trials, best by validation loss"
-    return html.document("Study", title, [html.table(header, shown(rows), ["transparent"] * len(rows))])
+    return html.document("Study", title, [html.table(header, format_rows(rows), ["transparent"] * len(rows))])
 
 
-def shown(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+def format_rows(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
     """Return the rows of a table as text, with numbers rounded to 6 digits."""
     return [[f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
 

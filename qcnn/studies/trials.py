@@ -79,7 +79,7 @@ def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
         ConfigError: If there are no trials, too many trials, or unknown fields.
     """
     _check(search)
-    yield from _random(search, seed) if search.random else _grid(search)
+    yield from _random(search, seed) if search.random else _grid_values(search)
 
 
 def _range(name: str, bounds: Any) -> Range:
@@ -119,7 +119,7 @@ def _check(search: Search) -> None:
         raise ConfigError(f"study: must have at least 1 and at most {MAX_TRIALS} trials. Given: {format_value(count)}")
 
 
-def _grid(search: Search) -> Iterator[dict[str, Any]]:
+def _grid_values(search: Search) -> Iterator[dict[str, Any]]:
     for values in itertools.product(*search.grid.values()):
         yield dict(zip(search.grid, values, strict=True))
 

@@ -20,14 +20,14 @@ Capability = TypeVar("Capability", bound=Target)
 
 
 @functools.cache
-def _loaded(line: str) -> Target:
+def _load(line: str) -> Target:
     module, _, kind = line.partition(":")
     return cast(Target, getattr(importlib.import_module(module), kind)())
 
 
 def targets_that(capability: type[Capability]) -> dict[str, Capability]:
     """Return the targets that implement a protocol, by name."""
-    found = {name: _loaded(line) for name, line in TARGETS.items()}
+    found = {name: _load(line) for name, line in TARGETS.items()}
     return {name: target for name, target in found.items() if isinstance(target, capability)}
 
 

@@ -122,7 +122,7 @@ def file_sha256(uri: str) -> str:
 
 
 @contextlib.contextmanager
-def compiled(source: PipelineSource, compile_now: Compile) -> Iterator[Path]:
+def compiled_package(source: PipelineSource, compile_now: Compile) -> Iterator[Path]:
     """Context manager that yields the path of a compiled pipeline, compiled on demand.
 
     Raises:
@@ -145,7 +145,7 @@ def compile_for_schedule(source: PipelineSource, target: Compiles) -> Iterator[P
     Raises:
         ConfigError: If the given file is not the main pipeline, or a pod setting is invalid.
     """
-    with compiled(source, compile_main(target, seeded_by_run=True)) as package:
+    with compiled_package(source, compile_main(target, seeded_by_run=True)) as package:
         if not source.package:
             yield package
             return

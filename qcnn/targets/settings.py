@@ -81,7 +81,7 @@ class Described:
         return self.setting.default or ("" if self.default in (None, "", (), False) else str(self.default))
 
 
-def described(kind: type[Any]) -> list[Described]:
+def describe_settings(kind: type[Any]) -> list[Described]:
     """Return the fields of a settings class in order of definition."""
     types = typing.get_type_hints(kind)
     return [
@@ -117,7 +117,7 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
     Raises:
         ConfigError: If a setting is unknown, missing or invalid.
     """
-    fields = {each.name: each for each in described(kind)}
+    fields = {each.name: each for each in describe_settings(kind)}
     values = {_current_name(name): value for name, value in values.items()}
     for name, value in values.items():
         if name not in fields:
@@ -131,7 +131,7 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
         if name not in resolved and (value := next(filter(None, map(os.environ.get, variables)), None)):
             resolved[name] = value
         if name in resolved:
-            resolved[name] = _validated(each, resolved[name])
+            resolved[name] = _convert(each, resolved[name])
         elif each.is_required:
             variable = f", or environment variable {variables[0]}" if variables else ""
             raise ConfigError(f"{name}: must be given to target {target}{variable}. Given: none")
@@ -147,7 +147,7 @@ def _current_name(name: str) -> str:
 
 def connection_of(kind: type[T], settings: Any) -> T:
     """Return the connection settings that are part of a target's settings."""
-    return kind(**{each.name: getattr(settings, each.name) for each in described(kind)})
+    return kind(**{each.name: getattr(settings, each.name) for each in describe_settings(kind)})
 
 
 # Accepted Python types of each setting type, and their description in messages.
@@ -162,7 +162,7 @@ _ALLOWED: Mapping[Any, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _validated(field: Described, value: Any) -> Any:
+def _convert(field: Described, value: Any) -> Any:
     """Return the value of a setting, converted to its type. Text settings accept numbers.
 
     Raises:

@@ -74,7 +74,7 @@ def test_checkpoint_and_model_have_layout_and_source(regression: Trained) -> Non
     assert saved is not None
     assert saved.source is not None
     assert saved.layout == regression.dataset.layout
-    assert data.described(description) == (saved.layout, saved.source)
+    assert data.parse_description(description) == (saved.layout, saved.source)
     assert description["provenance"]["data_sha256"] == saved.source.sha256
     assert saved.fresh_mse is None
 

@@ -53,7 +53,7 @@ def joining(cluster: ClusterConfig | None, heartbeat_timeout_seconds: float) -> 
     arguments = (cluster, join_timeout(cluster, heartbeat_timeout_seconds), joined)
     threading.Thread(target=_end_after, args=arguments, name="joining", daemon=True).start()
     try:
-        with _unlocked():
+        with _without_interpreter_lock():
             yield
     finally:
         joined.set()
@@ -97,7 +97,7 @@ def _missing(cluster: ClusterConfig) -> str:
 
 
 @contextlib.contextmanager
-def _unlocked() -> Iterator[None]:
+def _without_interpreter_lock() -> Iterator[None]:
     """Context manager in which TensorFlow joins a cluster without holding Python's interpreter lock.
 
     TensorFlow's binding of this function holds the lock until all processes have joined.

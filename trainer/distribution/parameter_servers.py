@@ -136,7 +136,7 @@ class SharedWeights:
 
     def push(self, weights: Sequence[npt.NDArray[Any]], optimizer: Sequence[npt.NDArray[Any]]) -> None:
         """Assign the values of a model's weights and of its optimizer's variables."""
-        scalars, slots = _sorted(optimizer, len(weights))
+        scalars, slots = _sorted_slots(optimizer, len(weights))
         for shard, part in zip(self._shards, self._parts(_flat(weights)), strict=True):
             shard.assign(part)
         parts = [self._parts(_flat(slot)) for slot in slots]
@@ -149,7 +149,7 @@ class SharedWeights:
     def pull(self, weights: Sequence[tf.Variable], optimizer: Sequence[tf.Variable]) -> None:
         """Assign the shared values to the variables of a model and of its optimizer."""
         _assign_flat(weights, np.concatenate([shard.numpy() for shard in self._shards]))
-        scalars, slots = _sorted(optimizer, len(weights))
+        scalars, slots = _sorted_slots(optimizer, len(weights))
         shards = [[variable.numpy() for variable in each.variables] for each in self._optimizers]
         for variable, value in zip(scalars, (value for value in shards[0] if np.ndim(value) == 0), strict=True):
             variable.assign(value)
@@ -177,7 +177,7 @@ def _apply(
     return behind
 
 
-def _sorted(optimizer: Sequence[Any], count: int) -> tuple[list[Any], list[list[Any]]]:
+def _sorted_slots(optimizer: Sequence[Any], count: int) -> tuple[list[Any], list[list[Any]]]:
     """Return the scalars of an optimizer, and its slots by type, each in the order of the weights.
 
     Keras' optimizers create all slots of one weight before those of the next.

@@ -124,7 +124,7 @@ def _multi_worker(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf
     return strategy
 
 
-def _mirrored(config: ExperimentConfig, _: ClusterConfig | None) -> tf.distribute.Strategy:
+def _create_mirrored(config: ExperimentConfig, _: ClusterConfig | None) -> tf.distribute.Strategy:
     devices, reduction = device_names(config), config.options.reduction
     on_gpus = "GPU" in devices[0]
     if reduction == "hierarchical_copy" and len(devices) % 2:
@@ -169,7 +169,7 @@ _REDUCTIONS: dict[str, Callable[[], tf.distribute.CrossDeviceOps]] = {
 }
 STRATEGIES: dict[str, Callable[[ExperimentConfig, ClusterConfig | None], tf.distribute.Strategy]] = {
     "multi_worker": _multi_worker,
-    "mirrored": _mirrored,
+    "mirrored": _create_mirrored,
     "central_storage": _central_storage,
     "parameter_server": lambda config, cluster: parameter_servers(cluster, config.options.heartbeat_timeout_seconds),
     "tpu": _tpu,

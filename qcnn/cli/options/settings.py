@@ -13,7 +13,7 @@ import click
 
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import read_file
-from qcnn.targets.settings import Described, described, settings_from
+from qcnn.targets.settings import Described, describe_settings, settings_from
 
 # Decorator of click that adds an option to a command.
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -28,7 +28,7 @@ def options_as(name: str, make: Callable[..., Any], *options: Decorator) -> Deco
         *options: Options to add.
     """
     probe = click.Command(name)
-    _decorated(probe, options)
+    _add_options(probe, options)
     keys = [parameter.name for parameter in probe.params]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,12 +37,12 @@ def options_as(name: str, make: Callable[..., Any], *options: Decorator) -> Deco
             argument = make(**{key: values.pop(key) for key in keys})
             return command(**{name: argument}, **values)
 
-        return _decorated(called, options)
+        return _add_options(called, options)
 
     return decorate
 
 
-def _decorated(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
+def _add_options(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
@@ -123,7 +123,7 @@ def settings_options(kind: type[Any], target: str, name: str = "settings") -> De
         target: Name of the target or command in error messages.
         name: Name of the argument.
     """
-    fields = described(kind)
+    fields = describe_settings(kind)
 
     def make(**given: Any) -> Any:
         values = {
@@ -142,7 +142,7 @@ def flag_of(field: Described) -> str:
 def flags_of(settings: Any) -> str:
     """Return the flags of settings without secrets, each preceded by a space."""
     flags = ""
-    for field in described(type(settings)):
+    for field in describe_settings(type(settings)):
         value = getattr(settings, field.name)
         if value != field.default and not field.is_secret and isinstance(value, str | Path):
             flags += f" {flag_of(field)} {shlex.quote(str(value))}"

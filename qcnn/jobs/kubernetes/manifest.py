@@ -130,7 +130,7 @@ def _container(pod: PodSettings, name: str, command: Sequence[str], mounts: Sequ
         "image": pod.image,
         "imagePullPolicy": pod.pull_policy,
         "command": list(command),
-        "env": _environment(pod, name),
+        "env": _environment_variables(pod, name),
         "resources": {
             "requests": {"cpu": pod.cpu, "memory": pod.memory, **gpus},
             # CPU has no limit, so that a process can use idle CPUs of the node.
@@ -147,7 +147,7 @@ def _container(pod: PodSettings, name: str, command: Sequence[str], mounts: Sequ
     }
 
 
-def _environment(pod: PodSettings, name: str) -> list[dict[str, Any]]:
+def _environment_variables(pod: PodSettings, name: str) -> list[dict[str, Any]]:
     plain = {**pod.process_variables, JOB_VARIABLE: name}
     secret = [
         {"name": variable, "valueFrom": {"secretKeyRef": dict(zip(("name", "key"), source.split("/"), strict=True))}}

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from qcnn.errors import ConfigError, format_value
-from qcnn.jobs.pod_settings import PodSettings, amount, on_vertex, settings_error
+from qcnn.jobs.pod_settings import PodSettings, on_vertex, parse_quantity, settings_error
 from qcnn.jobs.pricing import CostEstimate, Prices, allocatable_memory, estimate_cost
 
 
@@ -130,7 +130,9 @@ def _fits(pod: PodSettings, machine: VertexMachineType) -> bool:
         fits = machine.family == "n1" and pod.gpus in counts and machine.cpus <= max_cpus * pod.gpus
     else:
         fits = (machine.accelerator, machine.gpus) == (pod.accelerator, pod.gpus)
-    return fits and machine.cpus >= amount(pod.cpu) and _free_memory(machine) >= amount(pod.memory) / _GIB
+    return (
+        fits and machine.cpus >= parse_quantity(pod.cpu) and _free_memory(machine) >= parse_quantity(pod.memory) / _GIB
+    )
 
 
 def _free_memory(machine: VertexMachineType) -> float:

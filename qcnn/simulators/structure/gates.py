@@ -213,15 +213,15 @@ class _CircuitReader:
                 continue
             try:
                 known = self._lookup(operation)
-                parts = _decomposed(operation) if known is None else ()
+                parts = _decompose(operation) if known is None else ()
                 if depth > _MAX_DEPTH:
                     raise RecursionError
             except ConfigError:
                 raise
             except RecursionError:
-                raise _unsupported(operation, "has an endless decomposition") from None
+                raise _unsupported_error(operation, "has an endless decomposition") from None
             except Exception as error:  # Custom gates may raise any exception.
-                raise _unsupported(
+                raise _unsupported_error(
                     operation, f"cannot be read ({type(error).__name__}: {single_line(error)})"
                 ) from None
             if known is None:
@@ -236,14 +236,14 @@ class _CircuitReader:
         """
         for operation in operations:
             if isinstance(operation.untagged, cirq.CircuitOperation):
-                yield from self.read_noisy(_decomposed(operation), noise)
+                yield from self.read_noisy(_decompose(operation), noise)
                 continue
             gates = list(self.read([operation]))
             channel = noise.channel(len(operation.qubits)) if operation.qubits else None
             if channel:
                 places = self._places(operation)
                 if len(places) > _MAX_QUBITS:
-                    raise _unsupported(operation, f"with noise acts on more than {_MAX_QUBITS} qubits")
+                    raise _unsupported_error(operation, f"with noise acts on more than {_MAX_QUBITS} qubits")
                 if not gates or gates[-1].qubits != places:
                     gates.append(Gate(places, _identity(len(places)), LinearExponent(0.0)))
                 gates[-1] = dataclasses.replace(gates[-1], channel=channel)
@@ -253,7 +253,7 @@ class _CircuitReader:
         try:
             return tuple(self._position[qubit] for qubit in operation.qubits)
         except KeyError:
-            raise _unsupported(operation, f"acts outside of the ring of {len(self._position)} qubits") from None
+            raise _unsupported_error(operation, f"acts outside of the ring of {len(self._position)} qubits") from None
 
     def _lookup(self, operation: cirq.Operation) -> tuple[GateSpectrum, LinearExponent] | None:
         gate = operation.gate
@@ -273,25 +273,25 @@ class _CircuitReader:
     def _spectrum(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[GateSpectrum, LinearExponent] | None:
         """Return the spectrum and exponent of a gate, or None if it must be decomposed."""
         if any(dimension != 2 for dimension in cirq.qid_shape(gate)):
-            raise _unsupported(operation, "acts on a qudit whose dimension is not 2")
+            raise _unsupported_error(operation, "acts on a qudit whose dimension is not 2")
         if isinstance(gate, cirq.EigenGate | cirq.ControlledGate):
             parts = _eigen_components(gate)
             if parts is not None:
                 if cirq.num_qubits(gate) > _MAX_QUBITS:
-                    raise _unsupported(operation, f"acts on more than {_MAX_QUBITS} qubits")
+                    raise _unsupported_error(operation, f"acts on more than {_MAX_QUBITS} qubits")
                 phases, projectors, exponent = parts
                 return self._shared(phases, projectors, operation), self._linear(exponent, operation)
         if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MAX_QUBITS:
             return None
         matrix = cirq.unitary(gate, None)
         if matrix is None:
-            raise _unsupported(operation, _why_no_unitary(operation))
+            raise _unsupported_error(operation, _why_no_unitary(operation))
         return self._shared(np.zeros(1), matrix[None], operation), LinearExponent(1.0)
 
     def _shared(self, phases: npt.ArrayLike, projectors: npt.ArrayLike, operation: cirq.Operation) -> GateSpectrum:
         spectrum = GateSpectrum(np.asarray(phases, np.float64), np.asarray(projectors, np.complex128))
         if not spectrum.is_unitary:
-            raise _unsupported(operation, "has a matrix that is not unitary")
+            raise _unsupported_error(operation, "has a matrix that is not unitary")
         return self._spectra.setdefault(spectrum.key, spectrum)
 
     def _linear(self, exponent: object, operation: cirq.Operation) -> LinearExponent:
@@ -300,12 +300,14 @@ class _CircuitReader:
         used = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
         for symbol in used:
             if symbol.name not in self._index:
-                raise _unsupported(operation, f"has the parameter {symbol.name}, which is not in symbols")
+                raise _unsupported_error(operation, f"has the parameter {symbol.name}, which is not in symbols")
         constant, *slopes = exponent.subs(dict.fromkeys(used, 0)), *(exponent.diff(symbol) for symbol in used)
         if exponent.has(*_NOT_FINITE):
-            raise _unsupported(operation, _NOT_A_NUMBER)
+            raise _unsupported_error(operation, _NOT_A_NUMBER)
         if any(slope.free_symbols or not slope.is_real for slope in (constant, *slopes)):
-            raise _unsupported(operation, "has an exponent that is not linear in the symbols with real coefficients")
+            raise _unsupported_error(
+                operation, "has an exponent that is not linear in the symbols with real coefficients"
+            )
         coefficients: dict[int, float] = {}
         for symbol, slope in zip(used, slopes, strict=True):
             # Symbols of the same name are the same parameter.
@@ -325,7 +327,7 @@ def _finite(value: object, operation: cirq.Operation) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise _unsupported(operation, _NOT_A_NUMBER)
+        raise _unsupported_error(operation, _NOT_A_NUMBER)
     return number
 
 
@@ -350,15 +352,15 @@ def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], obje
     return [0.0, *phases], [idle, *(np.kron(np.diag(active), projector) for projector in projectors)], exponent
 
 
-def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
+def _decompose(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     if isinstance(operation.untagged, cirq.ClassicallyControlledOperation):
-        raise _unsupported(operation, "is controlled by the outcome of a measurement")
+        raise _unsupported_error(operation, "is controlled by the outcome of a measurement")
     try:
         parts = decompose_once(operation)
     except ValueError as error:  # For example a circuit operation that repeats until a measurement result.
-        raise _unsupported(operation, f"cannot be decomposed ({single_line(error)})") from None
+        raise _unsupported_error(operation, f"cannot be decomposed ({single_line(error)})") from None
     if parts is None:
-        raise _unsupported(operation, _why_no_unitary(operation))
+        raise _unsupported_error(operation, _why_no_unitary(operation))
     return parts
 
 
@@ -373,7 +375,7 @@ def _why_no_unitary(operation: cirq.Operation) -> str:
     return f"has no known unitary of at most {_MAX_QUBITS} qubits"
 
 
-def _unsupported(operation: cirq.Operation, reason: str) -> ConfigError:
+def _unsupported_error(operation: cirq.Operation, reason: str) -> ConfigError:
     return ConfigError(f"model: an operation {reason}; no simulator supports it. Given: {single_line(operation)}")
 
 

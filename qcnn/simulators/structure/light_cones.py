@@ -175,7 +175,7 @@ def _splits(cone: LightCone) -> Iterator[Factorization]:
 def _parts(cone: LightCone, absorbed: int, targets: int) -> Iterator[ConeFactor]:
     """Yield the connected parts of the remaining gates that contain targets."""
     remaining = cone.gates[absorbed:]
-    group = _connected([*cone.edges, *(gate.qubits for gate in remaining)], cone.inner + cone.outer)
+    group = _smallest_connected([*cone.edges, *(gate.qubits for gate in remaining)], cone.inner + cone.outer)
     neighbors: dict[int, list[int]] = {}
     for a, b in cone.edges:
         neighbors.setdefault(a, []).append(b)
@@ -226,7 +226,7 @@ def _next(labels: Mapping[int, int], remaining: Mapping[int, list[Gate]]) -> Gat
     return reaching
 
 
-def _connected(links: Iterable[Sequence[int]], count: int) -> list[int]:
+def _smallest_connected(links: Iterable[Sequence[int]], count: int) -> list[int]:
     """Return for each of `count` nodes the smallest connected node."""
     group = list(range(count))
     for link in links:

@@ -42,7 +42,7 @@ def runs_of(client: kfp.Client, backend: KfpConnection, experiment: str) -> list
     owner = find_experiment(client, backend, experiment)
     with translate_errors(backend.address):
         found = list(pages(client.list_runs, "runs", experiment_id=owner.experiment_id))
-    return _shown(found)
+    return _current_runs(found)
 
 
 def own_runs(client: kfp.Client, backend: KfpConnection) -> list[kfp_server_api.V2beta1Run]:
@@ -53,10 +53,10 @@ def own_runs(client: kfp.Client, backend: KfpConnection) -> list[kfp_server_api.
     """
     with translate_errors(backend.address):
         found = list(pages(client.list_runs, "runs", namespace=backend.namespace))
-    return _shown([run for run in found if _is_own(specification_of(run))])
+    return _current_runs([run for run in found if _is_own(specification_of(run))])
 
 
-def _shown(runs: Sequence[kfp_server_api.V2beta1Run]) -> list[kfp_server_api.V2beta1Run]:
+def _current_runs(runs: Sequence[kfp_server_api.V2beta1Run]) -> list[kfp_server_api.V2beta1Run]:
     return sorted((run for run in runs if run.storage_state != "ARCHIVED"), key=creation_time)
 
 
@@ -84,10 +84,10 @@ def compared_runs(experiment: str, backend: KfpConnection, warn: ReportLine) -> 
         artifacts = {run.run_id: store.artifacts(run.run_id) for run in found}
     except BackendError as error:
         warn(f"no metrics: {error}")
-    return [_compared(run, artifacts.get(run.run_id, [])) for run in found]
+    return [_compared_run(run, artifacts.get(run.run_id, [])) for run in found]
 
 
-def _compared(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> ComparedRun:
+def _compared_run(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> ComparedRun:
     """Return a run with the metrics and fields in its artifacts."""
     return ComparedRun(
         name=run.display_name,
@@ -119,7 +119,7 @@ def logs_of_runs(
     client = connect(backend)
     chosen = [find_run(client, backend, identity) for identity in ids]
     if experiment:
-        chosen += _named(runs_of(client, backend, experiment), names, experiment)
+        chosen += _find_runs(runs_of(client, backend, experiment), names, experiment)
     store = MetadataStore(client, backend)
     counts = collections.Counter(run.display_name for run in chosen)
     all_logs = []
@@ -131,7 +131,7 @@ def logs_of_runs(
     return all_logs
 
 
-def _named(
+def _find_runs(
     known: Sequence[kfp_server_api.V2beta1Run], names: Sequence[str], experiment: str
 ) -> list[kfp_server_api.V2beta1Run]:
     for name in names:

@@ -77,7 +77,7 @@ class MetadataStore:
                         _host=address,
                     )
                 response: Any = _messages()[f"{method}Response"]()
-                response.ParseFromString(_unpacked(answer.data, answer.headers))
+                response.ParseFromString(_parse_response(answer.data, answer.headers))
             except (BackendError, DecodeError) as error:
                 failures.append(error)
             else:
@@ -98,7 +98,7 @@ def _possible_addresses(address: str) -> list[str]:
     return list(dict.fromkeys((parts.geturl(), f"{parts.scheme}://{parts.netloc}")))
 
 
-def _unpacked(body: bytes, headers: Any) -> bytes:
+def _parse_response(body: bytes, headers: Any) -> bytes:
     """Return the message in a response.
 
     Raises:

@@ -38,7 +38,7 @@ def find_run(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_serve
     with translate_errors(backend.address):
         if is_id(name):
             return client.get_run(name)
-        found = list(pages(client.list_runs, "runs", namespace=backend.namespace, filter=named(name)))
+        found = list(pages(client.list_runs, "runs", namespace=backend.namespace, filter=name_filter(name)))
     if len(found) == 1:
         return found[0]
     if not found:
@@ -59,7 +59,9 @@ def find_experiment(client: kfp.Client, backend: KfpConnection, name: str) -> kf
         BackendError: If the experiment does not exist, or the backend rejects the request or is unavailable.
     """
     with translate_errors(backend.address):
-        found = list(pages(client.list_experiments, "experiments", namespace=backend.namespace, filter=named(name)))
+        found = list(
+            pages(client.list_experiments, "experiments", namespace=backend.namespace, filter=name_filter(name))
+        )
         if found:
             return found[0]
         known = list(pages(client.list_experiments, "experiments", namespace=backend.namespace))
@@ -139,7 +141,7 @@ def pages(list_page: Callable[..., Any], collection: str, **arguments: Any) -> I
             return
 
 
-def named(name: str) -> str:
+def name_filter(name: str) -> str:
     """Return the API filter for a display name."""
     return json.dumps({"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": name}]})
 
@@ -277,7 +279,7 @@ def terminate_run(
     fault = _terminate(client, backend, run.run_id)
     report(clean(run.run_id, namespace))
     ended = follow(RunPoller(client, backend, run.run_id), (), report, 0 if fault else seconds)
-    if late := _deleted(run.run_id, namespace):
+    if late := _delete_tfjobs(run.run_id, namespace):
         report(f"TFJob {late} deleted")
     if ended.state in ENDED:
         report(f"run {run.run_id} is terminated")
@@ -305,7 +307,7 @@ def _terminate(client: kfp.Client, backend: KfpConnection, run: str) -> Unavaila
     return None
 
 
-def _deleted(run: str, namespace: str) -> str:
+def _delete_tfjobs(run: str, namespace: str) -> str:
     """Delete the TFJobs of a run and return their names, or an empty text if the cluster is unavailable."""
     try:
         return _deleted_on_cluster(run, namespace)

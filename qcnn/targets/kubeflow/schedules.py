@@ -72,7 +72,7 @@ def list_schedules(backend: KfpConnection) -> Sequence[ScheduleStatus]:
         ScheduleStatus(
             each.display_name,
             each.recurring_run_id,
-            _when(each.trigger),
+            _format_trigger(each.trigger),
             str(each.status or each.mode).lower(),
             int(each.max_concurrency),
             catch_up=not each.no_catchup,
@@ -149,7 +149,7 @@ def _alive(
     return [run for run in runs if run.recurring_run_id == schedule.recurring_run_id and run.state not in ENDED]
 
 
-def _when(trigger: kfp_server_api.V2beta1Trigger | None) -> str:
+def _format_trigger(trigger: kfp_server_api.V2beta1Trigger | None) -> str:
     if trigger and trigger.cron_schedule:
         return str(trigger.cron_schedule.cron)
     if trigger and trigger.periodic_schedule:

@@ -30,7 +30,7 @@ from qcnn.targets.compiled_pipeline import (
     check_arguments,
     compile_for_schedule,
     compile_main,
-    compiled,
+    compiled_package,
     main_arguments,
     pod_settings_in,
     read_package,
@@ -164,7 +164,7 @@ class KubeflowTarget:
     def _prepared(
         self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
     ) -> Prepared:
-        with compiled(settings, compile_now) as package:
+        with compiled_package(settings, compile_now) as package:
             documents = read_package(package, self)
         check_arguments(documents[0], arguments)
         run_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
@@ -258,7 +258,7 @@ class KubeflowTarget:
         with cluster(namespace_of(client, connection, run.experiment_id)) as api:
             while True:
                 has_ended = find_run(client, connection, run.run_id).state in ENDED
-                for pod in sorted(api.find(PODS, labelSelector=f"{_RUN_LABEL}={run.run_id}"), key=_started):
+                for pod in sorted(api.find(PODS, labelSelector=f"{_RUN_LABEL}={run.run_id}"), key=_start_time):
                     name = pod["metadata"]["name"]
                     if _STEP_MARK not in name or pod["status"].get("phase") == "Pending":
                         continue
@@ -522,7 +522,7 @@ def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False, experim
     )
 
 
-def _started(pod: Mapping[str, Any]) -> tuple[str, str]:
+def _start_time(pod: Mapping[str, Any]) -> tuple[str, str]:
     return str(pod["status"].get("startTime", "")), str(pod["metadata"]["name"])
 
 

@@ -269,7 +269,7 @@ def find_runs(names: Sequence[str], root: Path) -> list[Path]:
     """
     if not names:
         folders = [folder for folder in root.iterdir() if _is_run(folder)] if root.is_dir() else []
-        return sorted(folders, key=lambda folder: (_started(folder), folder.name))
+        return sorted(folders, key=lambda folder: (_start_time(folder), folder.name))
     found = [folder if _is_run(folder := Path(name)) else root / name for name in names]
     for name, folder in zip(names, found, strict=True):
         if not _is_run(folder):
@@ -307,7 +307,7 @@ def _is_run(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in (FILE, *_OLD_MARKS))
 
 
-def _started(folder: Path) -> datetime.datetime:
+def _start_time(folder: Path) -> datetime.datetime:
     """Return the start time of a run. Runs without a readable time are sorted first, by name."""
     try:
         return read_record(folder).started

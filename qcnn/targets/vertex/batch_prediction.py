@@ -63,13 +63,13 @@ def read_samples(data: str) -> EndpointSamples:
         if unused := table.unused_index_warning((*names, LABEL)):
             warn_once(unused)
         labels = (LABEL,) if LABEL in table.names else ()
-        chunks = [_validated(chunk, excited) for chunk in table.pieces((*names, *labels))]
+        chunks = [_validate_chunk(chunk, excited) for chunk in table.pieces((*names, *labels))]
     columns = {name: np.concatenate([chunk.columns[name] for chunk in chunks]) for name in (*names, *labels)}
     label: npt.NDArray[np.float64] | None = columns.pop(LABEL, None)
     return EndpointSamples(columns, label)
 
 
-def _validated(chunk: Chunk, excited: bool) -> Chunk:
+def _validate_chunk(chunk: Chunk, excited: bool) -> Chunk:
     if excited:
         # The API does not report the model's number of qubits.
         check(chunk, EXCITATIONS, MAX_QUBITS)

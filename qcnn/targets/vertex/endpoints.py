@@ -40,7 +40,7 @@ def with_traffic(now: Mapping[str, int], version: str, share: int) -> dict[str, 
     others = {name: part for name, part in now.items() if name != version and part}
     if not others:
         return {**dict.fromkeys(now, 0), version: _ALL}
-    return {**dict.fromkeys(now, 0), **_scaled(others, _ALL - share), version: share}
+    return {**dict.fromkeys(now, 0), **_scale(others, _ALL - share), version: share}
 
 
 def without_version(now: Mapping[str, int], name: str, before: str) -> dict[str, int]:
@@ -59,10 +59,10 @@ def without_version(now: Mapping[str, int], name: str, before: str) -> dict[str,
     others = {other: part for other, part in now.items() if other != name}
     if not any(others.values()):
         return {**others, before: _ALL}
-    return _scaled(others, _ALL)
+    return _scale(others, _ALL)
 
 
-def _scaled(parts: Mapping[str, int], total: int) -> dict[str, int]:
+def _scale(parts: Mapping[str, int], total: int) -> dict[str, int]:
     """Return integers in proportion to parts, with the given sum, by the largest-remainder method."""
     whole = sum(parts.values())
     exact = {name: part * total / whole for name, part in parts.items()}
@@ -217,7 +217,7 @@ def rollback_versions(endpoint: Endpoint) -> tuple[DeployedModel, DeployedModel]
     return in_order[with_requests[-1]], in_order[with_requests[-1] - 1]
 
 
-def deployed(endpoint: Endpoint) -> list[Deployed]:
+def list_versions(endpoint: Endpoint) -> list[Deployed]:
     """Return the versions deployed to an endpoint, oldest first."""
     in_order = sorted(endpoint.deployed_models, key=creation_time)
     return [Deployed(each.id, each.display_name, endpoint.traffic_split.get(each.id, 0)) for each in in_order]

@@ -29,16 +29,16 @@ def compared_runs(vertex: VertexClient, experiment: str) -> list[ComparedRun]:
         known = sorted({run.labels[EXPERIMENT_LABEL] for run in list_runs(vertex)})
         where = f"{vertex.place.project} in {vertex.place.location}"
         raise BackendError(f"experiment: {where} has {', '.join(known) or 'none'}. Given: {experiment}")
-    return [_compared(run) for run in found]
+    return [_compared_run(run) for run in found]
 
 
-def _compared(run: PipelineJob) -> ComparedRun:
+def _compared_run(run: PipelineJob) -> ComparedRun:
     """Return a run with the metrics and fields in its artifacts."""
     artifacts = artifacts_of(run)
     return ComparedRun(
         name=run.display_name,
         state=state_of(run).lower(),
-        parameters=run_fields(artifacts, _submitted(run)),
+        parameters=run_fields(artifacts, _submitted_parameters(run)),
         metrics=run_metrics(artifacts),
         history=(),
         duration=seconds_of(run),
@@ -62,7 +62,7 @@ def logs_of_runs(
     """
     chosen = [find_run(vertex, identity) for identity in ids]
     if experiment:
-        chosen += _named(vertex, experiment, names)
+        chosen += _find_runs(vertex, experiment, names)
     counts = collections.Counter(run.display_name for run in chosen)
     found: list[LogSource] = []
     for run in chosen:
@@ -73,7 +73,7 @@ def logs_of_runs(
     return found
 
 
-def _named(vertex: VertexClient, experiment: str, names: Sequence[str]) -> list[PipelineJob]:
+def _find_runs(vertex: VertexClient, experiment: str, names: Sequence[str]) -> list[PipelineJob]:
     known = list_runs(vertex, experiment)
     for name in names:
         if not any(name in (id_of(run), run.display_name) for run in known):
@@ -84,7 +84,7 @@ def _named(vertex: VertexClient, experiment: str, names: Sequence[str]) -> list[
     return [get_run(vertex, id_of(run)) for run in chosen]
 
 
-def _submitted(run: PipelineJob) -> dict[str, Any]:
+def _submitted_parameters(run: PipelineJob) -> dict[str, Any]:
     """Return the parameters of a run, with integers restored. The API stores all numbers as floats."""
     from google.protobuf import json_format
 

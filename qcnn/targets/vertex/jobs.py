@@ -41,7 +41,7 @@ def list_jobs(vertex: VertexClient, run: str | None = None) -> Sequence[CustomJo
     Raises:
         BackendError: If Vertex AI rejects the request or is unavailable.
     """
-    return _listed(vertex, "customJobs", run)
+    return _list(vertex, "customJobs", run)
 
 
 def with_searches(vertex: VertexClient, run: str | None = None) -> Sequence[TrainingJob]:
@@ -50,7 +50,7 @@ def with_searches(vertex: VertexClient, run: str | None = None) -> Sequence[Trai
     Raises:
         BackendError: If Vertex AI rejects the request or is unavailable.
     """
-    return [*_listed(vertex, "hyperparameterTuningJobs", run), *_listed(vertex, "customJobs", run)]
+    return [*_list(vertex, "hyperparameterTuningJobs", run), *_list(vertex, "customJobs", run)]
 
 
 def job_type_name(job: TrainingJob) -> str:
@@ -58,7 +58,7 @@ def job_type_name(job: TrainingJob) -> str:
     return _kind(job)[1]
 
 
-def _listed(vertex: VertexClient, kind: str, run: str | None) -> list[Any]:
+def _list(vertex: VertexClient, kind: str, run: str | None) -> list[Any]:
     from qcnn.jobs.vertex.custom_job import RUN_LABEL
 
     filtered = f'labels.{RUN_LABEL}="{run_label(run)}"' if run else f"labels.{RUN_LABEL}:*"
@@ -150,7 +150,7 @@ def cancel_all(vertex: VertexClient, run: str) -> tuple[list[str], BackendError 
     rejection: BackendError | None = None
     for kind in reversed(_KINDS):
         try:
-            for job in _listed(vertex, kind, run):
+            for job in _list(vertex, kind, run):
                 names += cancel(vertex, [job])
         except UnavailableError as error:
             return names, error

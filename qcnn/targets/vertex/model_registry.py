@@ -80,7 +80,7 @@ class ExportedModel:
         return f"{self.address}/{SAVED_MODEL}"
 
 
-def exported(model: str, staging: str | None) -> ExportedModel:
+def find_exported(model: str, staging: str | None) -> ExportedModel:
     """Return a model folder in Cloud Storage, or a local one with its URI in `staging`.
 
     Raises:
@@ -92,8 +92,8 @@ def exported(model: str, staging: str | None) -> ExportedModel:
         if address.scheme != "gs":
             raise ConfigError(f"model: must be in Cloud Storage, or a local folder. Given: {model}")
         with local_copy(model) as copied:
-            return ExportedModel(str(address), labels_of(_described(copied, model)))
-    labels = labels_of(_described(Path(model), model))
+            return ExportedModel(str(address), labels_of(_read_description(copied, model)))
+    labels = labels_of(_read_description(Path(model), model))
     target = parse_bucket_uri(staging or "")
     if target is None or target.scheme != "gs":
         raise ConfigError(f"staging: must be gs://BUCKET/FOLDER for a copy of the local model. Given: {staging}")
@@ -134,7 +134,7 @@ def _label(text: str) -> str:
     return _NOT_IN_LABELS.sub("_", text.lower())[:_LABEL_LENGTH]
 
 
-def _described(folder: Path, given: str) -> dict[str, Any]:
+def _read_description(folder: Path, given: str) -> dict[str, Any]:
     from qcnn.artifact_io import load_description
 
     if not (folder / SAVED_MODEL / "saved_model.pb").is_file():
@@ -193,18 +193,18 @@ def version_of(
     Raises:
         BackendError: If Vertex AI rejects a request or is unavailable, or the upload times out.
     """
-    found, is_first = _known(vertex, name, model)
+    found, is_first = _find_version(vertex, name, model)
     if found is None:
         request = upload_request(vertex, name, model, image, is_first=is_first)
         try:
             vertex.finish("ModelService.upload_model", seconds=_SECONDS, retry=False, **request)
         except (AlreadyExistsError, UnavailableError):
             # Another client has created it, or the response was lost.
-            found, _ = _known(vertex, name, model)
+            found, _ = _find_version(vertex, name, model)
             if found is None:
                 raise
         else:
-            found, _ = _known(vertex, name, model)
+            found, _ = _find_version(vertex, name, model)
         assert found
         report(f"model {name}: version {found.version_id} created from {model.artifacts}")
         return found
@@ -230,7 +230,7 @@ def get_version(vertex: VertexClient, name: str) -> Model:
     return found
 
 
-def _known(vertex: VertexClient, name: str, model: ExportedModel) -> tuple[Model | None, bool]:
+def _find_version(vertex: VertexClient, name: str, model: ExportedModel) -> tuple[Model | None, bool]:
     """Return the version with these weights or None, and whether the model has no versions."""
     try:
         versions = vertex.list_items("ModelService.list_model_versions", name=model_name(vertex, name))

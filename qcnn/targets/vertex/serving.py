@@ -98,7 +98,7 @@ def deploy_requests(vertex: VertexClient, settings: DeploySettings) -> Mapping[s
         raise ConfigError("dry_run: must be without --rollback. Given: --rollback")
     from qcnn.jobs.vertex.client import aiplatform
 
-    found = _exported(vertex, settings)
+    found = _find_exported(vertex, settings)
     first = model_registry.model_name(vertex, settings.model_name)
     shares = {endpoints.deployed_id(f"{first}@1"): 100}
     at = endpoints.endpoint_name(vertex, settings.endpoint)
@@ -136,10 +136,10 @@ def deploy(
     page = endpoint_page(vertex.place, settings.endpoint)
     if settings.rollback:
         report(_roll_back(vertex, settings.endpoint))
-        return deployed(vertex, settings.endpoint), page
+        return list_deployed(vertex, settings.endpoint), page
     if not settings.serving_image and (reason := model_registry.withdrawal_warning(datetime.date.today())):
         warn(f"warning: {reason}")
-    found = _exported(vertex, settings)
+    found = _find_exported(vertex, settings)
     model_registry.stage(found)
     version = model_registry.version_of(vertex, settings.model_name, found, settings.image, report)
     at = endpoints.endpoint_of(vertex, settings.endpoint, report)
@@ -154,16 +154,16 @@ def deploy(
             vertex,
             endpoints.deploy_request(at.name, version.name, version.version_id, settings.machines, account, shares),
         )
-    return deployed(vertex, settings.endpoint), page
+    return list_deployed(vertex, settings.endpoint), page
 
 
-def deployed(vertex: VertexClient, endpoint: str) -> Sequence[Deployed]:
+def list_deployed(vertex: VertexClient, endpoint: str) -> Sequence[Deployed]:
     """Return the versions deployed to an endpoint, oldest first.
 
     Raises:
         BackendError: If the endpoint does not exist, or Vertex AI rejects the request or is unavailable.
     """
-    return endpoints.deployed(endpoints.get_endpoint(vertex, endpoint))
+    return endpoints.list_versions(endpoints.get_endpoint(vertex, endpoint))
 
 
 def undeploy(vertex: VertexClient, endpoint: str) -> None:
@@ -180,12 +180,12 @@ def undeploy(vertex: VertexClient, endpoint: str) -> None:
     vertex.delete("EndpointService.delete_endpoint", found.name)
 
 
-def _exported(vertex: VertexClient, settings: DeploySettings) -> model_registry.ExportedModel:
+def _find_exported(vertex: VertexClient, settings: DeploySettings) -> model_registry.ExportedModel:
     address = settings.model
     if not address:
         run = settings.run or ""
         address = only_model(run_models(artifacts_of(find_run(vertex, run))), run)
-    return model_registry.exported(address, settings.staging)
+    return model_registry.find_exported(address, settings.staging)
 
 
 def _roll_back(vertex: VertexClient, endpoint: str) -> str:
@@ -279,7 +279,7 @@ def predict(vertex: VertexClient, settings: PredictSettings, report: ReportLine,
     if settings.model:
         return _predict_batch(vertex, settings.model, samples, settings, report)
     at = endpoints.get_endpoint(vertex, settings.endpoint or "").name
-    found = list(_predicted(vertex, at, samples))
+    found = list(_predict(vertex, at, samples))
     _write(samples, found, settings.output, report)
     if samples.label is None:
         return {"rows": len(samples)}
@@ -288,7 +288,7 @@ def predict(vertex: VertexClient, settings: PredictSettings, report: ReportLine,
     return {"rows": len(samples), "mse": error}
 
 
-def _predicted(vertex: VertexClient, endpoint: str, samples: EndpointSamples) -> Iterator[float]:
+def _predict(vertex: VertexClient, endpoint: str, samples: EndpointSamples) -> Iterator[float]:
     from google.protobuf import json_format, struct_pb2
 
     from qcnn.jobs.vertex.client import aiplatform

@@ -156,7 +156,7 @@ def run_request(
         "pipelineJob": {
             "displayName": display_name,
             "labels": settings.all_labels(),
-            "pipelineSpec": spec if settings.caching is None else _cached(spec, settings.caching),
+            "pipelineSpec": spec if settings.caching is None else _with_caching(spec, settings.caching),
             "runtimeConfig": {
                 "gcsOutputDirectory": settings.pipeline_root,
                 "parameterValues": dict(arguments),
@@ -175,7 +175,7 @@ def run_request(
     return request
 
 
-def _cached(spec: Mapping[str, Any], caching: bool) -> dict[str, Any]:
+def _with_caching(spec: Mapping[str, Any], caching: bool) -> dict[str, Any]:
     """Return a compiled pipeline with the same cache setting in all tasks, as Google's client does."""
 
     def changed(component: Mapping[str, Any]) -> dict[str, Any]:

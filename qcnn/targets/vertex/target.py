@@ -31,7 +31,7 @@ from qcnn.targets.compiled_pipeline import (
     Compile,
     compile_for_schedule,
     compile_main,
-    compiled,
+    compiled_package,
     main_arguments,
     pod_settings_in,
     read_package,
@@ -154,7 +154,7 @@ class VertexTarget:
     def _prepared(
         self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
     ) -> Prepared:
-        with compiled(settings, compile_now) as package:
+        with compiled_package(settings, compile_now) as package:
             documents = read_package(package, self)
         request = run_request(documents, arguments, name, settings)
 
@@ -479,7 +479,7 @@ class VertexTarget:
 
     def deployed(self, endpoint: str, connection: Connection) -> Sequence[Deployed]:
         """Return the versions deployed to an endpoint."""
-        return serving.deployed(VertexClient(connection.place), endpoint)
+        return serving.list_deployed(VertexClient(connection.place), endpoint)
 
     def undeploy(self, endpoint: str, connection: Connection) -> None:
         """Undeploy all versions and delete the endpoint. Models are kept."""

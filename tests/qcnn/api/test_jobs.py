@@ -13,7 +13,7 @@ import qcnn
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL
 from qcnn.targets import TARGETS, following, targets_that
 from qcnn.targets.base import ReadsJobs, Submits, Target
-from qcnn.targets.settings import described
+from qcnn.targets.settings import describe_settings
 from tests.buckets import ROWS
 from tests.kfp_backend import fake_backend
 from tests.qcnn.cli.run_folders import run_folder
@@ -38,8 +38,8 @@ def test_targets_implement_protocols_and_describe_settings() -> None:
     assert list(targets_that(Target)) == list(TARGETS)
     assert list(targets_that(ReadsJobs)) == list(TARGETS)
     for target in targets_that(Submits).values():
-        known = {field.name: field for field in described(target.settings)}
-        assert {field.name for field in described(target.connection)} < known.keys()
+        known = {field.name: field for field in describe_settings(target.settings)}
+        assert {field.name for field in describe_settings(target.connection)} < known.keys()
         assert all(field.setting.help.endswith(".") for field in known.values())
 
 

@@ -44,7 +44,7 @@ def test_save_predictions_has_samples_in_order(model_folder: Path, small_dataset
 
 
 def test_scores_of_classes_accuracy_is_by_sign() -> None:
-    samples = data.excited(np.zeros(4, np.int32), np.zeros(4, np.float32), np.array([1, 1, -1, -1], np.int8))
+    samples = data.excitation_samples(np.zeros(4, np.int32), np.zeros(4, np.float32), np.array([1, 1, -1, -1], np.int8))
     scores = scores_of_classes(samples, np.array([0.2, -0.1, -3.0, 0.1]))
     assert scores["accuracy"] == 0.5
     assert scores["mse"] == pytest.approx((0.8**2 + 1.1**2 + 2**2 + 1.1**2) / 4)
@@ -52,12 +52,14 @@ def test_scores_of_classes_accuracy_is_by_sign() -> None:
 
 def test_labels_that_are_all_the_same_have_no_r2() -> None:
     # Due to rounding, the mean of three equal labels differs from the label.
-    samples = data.excited(np.zeros(3, np.int32), np.zeros(3, np.float32), np.full(3, 0.1))
+    samples = data.excitation_samples(np.zeros(3, np.int32), np.zeros(3, np.float32), np.full(3, 0.1))
     assert scores_of_regression(samples, np.full(3, 0.3)) == {"mse": pytest.approx(0.04)}
 
 
 def test_confusion_counts_signs_by_label() -> None:
-    samples = data.excited(np.zeros(5, np.int32), np.zeros(5, np.float32), np.array([1, 1, 1, -1, -1], np.int8))
+    samples = data.excitation_samples(
+        np.zeros(5, np.int32), np.zeros(5, np.float32), np.array([1, 1, 1, -1, -1], np.int8)
+    )
     predictions = np.array([0.5, 0.0, -0.1, -2.0, 3.0])
     assert confusion(samples, predictions) == [[1, 1], [1, 2]]
 

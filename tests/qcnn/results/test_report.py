@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qcnn.circuits.formats.embedded import embed
-from qcnn.data import excited
+from qcnn.data import excitation_samples
 from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS
 from qcnn.results.report import qubit_errors
 from tests.trainer.synthetic_report import report
@@ -78,7 +78,7 @@ def test_report_page_escapes_text() -> None:
 
 
 def test_qubit_errors_are_means_of_samples() -> None:
-    samples = excited(np.array([0, 2, 0], np.int32), np.zeros(3, np.float32), np.array([1, -1, 1], np.int8))
+    samples = excitation_samples(np.array([0, 2, 0], np.int32), np.zeros(3, np.float32), np.array([1, -1, 1], np.int8))
     errors = qubit_errors(samples, np.array([0.0, 1.0, 3.0]), 4)
     np.testing.assert_array_equal(errors, [2.5, np.nan, 4.0, np.nan])
 

@@ -11,7 +11,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators.structure.gate_fusion import Block, fuse
 from qcnn.simulators.structure.gates import read_network
-from qcnn.simulators.tensor_ops import BlockUnitaries, fixed_rows, gather_rows, gather_sparse, permuted
+from qcnn.simulators.tensor_ops import BlockUnitaries, fixed_rows, gather_rows, gather_sparse, permute
 from tests.qcnn.simulators.random_circuits import ansatzes, assert_equal_up_to_phase, repeatable, unitary
 
 
@@ -33,7 +33,7 @@ def test_as_input_arrays_are_not_graph_constants() -> None:
 
     @tf.function
     def traced(table: tf.Tensor) -> tf.Tensor:
-        return fixed_rows(table, places) + gather_sparse(table, places, 0) + permuted(table[:, 0], places)[:, None]
+        return fixed_rows(table, places) + gather_sparse(table, places, 0) + permute(table[:, 0], places)[:, None]
 
     graph = traced.get_concrete_function(tf.TensorSpec((3000, 1), tf.float64)).graph.as_graph_def()
     assert max(node.ByteSize() for node in graph.node) < 10_000

@@ -75,7 +75,7 @@ def test_model_is_deployed_replaced_rolled_back_and_undeployed(
     code, out, err = on_vertex("deploy", str(model), *_TARGET, *_AT, *staging)
     assert (code, err) == (0, ""), err
     assert "model qcnn: version 1 created from" in out
-    assert "endpoint readouts is made" in out
+    assert "endpoint readouts created" in out
     assert _traffic(vertex) == {"1": 100}
     # A second deployment changes nothing.
     code, out, err = on_vertex("deploy", str(model), *_TARGET, *_AT, *staging)
@@ -104,12 +104,12 @@ def test_model_is_deployed_replaced_rolled_back_and_undeployed(
     assert _traffic(vertex) == {"1": 40, "2": 60}
     code, out, err = on_vertex("deploy", "--rollback", *_TARGET, *_AT)
     assert (code, err) == (0, "")
-    assert "qcnn-2 is taken away; qcnn-1 is the default version again" in out
+    assert "qcnn-2 is undeployed; qcnn-1 is the default version again" in out
     assert _traffic(vertex) == {"1": 100}
     code, _, err = on_vertex("deploy", "--rollback", *_TARGET, *_AT)
     assert (code, err) == (
         2,
-        "error: rollback: needs a version with traffic, and one deployed before it. Given: qcnn-1\n",
+        "error: rollback: must have a version with traffic, and one deployed before it. Given: qcnn-1\n",
     )
 
     (tmp_path / "data" / vertex.bucket).mkdir(parents=True)
@@ -223,7 +223,7 @@ def test_deploy_after_timeout_creates_no_second_version(vertex: Vertex, on_verte
     command = [sys.executable, "-c", _IMPATIENT, *arguments, *place]
     done = subprocess.run(command, env=vertex.process_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: EndpointService.create_endpoint: not done within 1 s; it may be later. ")
+    assert done.stderr.startswith("error: EndpointService.create_endpoint: not finished within 1 s; it continues. ")
     vertex.operations.release()
     assert on_vertex(*arguments)[0] == 0
     assert [each.version_id for each in _versions(vertex)] == ["1"]
