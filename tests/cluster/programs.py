@@ -38,8 +38,8 @@ class Program:
 
     @property
     def restarts(self) -> int:
-        """Number of logged restarts of processes or of the job, such as "(1 of 3)"."""
-        return len(re.findall(r" \(\d+ of \d+\)$", self.output, re.MULTILINE))
+        """Number of logged restarts of processes or of the job."""
+        return len(re.findall("is restarted|restarting the job", self.output))
 
     def exit_code(self) -> int:
         """Wait for the process to exit, and return its exit code."""

@@ -213,11 +213,10 @@ def test_delete_orphans_removes_jobs_with_stale_lease(launchers: Launchers, qcnn
 
 
 def test_unmanaged_job_is_not_found(launchers: Launchers, qcnn: Qcnn) -> None:
-    error = f"error: TFJob: qcnn created none of this name in namespace {launchers.namespace}. Given: none"
-    # A busy API server may add a warning of a repeated request.
-    assert qcnn("logs", "none", code=INVALID).splitlines()[-1] == error
-    assert qcnn("status", "none", code=INVALID).splitlines()[-1] == error
-    assert qcnn("delete", "none", "--yes", code=INVALID).splitlines()[-1] == error.replace("TFJob:", "job:")
+    error = f"error: TFJob: qcnn created none of this name in namespace {launchers.namespace}. Given: none\n"
+    assert qcnn("logs", "none", code=INVALID) == error
+    assert qcnn("status", "none", code=INVALID) == error
+    assert qcnn("delete", "none", "--yes", code=INVALID) == error.replace("TFJob:", "job:")
 
 
 def test_repeated_submit_adopts_job(launchers: Launchers, qcnn: Qcnn) -> None:

@@ -76,7 +76,7 @@ def test_training_resumes_after_pod_deletion(
     launcher.wait_for_line(r"\[worker 0\] epoch 4/")
     name = launchers.name(training)
     CoreV1Api().delete_namespaced_pod(f"{name}-worker-{index}", launchers.namespace)
-    launcher.wait_for_line(r" \(1 of 3\)$")
+    launcher.wait_for_line(r"lost.*(is restarted|restarting the job) \(1 of 3\)$")
     launcher.wait_for_line(r"\[worker 0\] continuing after epoch \d+$")
     # The operator may have failed the TFJob, which is then replaced.
     assert json.loads(qcnn("status", name, "--format", "json"))["restarts"] == 1

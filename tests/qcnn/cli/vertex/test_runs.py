@@ -177,7 +177,8 @@ def test_terminate_with_missing_method_reports_active_jobs(vertex: Vertex, on_ve
     [
         (
             400,
-            "error: Vertex AI: request rejected (Request contains an invalid argument.). Given: qcnn-tests in ",
+            "error: Vertex AI: request rejected (Request contains an invalid argument.). Given: qcnn-tests in "
+            "us-central1",
         ),
         (403, "error: permission: denied (Permission 'aiplatform.customJobs.create' denied on resource"),
         (404, "error: Vertex AI: not found (Requested entity was not found.). Given: qcnn-tests in us-central1"),
