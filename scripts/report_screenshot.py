@@ -1,4 +1,4 @@
-"""Create docs/images/report.png, a screenshot of a run's report: python scripts/report_picture.py RUN.
+"""Create docs/images/report.png, a screenshot of a run's report: python scripts/report_screenshot.py RUN.
 
 Requires chromium, which scripts/install-browser installs.
 """

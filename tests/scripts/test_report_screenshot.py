@@ -1,4 +1,4 @@
-"""Tests of scripts/report_picture.py."""
+"""Tests of scripts/report_screenshot.py."""
 
 import runpy
 import shutil
@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from tests.trainer.synthetic_report import report
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "report_picture.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "report_screenshot.py"
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on the PATH")
