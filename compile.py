@@ -73,7 +73,7 @@ def main(
     main_defaults = {**fields, "data_sha256": "" if seed_per_run else sha256}
     study_defaults = {"experiment": fields, "data_sha256": {data: sha256} if sha256 else {}}
     viewer = TensorBoardLink(tensorboard_url, button)
-    with_viewer = functools.partial(compile_qcnn, viewer=viewer, seeded_by_run=seed_per_run)
+    with_viewer = functools.partial(compile_qcnn, viewer=viewer, per_run_seed=seed_per_run)
     errors: dict[str, ConfigError] = {}
     stale: list[Path] = []
     targets = {name: target.pipeline_target() for name, target in targets_that(Compiles).items()}

@@ -14,7 +14,7 @@ from qcnn.jobs.vertex.machines import estimate_vm_cost, machine_for, vertex_sett
 from qcnn.model.history import epochs_left
 from qcnn.planning.machine import MachineProfile
 from qcnn.planning.plan import Counts, predict, process_bytes, with_synchronous_workers
-from qcnn.planning.training_estimate import WRITING_SECONDS, paying_workers
+from qcnn.planning.training_estimate import WRITING_SECONDS, break_even_workers
 from qcnn.requirements import ROLES, STRATEGIES
 
 # Time of a process before its first and after its last training step: imports, tracing, compilation, last checkpoint.
@@ -71,7 +71,7 @@ class ScalingOptions:
     def fastest(self) -> ScalingOption:
         """Option with the fewest workers among those that take about the minimum time."""
         seconds = {option.workers: option.seconds for option in self._feasible}
-        return next(option for option in self._feasible if option.workers == paying_workers(seconds))
+        return next(option for option in self._feasible if option.workers == break_even_workers(seconds))
 
     @property
     def _feasible(self) -> Sequence[ScalingOption]:

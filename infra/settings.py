@@ -20,7 +20,7 @@ Region = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
 Zone = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+-[a-z]$")]
 MachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$")]
 
-_ACCOUNT = "6 to 30 lower-case letters, digits and -, beginning with a letter, no - at the end"
+_ACCOUNT = "6 to 30 lowercase letters, digits and -, beginning with a letter, no - at the end"
 _MACHINE_TYPE = "the name of a machine type such as n2-standard-8"
 _ACCOUNTS = ("service_account_name", "launcher_account_name", "viewer_account_name", "node_account_name")
 _SHORTEST_SOFT_DELETE = 7
@@ -35,9 +35,9 @@ class InfraSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     project: Project = Field(description=f"a project ID: {_ACCOUNT}")
-    cluster_name: Cluster = Field(description="1 to 40 lower-case letters, digits and -, beginning with a letter")
+    cluster_name: Cluster = Field(description="1 to 40 lowercase letters, digits and -, beginning with a letter")
     zone: Zone = Field(description="a zone such as us-central1-a")
-    bucket_name: Bucket = Field(description="3 to 63 lower-case letters, digits, - and _, without gs://")
+    bucket_name: Bucket = Field(description="3 to 63 lowercase letters, digits, - and _, without gs://")
     bucket_region: Region = Field(description="a region such as us-central1")
     num_nodes: int = Field(ge=1, le=1000, strict=True, description="an integer, 1 to 1000")
     machine_type: MachineType = Field(description=_MACHINE_TYPE)
@@ -45,7 +45,7 @@ class InfraSettings(BaseModel):
     launcher_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
     viewer_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
     node_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
-    repository_name: Repository = Field(description="1 to 63 lower-case letters, digits and -, beginning with a letter")
+    repository_name: Repository = Field(description="1 to 63 lowercase letters, digits and -, beginning with a letter")
     system_machine_type: MachineType = Field(description=_MACHINE_TYPE)
     soft_delete_days: int = Field(ge=0, le=90, strict=True, description="0, or an integer from 7 to 90")
 

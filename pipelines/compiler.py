@@ -118,7 +118,7 @@ def compile_qcnn(
     defaults: Mapping[str, Any] | None = None,
     *,
     viewer: TensorBoardLink | None = None,
-    seeded_by_run: bool = False,
+    per_run_seed: bool = False,
 ) -> PipelineSpec:
     """Compile the main pipeline to a file and return it.
 
@@ -131,13 +131,13 @@ def compile_qcnn(
             qcnn.components.resources).
         defaults: Default values of the pipeline parameters.
         viewer: Link to a TensorBoard. None: only the command that opens one.
-        seeded_by_run: Whether each run gets a different seed.
+        per_run_seed: Whether each run gets a different seed.
 
     Raises:
         ConfigError: If a setting is not valid.
     """
     pod, resources = _read(target, image, settings)
-    pipeline = qcnn(target.train(pod), viewer, seeded_by_run=seeded_by_run)
+    pipeline = qcnn(target.train(pod), viewer, per_run_seed=per_run_seed)
     return _write(target, pipeline, path, pod, resources, defaults)
 
 

@@ -28,14 +28,14 @@ def qcnn(
     train: TrainStep = train_in_step,
     viewer: TensorBoardLink | None = None,
     *,
-    seeded_by_run: bool = False,
+    per_run_seed: bool = False,
 ) -> BaseComponent:
     """Create the main pipeline.
 
     Args:
         train: Adds the train step.
         viewer: Link to a TensorBoard. None: only the command that opens one.
-        seeded_by_run: Whether each run gets a different seed, for schedules.
+        per_run_seed: Whether each run gets a different seed, for schedules.
     """
     viewer = viewer or TensorBoardLink()
 
@@ -79,7 +79,7 @@ def qcnn(
             learning_rate=learning_rate,
             options=options,
             data_sha256=data_sha256,
-            **(RUN_ID if seeded_by_run else {}),
+            **(RUN_ID if per_run_seed else {}),
         ).set_display_name("Generate data")
 
         trained = train(

@@ -241,11 +241,13 @@ def _memory(counts: Counts) -> str:
 
 
 def _workers(predicted: Prediction) -> str:
-    from qcnn.planning.training_estimate import more_do_not_pay, paying_workers
+    from qcnn.planning.training_estimate import break_even_workers, worker_limit_message
 
-    best = paying_workers(predicted.by_workers)
+    best = break_even_workers(predicted.by_workers)
     times = ", ".join(f"{workers}: {seconds:.3g} s" for workers, seconds in predicted.by_workers.items())
-    advice = f"up to {best} workers reduce the time" if best == max(predicted.by_workers) > 1 else more_do_not_pay(best)
+    advice = (
+        f"up to {best} workers reduce the time" if best == max(predicted.by_workers) > 1 else worker_limit_message(best)
+    )
     return f"seconds per epoch by number of workers, each on a machine like this one: {times}; {advice}"
 
 

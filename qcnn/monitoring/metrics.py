@@ -126,6 +126,6 @@ class LauncherMetrics(Metrics):
         super().__init__("launcher", 0, job, _LAUNCHER_METRICS)
         self._phases = phases
 
-    def see(self, phase: str, restarts: int) -> None:
+    def observe(self, phase: str, restarts: int) -> None:
         """Set the phase and the number of restarts of the job."""
         self.set({(_RESTARTS,): restarts, **{(_PHASE, each): each == phase for each in self._phases}})

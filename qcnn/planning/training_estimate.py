@@ -61,7 +61,7 @@ class TrainingEstimate:
             seconds = format_duration(self.faster.epoch_seconds)
             yield f"{self.faster.field} {self.faster.value} would be much faster: about {seconds} an epoch{change}"
         if self.enough_workers is not None:
-            yield more_do_not_pay(self.enough_workers)
+            yield worker_limit_message(self.enough_workers)
 
 
 def expectation(config: ExperimentConfig, network: CircuitIR, simulator: str, epochs: int) -> TrainingEstimate:
@@ -102,7 +102,7 @@ def estimate_for_workers(config: ExperimentConfig, network: CircuitIR, simulator
     return next(each for each in estimates if each.simulator == simulator)
 
 
-def paying_workers(seconds: Mapping[int, float]) -> int:
+def break_even_workers(seconds: Mapping[int, float]) -> int:
     """Return the largest useful number of workers, from the seconds of an epoch by number."""
     shortest = min(seconds.values())
     return min(workers for workers, each in seconds.items() if each * (1 - _MIN_GAIN) <= shortest)
@@ -111,7 +111,7 @@ def paying_workers(seconds: Mapping[int, float]) -> int:
 def strategy_does_not_pay(strategy: str, seconds: float, alone: float) -> str | None:
     """Return a warning if a strategy is not faster than one device, or None.
 
-    Strategy multi_worker gives None, because `more_do_not_pay` covers it.
+    Strategy multi_worker gives None, because `worker_limit_message` covers it.
 
     Args:
         strategy: Distribution strategy.
@@ -131,7 +131,7 @@ def where_planned(config: ExperimentConfig) -> str:
     return f"in {processes} processes on {processes} machines like this one"
 
 
-def more_do_not_pay(workers: int) -> str:
+def worker_limit_message(workers: int) -> str:
     """Return a message that more than this number of workers are not faster."""
     return "more than one worker does not pay" if workers == 1 else f"more than {workers} workers do not pay"
 
@@ -148,7 +148,7 @@ def _enough(
         if workers <= config.workers:
             estimate = estimate_for_workers(config, network, simulator, workers)
             seconds[workers] = _seconds(_with(config, "workers", workers), network, estimate)
-    enough = paying_workers(seconds)
+    enough = break_even_workers(seconds)
     return enough if enough < config.workers and seconds[config.workers] * epochs >= _MIN_SAVED_SECONDS else None
 
 

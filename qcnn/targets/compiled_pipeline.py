@@ -40,12 +40,12 @@ class PipelineSource:
     )
 
 
-def compile_main(target: Compiles, *, seeded_by_run: bool = False, board: str = "") -> Compile:
+def compile_main(target: Compiles, *, per_run_seed: bool = False, board: str = "") -> Compile:
     """Return the compiler of the main pipeline.
 
     Args:
         target: Target that runs the pipeline.
-        seeded_by_run: Whether each run gets a new seed.
+        per_run_seed: Whether each run gets a new seed.
         board: URL of a TensorBoard to link to, or empty.
     """
 
@@ -54,7 +54,7 @@ def compile_main(target: Compiles, *, seeded_by_run: bool = False, board: str = 
         from qcnn.pipelines.parts import TensorBoardLink
 
         compile_qcnn(
-            target.pipeline_target(), path, image, settings, viewer=TensorBoardLink(board), seeded_by_run=seeded_by_run
+            target.pipeline_target(), path, image, settings, viewer=TensorBoardLink(board), per_run_seed=per_run_seed
         )
 
     return compile_now
@@ -88,16 +88,16 @@ def tuning_pipeline(target: Compiles, parallelism: int, stopping: str) -> Compil
     return compile_now
 
 
-def main_arguments(experiment: ExperimentConfig, *, seeded_by_run: bool = False) -> dict[str, Any]:
+def main_arguments(experiment: ExperimentConfig, *, per_run_seed: bool = False) -> dict[str, Any]:
     """Return the arguments of the main pipeline: all fields, so that runs can be compared.
 
-    They include the SHA-256 of the data file, which is the cache key of the file's content. With `seeded_by_run`,
+    They include the SHA-256 of the data file, which is the cache key of the file's content. With `per_run_seed`,
     nothing is cached and each run reads the current file, so that the digest is omitted.
 
     Raises:
         ConfigError: If the file is unreadable for the steps, or locally.
     """
-    is_read = check_data(experiment.data) and not seeded_by_run
+    is_read = check_data(experiment.data) and not per_run_seed
     return {**experiment.model_dump(), "data_sha256": file_sha256(experiment.data) if is_read else ""}
 
 
@@ -145,7 +145,7 @@ def compile_for_schedule(source: PipelineSource, target: Compiles) -> Iterator[P
     Raises:
         ConfigError: If the given file is not the main pipeline, or a pod setting is invalid.
     """
-    with compiled_package(source, compile_main(target, seeded_by_run=True)) as package:
+    with compiled_package(source, compile_main(target, per_run_seed=True)) as package:
         if not source.package:
             yield package
             return

@@ -37,7 +37,7 @@ def template() -> Object:
 def _metrics(watched: Watched) -> dict[str, set[str]]:
     """Return the metrics of a training job and its launcher, with their labels."""
     launcher = LauncherMetrics("job", status.STATES)
-    launcher.see("Running", 1)
+    launcher.observe("Running", 1)
     found = [*watched.metrics, *launcher.registry.collect()]
     return {metric.name: {label for sample in metric.samples for label in sample.labels} for metric in found}
 

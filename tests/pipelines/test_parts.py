@@ -16,7 +16,7 @@ from qcnn.pipelines.parts import per_run_seed
 
 
 def _compiled(path: Path, *, seeded: bool) -> dict[str, Any]:
-    compile_qcnn(KUBEFLOW, path, seeded_by_run=seeded)
+    compile_qcnn(KUBEFLOW, path, per_run_seed=seeded)
     return dict(next(yaml.safe_load_all(path.read_text())))
 
 

@@ -258,7 +258,7 @@ def _metrics_observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observ
 
     metrics = LauncherMetrics(manifest["metadata"]["name"], status.STATES)
     stack.enter_context(metrics.served(port))
-    return lambda job, restarts: metrics.see(status.state(job), restarts)
+    return lambda job, restarts: metrics.observe(status.state(job), restarts)
 
 
 def _check_permanent_error(api: NamespaceClient, manifest: Manifest) -> None:

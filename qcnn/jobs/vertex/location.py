@@ -41,7 +41,7 @@ class VertexLocation:
 
     def __post_init__(self) -> None:
         for name, pattern, allowed in (
-            ("project", _PROJECT, "a project's id (6 to 30 lower-case letters, digits and hyphens) or its number"),
+            ("project", _PROJECT, "a project's id (6 to 30 lowercase letters, digits and hyphens) or its number"),
             ("location", _LOCATION, "a region such as us-central1"),
         ):
             if not pattern.fullmatch(getattr(self, name)):

@@ -236,7 +236,7 @@ def vertex_settings(pod: PodSettings) -> CustomJobMachines:
     for key, value in pod.labels.items():
         if not re.fullmatch(_LABEL_KEY, key) or not re.fullmatch(_LABEL_VALUE, value):
             raise ConfigError(
-                "pod.labels: must have at most 63 lower-case letters, digits, _ and - on Vertex AI, and keys that "
+                "pod.labels: must have at most 63 lowercase letters, digits, _ and - on Vertex AI, and keys that "
                 f"begin with a letter. Given: {key}: {value}"
             )
     account = {"service_account": pod.service_account} if "@" in pod.service_account else {}

@@ -187,7 +187,7 @@ class KubeflowTarget:
         """
         with compile_for_schedule(settings, self) as package:
             documents = read_package(package, self)
-        arguments = main_arguments(experiment, seeded_by_run=True)
+        arguments = main_arguments(experiment, per_run_seed=True)
         name = settings.run_name or settings.experiment
         check_arguments(documents[0], arguments)
         times, mode = settings.trigger, settings.mode

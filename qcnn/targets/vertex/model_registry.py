@@ -112,7 +112,7 @@ def stage(model: ExportedModel) -> None:
 def labels_of(description: Mapping[str, Any]) -> dict[str, str]:
     """Return the content of model.json as labels.
 
-    Label values consist of lower-case letters, digits, hyphens and underscores. A decimal point is written as "_", such
+    Label values consist of lowercase letters, digits, hyphens and underscores. A decimal point is written as "_", such
     as 0_125 for 0.125.
     """
     experiment, training = description["experiment"], description["training"]

@@ -63,7 +63,7 @@ class DeploySettings(Connection):
         for option, name in (("endpoint", self.endpoint), ("model-name", self.model_name)):
             if not _NAME.fullmatch(name):
                 raise ConfigError(
-                    f"{option}: must be 1 to 63 lower-case letters, digits and hyphens, a letter first. Given: {name}"
+                    f"{option}: must be 1 to 63 lowercase letters, digits and hyphens, a letter first. Given: {name}"
                 )
         given = {"MODEL": self.model, "--run": self.run, "--rollback": self.rollback}
         if len(sources := [name for name, value in given.items() if value]) != 1:

@@ -87,7 +87,7 @@ class RunSettings(PipelineSource, Connection):
             raise ConfigError(f"pipeline root: must be gs://BUCKET/FOLDER. Given: {self.pipeline_root}")
         if self.run_name is not None and not 1 <= len(self.run_name) <= _NAME_LENGTH:
             raise ConfigError(f"run name: must have 1 to {_NAME_LENGTH} characters. Given: {self.run_name}")
-        _check("experiment", self.experiment, _EXPERIMENT, "1 to 63 lower-case letters, digits and hyphens")
+        _check("experiment", self.experiment, _EXPERIMENT, "1 to 63 lowercase letters, digits and hyphens")
         account = "an account, as NAME@PROJECT.iam.gserviceaccount.com"
         _check("service account", self.service_account, _ACCOUNT, account)
         _check("network", self.network, _NETWORK, "projects/NUMBER/global/networks/NAME")
@@ -114,7 +114,7 @@ def _label(text: str) -> tuple[str, str]:
     found = _LABEL.fullmatch(text)
     if not found:
         raise ConfigError(
-            "label: must be KEY=VALUE, each at most 63 lower-case letters, digits, underscores and hyphens, the key "
+            "label: must be KEY=VALUE, each at most 63 lowercase letters, digits, underscores and hyphens, the key "
             f"starting with a letter. Given: {text}"
         )
     if found[1] == EXPERIMENT_LABEL:

@@ -176,7 +176,7 @@ class VertexTarget:
         Raises:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
-        arguments = main_arguments(experiment, seeded_by_run=True)
+        arguments = main_arguments(experiment, per_run_seed=True)
         with compile_for_schedule(settings, self) as package:
             documents = read_package(package, self)
         request = schedules.schedule_request(documents, arguments, settings)

@@ -7,9 +7,9 @@ import pytest
 from qcnn.experiment_io import from_mapping
 from qcnn.planning.training_estimate import (
     TrainingEstimate,
+    break_even_workers,
     expectation,
     format_duration,
-    paying_workers,
     strategy_does_not_pay,
 )
 from qcnn.simulators.structure.gates import read_model
@@ -93,10 +93,10 @@ def test_lines_warn_of_more_workers_than_qubits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "paying"), [({1: 1.0, 2: 1.1}, 1), ({1: 1.0, 2: 0.97}, 1), ({1: 1.0, 2: 0.6, 4: 0.4, 8: 0.39}, 4)]
+    ("seconds", "expected"), [({1: 1.0, 2: 1.1}, 1), ({1: 1.0, 2: 0.97}, 1), ({1: 1.0, 2: 0.6, 4: 0.4, 8: 0.39}, 4)]
 )
-def test_paying_workers_requires_minimum_gain(seconds: dict[int, float], paying: int) -> None:
-    assert paying_workers(seconds) == paying
+def test_break_even_workers_requires_minimum_gain(seconds: dict[int, float], expected: int) -> None:
+    assert break_even_workers(seconds) == expected
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_format_duration_has_unit(seconds: float, text: str) -> None:
         ("parameter_server", 0.098, "strategy parameter_server does not pay here: none takes about 0.1 s an epoch"),
         ("parameter_server", 0.05, None),
         ("none", 0.1, None),
-        # `more_do_not_pay` covers this strategy.
+        # `worker_limit_message` covers this strategy.
         ("multi_worker", 0.2, None),
     ],
 )

@@ -180,7 +180,7 @@ _PLACE = ("--project", "my-project", "--location", "us-central1")
         ),
         (
             ("deploy", "a", "--model-name", "Mine"),
-            "error: model-name: must be 1 to 63 lower-case letters, ",
+            "error: model-name: must be 1 to 63 lowercase letters, ",
         ),
         (("predict", "--data", "nowhere.csv"), "error: data: cannot be read "),
         (

@@ -158,7 +158,7 @@ def test_submit_of_package_for_other_platform_is_an_error(typed: Typed, tmp_path
             "service account: must be an account, as NAME@PROJECT",
         ),
         (("--network", "default"), "network: must be projects/NUMBER/global/networks/NAME. Given: default"),
-        (("--experiment", "My papers"), "experiment: must be 1 to 63 lower-case letters, digits and hyphens. "),
+        (("--experiment", "My papers"), "experiment: must be 1 to 63 lowercase letters, digits and hyphens. "),
         (("--run-name", ""), "run name: must have 1 to 128 characters. Given: "),
         (("--label", "team"), "label: must be KEY=VALUE"),
         (("--label", "1=a"), "label: must be KEY=VALUE"),

@@ -144,8 +144,8 @@ def test_vertex_settings_invalid_value_raises(given: dict[str, Any], message: st
         ({"priority_class": "high"}, "pod.priority_class: has no meaning on Vertex AI; "),
         ({"topology_spread": "zone"}, "pod.topology_spread: has no meaning on Vertex AI; "),
         ({"metrics_port": 9095}, "pod.metrics_port: has no meaning on Vertex AI; remove it, because machines accept "),
-        ({"labels": {"Team": "a"}}, "pod.labels: must have at most 63 lower-case letters, "),
-        ({"labels": {"team": "a.b"}}, "pod.labels: must have at most 63 lower-case letters, "),
+        ({"labels": {"Team": "a"}}, "pod.labels: must have at most 63 lowercase letters, "),
+        ({"labels": {"team": "a.b"}}, "pod.labels: must have at most 63 lowercase letters, "),
         (
             {"spot": True, "vertex": {"strategy": "FLEX_START"}},
             "pod.spot: cannot be combined with strategy FLEX_START. Given: True",
