@@ -1,6 +1,7 @@
 """Entry point of the qcnn command: reports each expected error in one line, with a nonzero exit code."""
 
 import contextlib
+import gc
 import importlib
 import os
 import sys
@@ -110,6 +111,7 @@ def main() -> None:
 def run(command: click.Command) -> None:
     """Run a command with the arguments of this process, and exit with a one-line message on expected errors."""
     open_standard_streams()
+    interrupted = False
     try:
         command.main(with_current_flags(sys.argv[1:]), standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -129,7 +131,7 @@ def run(command: click.Command) -> None:
             sys.exit(REJECTED)
         _stop(f"error: {message}", REJECTED)
     except (click.Abort, KeyboardInterrupt):
-        _stop("interrupted", INTERRUPTED)
+        interrupted = True
     except BrokenPipeError:
         _stop("error: output pipe closed", PIPE_CLOSED)
     except OSError as error:
@@ -137,6 +139,10 @@ def run(command: click.Command) -> None:
             f"error: {single_line(error.strerror or error)}. Given: {single_line(error.filename or 'the output')}",
             FAILED,
         )
+    if interrupted:
+        # The traceback's frames hold open readers, whose threads must end before the interpreter does.
+        gc.collect()
+        _stop("interrupted", INTERRUPTED)
 
 
 def _requester(arguments: Sequence[str]) -> tuple[str, str]:

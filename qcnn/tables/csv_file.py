@@ -1,9 +1,11 @@
 """CSV tables. The first line contains the column names."""
 
+import contextlib
 import csv
 import io
 import itertools
 import math
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -44,7 +46,7 @@ class CsvFile(TextFile):
         with (
             self._path.open("rb") as file,
             arrow_csv.open_csv(
-                _ExtendedFile(file, f"\n{last}\n".encode()),
+                extended := _ExtendedFile(file, f"\n{last}\n".encode()),
                 read_options=arrow_csv.ReadOptions(block_size=BLOCK),
                 parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
                 convert_options=arrow_csv.ConvertOptions(
@@ -54,6 +56,7 @@ class CsvFile(TextFile):
                     strings_can_be_null=False,
                 ),
             ) as reader,
+            _read_to_end(extended, reader),
         ):
             for batch, after in itertools.pairwise(itertools.chain(filter(len, reader), [None])):
                 if after is None:
@@ -103,19 +106,42 @@ def _writer(file: IO[bytes], schema: pa.Schema) -> arrow_csv.CSVWriter:
 
 
 class _ExtendedFile:
-    """File followed by additional bytes."""
+    """File followed by additional bytes. A thread of pyarrow reads it ahead."""
 
     closed = False
 
     def __init__(self, file: IO[bytes], more: bytes) -> None:
         self._files = [file, io.BytesIO(more)]
+        self._lock = threading.Lock()
 
     def read(self, size: int) -> bytes:
         """Read up to `size` bytes."""
-        return self._files[0].read(size) or self._files[1].read(size)
+        with self._lock:
+            return next(filter(None, (file.read(size) for file in self._files)), b"")
+
+    def end(self) -> None:
+        """Wait for a read in progress. Later reads return the end of the file."""
+        with self._lock:
+            self._files = []
 
     def close(self) -> None:
         """Do nothing. The caller closes the file."""
+
+
+@contextlib.contextmanager
+def _read_to_end(file: _ExtendedFile, reader: arrow_csv.CSVStreamingReader) -> Iterator[None]:
+    """Context manager that ends the reading ahead of pyarrow, also if the block stops early.
+
+    pyarrow's thread would read until the end of the file even after the reader is closed, and would abort the process
+    if the interpreter exits in the meantime.
+    """
+    try:
+        yield
+    finally:
+        file.end()
+        with contextlib.suppress(pa.ArrowInvalid):
+            for _ in reader:
+                pass
 
 
 def _records(path: Path) -> Iterator[tuple[str, list[str]]]:

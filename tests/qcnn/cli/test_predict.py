@@ -136,8 +136,7 @@ def test_interrupted_predict_writes_nothing(run: Path, working_folder: Path, num
             time.sleep(0.005)
         process.send_signal(number)
         _, err = process.communicate()
-    assert process.returncode == 130
-    assert err.strip() == "interrupted"
+    assert (process.returncode, err.strip()) == (130, "interrupted")
     assert [path.name for path in working_folder.iterdir()] == ["data.csv"]
 
 

@@ -1,9 +1,11 @@
 """Tables of four formats are read and written in chunks, with single-line errors that contain the row."""
 
+import hashlib
 import io
 import json
 import re
 import resource
+import threading
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +21,7 @@ from pyarrow import parquet
 
 from qcnn.errors import ArtifactError, ConfigError, QcnnError
 from qcnn.tables import EXTENSIONS, chunks
+from qcnn.tables.csv_file import CsvFile
 from qcnn.tables.table import new_table, open_table
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -467,3 +470,32 @@ def test_invalid_output_path_is_rejected(tmp_path: Path) -> None:
     message = r"^output: must end in \.csv, \.parquet, \.npz or \.jsonl\. Given: a\.txt$"
     with pytest.raises(ConfigError, match=message), new_table("a.txt"):
         pass
+
+
+def test_csv_reader_that_stops_early_waits_for_its_thread(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"a\n" + b"0.123456789\n" * 4_000_000)
+    order: list[str] = []
+    is_reading, is_closing = threading.Event(), threading.Event()
+
+    class SlowFile(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if len(order) == 5:
+                is_reading.set()
+                is_closing.wait(60)
+                # Longer than closing takes if it does not wait for this read.
+                hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)
+            order.append("read")
+            return super().read(-1 if size is None else size) or b""
+
+    class SlowPath(type(path)):  # type: ignore[misc]
+        def open(self, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+            return SlowFile(self) if mode == "rb" else super().open(mode, *arguments, **named)
+
+    chunks = CsvFile(SlowPath(path)).read(["a"], [])
+    next(chunks)
+    assert is_reading.wait(60)
+    is_closing.set()
+    chunks.close()  # type: ignore[attr-defined]
+    order.append("closed")
+    assert order == [*["read"] * 6, "closed"]
