@@ -111,17 +111,25 @@ def main() -> None:
 def run(command: click.Command) -> None:
     """Run a command with the arguments of this process, and exit with a one-line message on expected errors."""
     open_standard_streams()
-    interrupted = False
+    error = _expected_error(command)
+    if error is not None:
+        # The frames of the traceback hold open readers, whose threads must end before the interpreter does.
+        gc.collect()
+        _stop(*error)
+
+
+def _expected_error(command: click.Command) -> tuple[str, int] | None:
+    """Run a command and return the message and the exit code of an expected error, or None without one."""
     try:
         command.main(with_current_flags(sys.argv[1:]), standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
-        _stop(error.format_message(), REJECTED)
+        return error.format_message(), REJECTED
     except click.ClickException as error:
-        _stop(f"error: {single_line(error.format_message())}", REJECTED)
+        return f"error: {single_line(error.format_message())}", REJECTED
     except QcnnError as error:
-        _stop(f"error: {error}", REJECTED)
+        return f"error: {error}", REJECTED
     except StepError as error:
-        _stop(f"error: {error}", error.code)
+        return f"error: {error}", error.code
     except ModuleNotFoundError as error:
         message = missing(error, *_requester(sys.argv[1:]))
         if message is None:
@@ -129,20 +137,15 @@ def run(command: click.Command) -> None:
         if _COMPLETION in os.environ:
             # A message would appear in the middle of the command line that the shell completes.
             sys.exit(REJECTED)
-        _stop(f"error: {message}", REJECTED)
+        return f"error: {message}", REJECTED
     except (click.Abort, KeyboardInterrupt):
-        interrupted = True
+        return "interrupted", INTERRUPTED
     except BrokenPipeError:
-        _stop("error: output pipe closed", PIPE_CLOSED)
+        return "error: output pipe closed", PIPE_CLOSED
     except OSError as error:
-        _stop(
-            f"error: {single_line(error.strerror or error)}. Given: {single_line(error.filename or 'the output')}",
-            FAILED,
-        )
-    if interrupted:
-        # The traceback's frames hold open readers, whose threads must end before the interpreter does.
-        gc.collect()
-        _stop("interrupted", INTERRUPTED)
+        reason, path = single_line(error.strerror or error), single_line(error.filename or "the output")
+        return f"error: {reason}. Given: {path}", FAILED
+    return None
 
 
 def _requester(arguments: Sequence[str]) -> tuple[str, str]:

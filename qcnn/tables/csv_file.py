@@ -121,8 +121,10 @@ class _ExtendedFile:
 
     def end(self) -> None:
         """Wait for a read in progress. Later reads return the end of the file."""
+        # Before the lock is taken, because the reading thread may take it again at once.
+        self._files = []
         with self._lock:
-            self._files = []
+            pass
 
     def close(self) -> None:
         """Do nothing. The caller closes the file."""

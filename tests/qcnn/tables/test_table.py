@@ -475,27 +475,34 @@ def test_invalid_output_path_is_rejected(tmp_path: Path) -> None:
 def test_csv_reader_that_stops_early_waits_for_its_thread(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(b"a\n" + b"0.123456789\n" * 4_000_000)
-    order: list[str] = []
+    events: list[str] = []
     is_reading, is_closing = threading.Event(), threading.Event()
 
     class SlowFile(io.FileIO):
         def read(self, size: int | None = -1, /) -> bytes:
-            if len(order) == 5:
+            events.append("read begins")
+            if events.count("read begins") == 6:
                 is_reading.set()
                 is_closing.wait(60)
                 # Longer than closing takes if it does not wait for this read.
                 hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)
-            order.append("read")
-            return super().read(-1 if size is None else size) or b""
+            content = super().read(-1 if size is None else size) or b""
+            events.append("read ends")
+            return content
+
+        def close(self) -> None:
+            if not self.closed:
+                events.append("closed")
+            super().close()
 
     class SlowPath(type(path)):  # type: ignore[misc]
         def open(self, mode: str = "r", *arguments: Any, **named: Any) -> Any:
             return SlowFile(self) if mode == "rb" else super().open(mode, *arguments, **named)
 
-    chunks = CsvFile(SlowPath(path)).read(["a"], [])
-    next(chunks)
+    found = CsvFile(SlowPath(path)).read(["a"], [])
+    next(found)
     assert is_reading.wait(60)
     is_closing.set()
-    chunks.close()  # type: ignore[attr-defined]
-    order.append("closed")
-    assert order == [*["read"] * 6, "closed"]
+    found.close()  # type: ignore[attr-defined]
+    assert events.pop() == "closed"
+    assert events == ["read begins", "read ends"] * (len(events) // 2)
