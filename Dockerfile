@@ -35,6 +35,7 @@ RUN /opt/audit/bin/cyclonedx-py environment --pyproject /build/pyproject.toml --
       --output-format JSON --output-file /build/sbom.json /opt/venv
 
 FROM ${BASE_IMAGE} AS project
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev
 RUN pip install --no-cache-dir --root-user-action ignore hatchling
 WORKDIR /build
 COPY . .

@@ -16,6 +16,7 @@ from qcnn import data
 from qcnn.experiment import ExperimentConfig
 from qcnn.fields import EXCITATIONS
 from qcnn.model.network import PRECISION, build_model, dense_layers, model_outputs
+from qcnn.simulators.registry import builtin_simulators
 
 # Number of samples per batch whose states are evolved.
 _BATCH = 1024
@@ -116,8 +117,8 @@ def servable_of(model: tf_keras.Model, config: ExperimentConfig, layout: data.Fe
     """
     if layout.preparation.kind == "excitation":
         return ServableModel(model)
-    if not model.get_layer("quantum").simulator.compiles:
-        # TensorFlow Serving has no TensorFlow Quantum operations.
+    if model.get_layer("quantum").simulator.name not in builtin_simulators():
+        # TensorFlow Serving has built-in operations only.
         served = build_model(config.model_copy(update={"simulator": "statevector"}))
         served.set_weights(model.get_weights())
         model = served

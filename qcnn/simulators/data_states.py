@@ -141,20 +141,32 @@ def product_states(kind: Kind, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         angles: Rotation angles, (samples, qubits), in radians.
         dtype: Floating-point type of the parts.
     """
-    half = tf.cast(angles, dtype) / 2
-    cos, sin, zero = tf.cos(half), tf.sin(half), tf.zeros_like(half)
-    if kind == "rx":
-        real, imaginary = (cos, zero), (zero, -sin)
-    elif kind == "ry":
-        real, imaginary = (cos, sin), (zero, zero)
-    else:
-        root = math.sqrt(0.5)
-        real, imaginary = (root * cos, root * cos), (-root * sin, root * sin)
-    factors = tf.unstack(tf.complex(tf.stack(real, axis=2), tf.stack(imaginary, axis=2)), axis=1)
+    factors = tf.unstack(qubit_states(kind, angles, dtype), axis=1)
+    factors = [tf.complex(factor[..., 0], factor[..., 1]) for factor in factors]
     while len(factors) > 1:
         pairs = zip(factors[0::2], factors[1::2], strict=False)
         factors = [*(_kronecker(*pair) for pair in pairs), *factors[len(factors) // 2 * 2 :]]
     return tf.stack([tf.math.real(factors[0]), tf.math.imag(factors[0])], axis=2)
+
+
+def qubit_states(kind: Kind, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return the states of rotated qubits, real and imaginary parts, (samples, qubits, 2, 2).
+
+    Args:
+        kind: Preparation, which names the rotation axis.
+        angles: Rotation angles, (samples, qubits), in radians.
+        dtype: Floating-point type of the parts.
+    """
+    half = tf.cast(angles, dtype) / 2
+    cos, sin, zero = tf.cos(half), tf.sin(half), tf.zeros_like(half)
+    if kind == "rx":
+        parts = cos, zero, zero, -sin
+    elif kind == "ry":
+        parts = cos, zero, sin, zero
+    else:
+        root = math.sqrt(0.5)
+        parts = root * cos, -root * sin, root * cos, root * sin
+    return tf.reshape(tf.stack(parts, axis=2), [-1, angles.shape[1], 2, 2])
 
 
 def _kronecker(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

@@ -24,8 +24,10 @@ class Declaration:
         noise: Whether noise channels are supported.
         states: Whether samples may be states.
         shifts: Whether gate exponents can be shifted for gradients by parameter shift.
-        builtin_operations: Whether the simulator uses built-in TensorFlow operations only. XLA compiles these, and
-            every device and TensorFlow server runs them.
+        builtin_operations: Whether the simulator uses built-in TensorFlow operations only. Every device and TensorFlow
+            server runs these.
+        compiled_kernels: Whether the simulator needs the kernels that are compiled at installation.
+        automatic: Whether `auto` may select the simulator.
         library: Name in `qcnn.extras` of a library that only this simulator needs.
     """
 
@@ -35,6 +37,8 @@ class Declaration:
     states: bool = True
     shifts: bool = True
     builtin_operations: bool = True
+    compiled_kernels: bool = False
+    automatic: bool = True
     library: str = ""
 
 
@@ -129,7 +133,7 @@ class Simulator(Protocol):
 
     @property
     def compiles(self) -> bool:
-        """Whether XLA can compile the simulator, which then uses built-in TensorFlow operations only."""
+        """Whether XLA can compile the simulator."""
 
     @property
     def large(self) -> bool:

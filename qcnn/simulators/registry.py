@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 from qcnn import extras, operating_system
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError
-from qcnn.simulators.costs import density, lightcone, statevector, tfq
+from qcnn.simulators import kernels
+from qcnn.simulators.costs import density, lightcone, statevector, statevector_cpu, tfq
 from qcnn.simulators.costs.cost import NOMINAL, StepCost, format_bytes
 from qcnn.simulators.interface import Declaration, Simulator, SimulatorLimits
 
@@ -49,6 +50,7 @@ class SimulatorModule(Protocol):
 SIMULATORS: dict[str, CostModule] = {
     "lightcone": lightcone,
     "statevector": statevector,
+    "statevector_cpu": statevector_cpu,
     "tfq": tfq,
     "density": density,
 }
@@ -186,6 +188,11 @@ def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
     if limits.builtin_operations and not SIMULATORS[simulator].DECLARATION.builtin_operations:
         able = " or ".join(builtin_simulators())
         return f"simulator: must be {able} where only built-in TensorFlow operations run. Given: {simulator}"
+    if SIMULATORS[simulator].DECLARATION.compiled_kernels and not kernels.are_available():
+        return (
+            f"simulator: {simulator} needs kernels, which an installation on Linux with a C compiler compiles. "
+            f"Given: {simulator}"
+        )
     return unpublished_reason(simulator) or unsupported_reason(
         simulator,
         network.qubits,
@@ -221,9 +228,10 @@ def cheapest(every: tuple[Estimate, ...], network: CircuitIR, limits: SimulatorL
     Raises:
         ConfigError: If no simulator fits in memory.
     """
-    fitting = [estimate for estimate in every if estimate.fits]
+    possible = [each for each in every if SIMULATORS[each.simulator].DECLARATION.automatic]
+    fitting = [estimate for estimate in possible if estimate.fits]
     if not fitting:
-        smallest = min(every, key=lambda estimate: estimate.cost.memory)
+        smallest = min(possible, key=lambda estimate: estimate.cost.memory)
         raise ConfigError(
             f"qubits: no simulator can run this circuit in {format_bytes(limits.memory)} (simulator_memory_gib); "
             f"{smallest.simulator} needs the least, {format_bytes(smallest.cost.memory)}. Given: {network.qubits}"

@@ -202,7 +202,7 @@ def test_models_match_built_in_circuits() -> None:
         ({"model": "shallow"}, "model: must be one of hybrid, deep, or a custom circuit.* Given: 'shallow'"),
         (
             {"simulator": "abacus"},
-            "simulator: must be one of auto, lightcone, statevector, tfq, density. Given: 'abacus'",
+            "simulator: must be one of auto, lightcone, statevector, statevector_cpu, tfq, density. Given: 'abacus'",
         ),
         ({"strategy": "horovod"}, "strategy: must be one of multi_worker, .* Given: 'horovod'"),
         ({"qbits": 8}, "qbits: unknown field; valid fields: qubits, .* Given: qbits=8"),
@@ -254,7 +254,7 @@ def test_models_match_built_in_circuits() -> None:
         ({"options": 7}, "options: must be a mapping .* Given: 7"),
         (
             {"data": "cluster_ising", "simulator": "tfq"},
-            "simulator: must be statevector, density or auto with data cluster_ising, .* Given: tfq",
+            "simulator: must be statevector, statevector_cpu, density or auto with data cluster_ising, .* Given: tfq",
         ),
         ({"data": "rows.txt"}, "data: must be one of excitations, cluster_ising, or the path .* Given: 'rows.txt'"),
         ({"data": "s3://name:key@bucket/a.csv"}, r"data: must be .* without credentials.*Given: 's3://\*\*\*@"),

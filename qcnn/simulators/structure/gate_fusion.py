@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,20 +28,28 @@ class Block:
         return len(self.qubits), tuple((gate.key, tuple(axes[q] for q in gate.qubits)) for gate in self.gates)
 
 
-def fuse(gates: Iterable[Gate]) -> list[Block]:
+def fuse(gates: Iterable[Gate], separate: Callable[[Gate], bool] = lambda _: False) -> list[Block]:
     """Fuse gates greedily into blocks.
 
     A gate joins the preceding block on its qubits, or absorbs smaller preceding blocks. No block is larger than its
     largest gate. A block on one qubit remains only if no later gate can absorb it.
+
+    Args:
+        gates: Gates in the order in which they act.
+        separate: Function of a gate, true if the gate is a separate block, unless it joins one.
     """
     blocks: dict[int, tuple[tuple[int, ...], list[Gate]]] = {}
+    alone: set[int] = set()
     last: dict[int, int] = {}
     for number, gate in enumerate(gates):
-        before = dict.fromkeys(last[qubit] for qubit in gate.qubits if qubit in last)
+        before = dict.fromkeys(last[qubit] for qubit in gate.qubits if qubit in last and last[qubit] not in alone)
         host = next((block for block in before if set(gate.qubits) <= set(blocks[block][0])), None)
         if host is not None and all(last[qubit] == host for qubit in gate.qubits):
             blocks[host][1].append(gate)
             continue
+        if separate(gate):
+            alone.add(number)
+            before.clear()
         absorbed: list[Gate] = []
         for block in before:
             qubits, inside = blocks[block]

@@ -21,7 +21,7 @@ def test_predict_chosen_seconds_match_simulator_and_workers() -> None:
     config = from_mapping(ALONE)
     counts = count(config)
     predicted = predict(config, counts, NOMINAL_MACHINE)
-    assert predicted.by_simulator.keys() == {"lightcone", "statevector", "tfq", "density"}
+    assert predicted.by_simulator.keys() == {"lightcone", "statevector", "statevector_cpu", "tfq", "density"}
     assert predicted.chosen == predicted.by_simulator["lightcone"] == predicted.by_workers[1]
     # At most as many workers as samples in a batch.
     assert list(predicted.by_workers) == list(counts.by_workers) == [1, 2, 4, 8, 16]

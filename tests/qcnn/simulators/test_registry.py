@@ -29,7 +29,14 @@ def test_registered_simulator_is_estimated_selected_and_created(monkeypatch: pyt
     monkeypatch.setitem(registry.SIMULATORS, "mine", mine)
     monkeypatch.setitem(sys.modules, "qcnn.simulators.mine", lightcone)
     estimates = choice.estimates(NETWORK, LIMITS)
-    assert [each.simulator for each in estimates] == ["lightcone", "statevector", "tfq", "density", "mine"]
+    assert [each.simulator for each in estimates] == [
+        "lightcone",
+        "statevector",
+        "statevector_cpu",
+        "tfq",
+        "density",
+        "mine",
+    ]
     assert choice.cheapest(estimates, NETWORK, LIMITS).simulator == "mine"
     for name in ("mine", "auto"):
         assert simulators.create(name, ANSATZ, circuits.ring(4), LIMITS).network.ansatz is ANSATZ

@@ -1,0 +1,137 @@
+"""Cost of simulator statevector_cpu.
+
+Every sample is evolved, in bundles of one vector register. For excitations, a step evolves the samples, or the states
+that determine the readouts of all samples, whichever are fewer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from qcnn.errors import ConfigError
+from qcnn.simulators.costs.cost import StepCost, format_bytes
+from qcnn.simulators.interface import Declaration, SimulatorLimits
+
+if TYPE_CHECKING:
+    from qcnn.simulators.structure.gates import CircuitIR
+
+# Amplitude indices are int32.
+DECLARATION = Declaration(
+    max_qubits=30,
+    holds="2^qubits amplitudes",
+    builtin_operations=False,
+    compiled_kernels=True,
+    # The estimate of its seconds has been compared with measurements on one machine only.
+    automatic=False,
+)
+
+# Bytes of a vector register: a bundle has as many samples as it holds real numbers.
+_VECTOR_BYTES = 32
+# Copies of a bundle in the memory of a thread: the state, its adjoint, and probabilities or tiles.
+_THREAD_COPIES = 2.5
+# Copies of input states that are not products of qubits: as computed, and in bundles.
+_INPUT_COPIES = 2
+# Threads whose memory is estimated. More are started only if their memory fits.
+_THREADS = 2
+# Kernels of a step of the compiled program, see `costs.cost`, and equivalents in kernels of the matrices of gates and
+# observables: for each gate, and for each element of a row of an observable and block. Fitted to step times at 4 to 8
+# qubits.
+_KERNELS_OF_A_STEP, _KERNELS_OF_A_GATE, _KERNELS_OF_AN_OBSERVABLE = 100, 1, 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryPlan:
+    """Use of the memory limit.
+
+    Attributes:
+        keep: Whether the states of a step are kept for its gradient, instead of evolved again.
+        threads: Maximum number of bundles that are evolved at the same time.
+        columns: Maximum number of samples whose input states are stored at the same time.
+        bytes: Memory of a training step with at most two threads. The least possible if even that does not fit.
+    """
+
+    keep: bool
+    threads: int
+    columns: int
+    bytes: float
+
+
+def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
+    """Return how the memory limit is used."""
+    # Deferred import: the declaration does not need NumPy and cirq.
+    from qcnn.simulators.kernels.program import build
+
+    bundles, samples = _bundles(network, limits), samples_of_a_bundle(limits.real_bytes)
+    numbers = 2.0 * limits.real_bytes * samples
+    kept = numbers * build(network).amplitudes
+    of_thread = _THREAD_COPIES * kept
+    full = network.preparation.kind in ("excitation", "state")
+    of_input = _INPUT_COPIES * numbers * 2**network.qubits if full else 0.0
+    fixed = bundles * (kept + of_input)
+    threads = min(_THREADS, bundles)
+    if fixed + threads * of_thread <= limits.memory:
+        return MemoryPlan(
+            True, int((limits.memory - fixed) // of_thread), samples * bundles, fixed + threads * of_thread
+        )
+    inputs = min(bundles, max(1, int((limits.memory - of_thread) // of_input))) if full else bundles
+    fixed = inputs * of_input
+    fitting = max(1, int((limits.memory - fixed) // of_thread))
+    return MemoryPlan(False, fitting, samples * inputs, fixed + min(threads, fitting) * of_thread)
+
+
+def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
+    """Return the cost of a training step, with the minimum memory that it needs."""
+    from qcnn.simulators.kernels.program import RECOMPUTATION, Tile, build
+
+    program, plan = build(network), plan_memory(network, limits)
+    evolved = _bundles(network, limits) * samples_of_a_bundle(limits.real_bytes)
+    tiles = [operation for operation in program.operations if isinstance(operation, Tile)]
+    blocks = {block.key: block for tile in tiles for block in tile.blocks}
+    observed = sum(2 ** len(each.qubits) * len(each.blocks) for each in program.split.observables)
+    return StepCost(
+        flops=program.flops * evolved * limits.real_bytes / 4 * (1 if plan.keep else RECOMPUTATION),
+        kernels=_KERNELS_OF_A_STEP
+        + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values())
+        + _KERNELS_OF_AN_OBSERVABLE * observed,
+        memory=plan.bytes,
+    )
+
+
+def check(network: CircuitIR, limits: SimulatorLimits) -> None:
+    """Check that a bundle of samples fits in memory.
+
+    Raises:
+        ConfigError: If it does not fit.
+    """
+    need = plan_memory(network, limits).bytes
+    if need > limits.memory:
+        raise ConfigError(
+            f"qubits: simulator statevector_cpu needs at least {format_bytes(need)}; "
+            f"simulator_memory_gib allows {format_bytes(limits.memory)}. Given: {network.qubits}"
+        )
+
+
+def samples_of_a_bundle(real_bytes: int) -> int:
+    """Return the number of samples of a bundle.
+
+    Args:
+        real_bytes: Bytes of a real number, 4 or 8.
+    """
+    return _VECTOR_BYTES // real_bytes
+
+
+def spanning_states(qubits: int) -> int:
+    """Return the number of states that determine the readouts of all excitations.
+
+    They are the unexcited state, and for each qubit the samples at angles pi and pi / 2.
+    """
+    return 1 + 2 * qubits
+
+
+def _bundles(network: CircuitIR, limits: SimulatorLimits) -> int:
+    """Return the number of bundles of a training step."""
+    states = limits.share
+    if network.preparation.kind == "excitation":
+        states = min(states, spanning_states(network.qubits))
+    return -(-states // samples_of_a_bundle(limits.real_bytes))

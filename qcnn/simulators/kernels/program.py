@@ -1,0 +1,322 @@
+"""Program of the kernels: registers that grow, gates on them in tiles, and observables at the end.
+
+A product state is evolved as separate registers until a gate joins two of them. The last gates before the readouts
+are not applied to the states: the observables are transformed instead, once for all samples (Heisenberg picture).
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, fuse
+from qcnn.simulators.structure.gates import CircuitIR, Gate
+
+# Maximum number of qubits of a tile: its amplitudes and their adjoint stay in the first-level cache.
+TILE_QUBITS = 8
+# Passes of a step over the amplitudes: forward, backward for the state and its adjoint, and the gradient.
+_PASSES = 4
+# Relative time of a step that evolves the states again for the gradient.
+RECOMPUTATION = (_PASSES + 1) / _PASSES
+# Operations per amplitude and step, in units of a real multiplication or addition: CNOT, products of registers,
+# expectation values of Z, and a density matrix per row.
+_FLIP, _PRODUCT, _Z, _DENSITY_ROW = 24.0, 20.0, 16.0, 12.0
+_CNOT = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+
+
+def flip(block: Block) -> tuple[int, int] | None:
+    """Return control and target of a block that is a CNOT gate at all parameters, or None."""
+    return _control_and_target(block.gates[0]) if len(block.gates) == 1 else None
+
+
+def _control_and_target(gate: Gate) -> tuple[int, int] | None:
+    if len(gate.qubits) != len(_CNOT) // 2 or gate.exponent.coefficients:
+        return None
+    phases = np.exp(1j * np.pi * gate.spectrum.phases * gate.exponent.constant)
+    matrix = np.einsum("k,kij->ij", phases, gate.spectrum.projectors)
+    first, second = gate.qubits
+    for control, target, axes in ((first, second, (0, 1, 2, 3)), (second, first, (1, 0, 3, 2))):
+        moved = matrix.reshape(2, 2, 2, 2).transpose(axes).reshape(4, 4)
+        # A global phase changes no expectation value.
+        if abs(moved[0, 0]) > 0.5 and np.allclose(moved / moved[0, 0], _CNOT, rtol=0, atol=1e-12):
+            return control, target
+    return None
+
+
+def block_operations(block: Block) -> float:
+    """Return the arithmetic operations of a block per amplitude and step."""
+    return _FLIP if flip(block) else _PASSES * 8 * 2.0 ** len(block.qubits)
+
+
+@dataclasses.dataclass(frozen=True)
+class Observable:
+    """Observable of a readout: Z on a qubit, transformed by the gates that the states do not pass.
+
+    Attributes:
+        readout: Position of the readout among the readouts of the network.
+        target: Readout qubit.
+        qubits: Ascending qubits on which the observable acts.
+        blocks: Gates that transform Z, in the order in which they act.
+    """
+
+    readout: int
+    target: int
+    qubits: tuple[int, ...]
+    blocks: tuple[Block, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Split of a circuit into gates on the states and observables.
+
+    Attributes:
+        blocks: Gates that the states pass, in the order in which they act.
+        observables: Observables in the order of the readouts.
+    """
+
+    blocks: tuple[Block, ...]
+    observables: tuple[Observable, ...]
+
+    @property
+    def densities(self) -> dict[tuple[int, ...], list[Observable]]:
+        """Observables by their qubits, whose density matrix they need. Plain Z needs none."""
+        every: dict[tuple[int, ...], list[Observable]] = {}
+        for each in self.observables:
+            if each.blocks:
+                every.setdefault(each.qubits, []).append(each)
+        return every
+
+    @property
+    def plain(self) -> list[Observable]:
+        """Observables without a transformation."""
+        return [each for each in self.observables if not each.blocks]
+
+    @property
+    def operations(self) -> float:
+        """Arithmetic operations per amplitude and step, if all gates act on one register."""
+        observed = sum(_DENSITY_ROW * 2.0 ** len(qubits) for qubits in self.densities)
+        return sum(map(block_operations, self.blocks)) + observed + (_Z if self.plain else 0)
+
+
+def cheapest_split(network: CircuitIR) -> Split:
+    """Return the split of a circuit with the fewest operations."""
+    blocks = fuse(network.gates, separate=lambda gate: _control_and_target(gate) is not None)
+    every = [_split(blocks, network.readouts, width) for width in range(MAX_QUBITS + 1)]
+    return min(every, key=lambda split: split.operations)
+
+
+def _split(blocks: Sequence[Block], readouts: Sequence[int], width: int) -> Split:
+    """Return the split whose observables act on at most `width` qubits, without gates that no readout depends on."""
+    supports = [{readout} for readout in readouts]
+    absorbed: list[list[Block]] = [[] for _ in readouts]
+    # Qubits of later gates that act on the states.
+    later: set[int] = set()
+    kept: list[Block] = []
+    for block in reversed(blocks):
+        qubits = set(block.qubits)
+        if not later & qubits:
+            reached = [number for number, support in enumerate(supports) if support & qubits]
+            if all(len(supports[number] | qubits) <= width for number in reached):
+                for number in reached:
+                    supports[number] |= qubits
+                    absorbed[number].insert(0, block)
+                continue
+        later |= qubits
+        kept.insert(0, block)
+    observables = [
+        Observable(number, target, tuple(sorted(support)), tuple(inside))
+        for number, (target, support, inside) in enumerate(zip(readouts, supports, absorbed, strict=True))
+    ]
+    return Split(tuple(kept), tuple(observables))
+
+
+@dataclasses.dataclass(frozen=True)
+class Register:
+    """Qubits that are evolved together, most significant first, and its first amplitude among all registers."""
+
+    qubits: tuple[int, ...]
+    row: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """Product of the states of two registers, by number, as a new register."""
+
+    target: int
+    high: int
+    low: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    """Gates on few qubits of a register, which are applied together for each value of the other qubits.
+
+    Attributes:
+        target: Number of the register.
+        qubits: Qubits of the tile, in the order of the register.
+        blocks: Gates in the order in which they act.
+    """
+
+    target: int
+    qubits: tuple[int, ...]
+    blocks: tuple[Block, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """Program of a network.
+
+    Attributes:
+        leaves: Number of registers that the input states fill.
+        registers: Registers by number. The first are the leaves.
+        operations: Operations in the order in which they act.
+        split: Gates and observables of the network.
+    """
+
+    leaves: int
+    registers: tuple[Register, ...]
+    operations: tuple[Product | Tile, ...]
+    split: Split
+
+    @property
+    def amplitudes(self) -> int:
+        """Number of amplitudes of a sample in all registers."""
+        return sum(2 ** len(register.qubits) for register in self.registers)
+
+    @property
+    def flops(self) -> float:
+        """Arithmetic operations of a step per sample."""
+        total = 0.0
+        for operation in self.operations:
+            size = 2.0 ** len(self.registers[operation.target].qubits)
+            match operation:
+                case Product():
+                    total += _PRODUCT * size
+                case Tile():
+                    total += sum(map(block_operations, operation.blocks)) * size
+        largest = 2.0 ** max(len(register.qubits) for register in self.registers)
+        measured = sum(_DENSITY_ROW * 2.0 ** len(qubits) for qubits in self.split.densities)
+        return total + (measured + (_Z if self.split.plain else 0)) * largest
+
+    @property
+    def passes(self) -> float:
+        """Amplitudes that the operations read and write once, per sample."""
+        return sum(2.0 ** len(self.registers[operation.target].qubits) for operation in self.operations)
+
+
+# A network is planned, estimated and simulated with the same program.
+@functools.lru_cache(maxsize=8)
+def build(network: CircuitIR) -> Program:
+    """Return the program of a network.
+
+    Its inputs are a state of each qubit if the data states are product states, and else a state of all qubits.
+    """
+    split = cheapest_split(network)
+    product = network.preparation.kind not in ("excitation", "state")
+    leaves = [(qubit,) for qubit in range(network.qubits)] if product else [tuple(range(network.qubits))]
+    builder = _ProgramBuilder(leaves)
+    waiting = list(split.blocks)
+    while waiting:
+        # The next gate that leads to the smallest register. Later gates on that register share its tiles.
+        ready = [block for block, free in zip(waiting, _free(waiting), strict=True) if free]
+        register = builder.join(min(ready, key=lambda block: builder.joined_size(block.qubits)).qubits)
+        waiting = builder.add_tiles(register, waiting)
+    for qubits in split.densities:
+        builder.join(qubits)
+    return Program(len(leaves), tuple(builder.registers), tuple(builder.operations), split)
+
+
+def _free(blocks: Sequence[Block]) -> list[bool]:
+    """Return for each block whether no earlier block acts on its qubits."""
+    used: set[int] = set()
+    free = []
+    for block in blocks:
+        free.append(used.isdisjoint(block.qubits))
+        used.update(block.qubits)
+    return free
+
+
+class _ProgramBuilder:
+    def __init__(self, leaves: Sequence[tuple[int, ...]]) -> None:
+        self.registers: list[Register] = []
+        self.operations: list[Product | Tile] = []
+        self._register_of: dict[int, int] = {}
+        self._rows = 0
+        for qubits in leaves:
+            self._add_register(qubits)
+
+    def joined_size(self, qubits: Iterable[int]) -> int:
+        """Return the number of qubits of the register after a gate on some qubits."""
+        return sum(len(self.registers[register].qubits) for register in {self._register_of[each] for each in qubits})
+
+    def join(self, qubits: Iterable[int]) -> int:
+        """Return the register of some qubits, after the product of all registers that have one of them."""
+        first, *others = sorted(
+            {self._register_of[qubit] for qubit in qubits}, key=lambda register: min(self.registers[register].qubits)
+        )
+        for other in others:
+            joined = self._add_register((*self.registers[first].qubits, *self.registers[other].qubits))
+            self.operations.append(Product(joined, first, other))
+            first = joined
+        return first
+
+    def add_tiles(self, register: int, waiting: Sequence[Block]) -> list[Block]:
+        """Add tiles with the gates that act on a register before gates on other qubits, and return the other gates."""
+        own = self.registers[register].qubits
+        inside, rest = _reached(waiting, set(own))
+        for blocks in _fewest_tiles(inside):
+            used = {qubit for block in blocks for qubit in block.qubits}
+            # A tile on all qubits needs no copy.
+            qubits = tuple(qubit for qubit in own if len(own) <= TILE_QUBITS or qubit in used)
+            self.operations.append(Tile(register, qubits, tuple(blocks)))
+        return rest
+
+    def _add_register(self, qubits: tuple[int, ...]) -> int:
+        number = len(self.registers)
+        self.registers.append(Register(qubits, self._rows))
+        self._register_of.update(dict.fromkeys(qubits, number))
+        self._rows += 2 ** len(qubits)
+        return number
+
+
+def _reached(blocks: Sequence[Block], own: set[int]) -> tuple[list[Block], list[Block]]:
+    """Return the gates on some qubits without earlier gates that involve other qubits, and the other gates."""
+    inside: list[Block] = []
+    rest: list[Block] = []
+    blocked: set[int] = set()
+    for block in blocks:
+        if own.issuperset(block.qubits) and blocked.isdisjoint(block.qubits):
+            inside.append(block)
+        else:
+            rest.append(block)
+            blocked.update(block.qubits)
+    return inside, rest
+
+
+def _fewest_tiles(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Return the gates of each tile, collected from the first gate on or from the last one back."""
+    forward = _tiles(blocks)
+    backward = [tile[::-1] for tile in reversed(_tiles(blocks[::-1]))]
+    return min(forward, backward, key=len)
+
+
+def _tiles(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Return the gates of each tile. Gates that add the fewest qubits are taken first."""
+    rest, tiles = list(blocks), []
+    while rest:
+        tile: list[Block] = []
+        qubits: set[int] = set()
+        while rest:
+            possible = [
+                (len(qubits.union(block.qubits)), number)
+                for number, (block, free) in enumerate(zip(rest, _free(rest), strict=True))
+                if free
+            ]
+            size, number = min(possible)
+            if tile and size > TILE_QUBITS:
+                break
+            tile.append(rest.pop(number))
+            qubits.update(tile[-1].qubits)
+        tiles.append(tile)
+    return tiles

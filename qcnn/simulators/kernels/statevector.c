@@ -1,0 +1,146 @@
+// State vectors on CPUs: readouts of a circuit for bundles of samples, and their gradient by the adjoint method
+// (Jones and Gacon, arXiv:2009.02823).
+//
+// XLA calls the functions at the end of this file as custom calls (API version STATUS_RETURNING_UNIFIED,
+// xla/service/custom_call_status.h). `encoding.py` writes the programs that they run, in the order of the structures
+// below.
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+// Maximum numbers of qubits of a gate or observable, and of a tile.
+#define MAX_QUBITS 4
+#define MAX_SIZE (1 << MAX_QUBITS)
+#define MAX_TILE 10
+#define MAX_THREADS 64
+
+#include "program.inc"
+#include "memory.inc"
+#include "matrices.inc"
+
+#define REAL float
+#define LANES 8
+#define NAME(identifier) identifier##_float
+#include "evolution.inc"
+#undef REAL
+#undef LANES
+#undef NAME
+
+#define REAL double
+#define LANES 4
+#define NAME(identifier) identifier##_double
+#include "evolution.inc"
+
+// Whether the processor has the instructions that this file was compiled for.
+int qcnn_supports_processor(void) {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return 1;
+#endif
+}
+
+static int available_cores(void) {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
+  return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static void *run_bundles(void *argument) {
+  call *of = argument;
+  for (size_t bundle; (bundle = __atomic_fetch_add(&of->next, 1, __ATOMIC_RELAXED)) < of->bundles;)
+    of->run(of, bundle);
+  return NULL;
+}
+
+// Rows times operations of a call below which starting a thread takes longer than it saves.
+#define MIN_THREAD_WORK 40000
+
+static void run_call(call *of) {
+  size_t threads = available_cores();
+  if (threads > of->max_threads) threads = of->max_threads;
+  if (threads > of->bundles) threads = of->bundles;
+  if (of->bundles * of->program.state_rows * of->program.operations < MIN_THREAD_WORK) threads = 1;
+  pthread_t others[MAX_THREADS];
+  size_t started = 0;
+  while (started + 1 < threads && pthread_create(&others[started], NULL, run_bundles, of) == 0) started++;
+  run_bundles(of);
+  while (started) pthread_join(others[--started], NULL);
+}
+
+static call read_call(const void **in) {
+  call of = {.program = read_program(in[0], in[1]), .bundles = ((const int32_t *)in[2])[0],
+             .max_threads = ((const int32_t *)in[2])[1], .parameters = in[3], .leaves = in[4]};
+  of.matrices = take_memory(of.program.numbers * sizeof(element));
+  compute_matrices(&of.program, of.parameters, of.matrices);
+  return of;
+}
+
+// Kept states begin at the first aligned byte after their offset. XLA may copy them to memory of another alignment.
+enum { ALIGNMENT = 64 };
+
+static void *place_states(void *memory) {
+  uint64_t offset = ALIGNMENT - (uintptr_t)memory % ALIGNMENT;
+  if (offset < sizeof offset) offset += ALIGNMENT;
+  memcpy(memory, &offset, sizeof offset);
+  return (char *)memory + offset;
+}
+
+static void *find_states(const void *memory) {
+  uint64_t offset;
+  memcpy(&offset, memory, sizeof offset);
+  return (char *)memory + offset;
+}
+
+// Operands: integers and constants of the program, numbers of bundles and threads, parameters, leaves. Results: values of the
+// readouts, float64, and the states if they are kept. A single result is not in a list.
+static void forward_call(void *out, const void **in, int keep, void (*run)(const call *, size_t)) {
+  call of = read_call(in);
+  of.values = keep ? ((void **)out)[0] : out;
+  of.states = keep ? place_states(((void **)out)[1]) : NULL;
+  of.run = run;
+  run_call(&of);
+  give_back_memory(of.matrices);
+}
+
+// Further operands: gradient of the values, float64, and the states if they were kept. Result: gradient of the
+// parameters, float64.
+static void backward_call(void *out, const void **in, int keep, void (*run)(const call *, size_t)) {
+  call of = read_call(in);
+  size_t numbers = of.program.numbers;
+  of.upstream = in[5];
+  of.states = keep ? find_states(in[6]) : NULL;
+  of.sums = take_memory((of.bundles + 1) * numbers * sizeof(element));
+  of.run = run;
+  run_call(&of);
+  // In the order of the bundles, so that the result does not depend on the threads.
+  element *total = of.sums + of.bundles * numbers;
+  memset(total, 0, numbers * sizeof(element));
+  for (size_t bundle = 0; bundle < of.bundles; bundle++)
+    for (size_t number = 0; number < numbers; number++) total[number] += of.sums[bundle * numbers + number];
+  differentiate_matrices(&of.program, of.parameters, of.matrices, total, out);
+  give_back_memory(of.sums);
+  give_back_memory(of.matrices);
+}
+
+#define CUSTOM_CALL(direction, type)                                                                             \
+  void qcnn_##direction##_##type(void *out, const void **in, const char *opaque, size_t size, void *status) {    \
+    (void)size;                                                                                                  \
+    (void)status;                                                                                                \
+    direction##_call(out, in, opaque[0] == 'k', direction##_bundle_##type);                                      \
+  }
+
+CUSTOM_CALL(forward, float)
+CUSTOM_CALL(forward, double)
+CUSTOM_CALL(backward, float)
+CUSTOM_CALL(backward, double)

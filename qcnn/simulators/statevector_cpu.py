@@ -1,0 +1,143 @@
+"""Simulator statevector_cpu: state vectors in compiled kernels, for any circuit, on CPUs.
+
+The kernels evolve bundles of samples, one sample per lane of a vector register, see `kernels.program`. A batch of
+excitations evolves its samples, or the states that determine the readouts of all samples, whichever are fewer.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from qcnn.circuits.preparation import ring_edges
+from qcnn.simulators.costs.statevector_cpu import plan_memory, samples_of_a_bundle, spanning_states
+from qcnn.simulators.data_states import data_states, flip_masks, qubit_states, shares
+from qcnn.simulators.interface import (
+    ExcitationBatch,
+    Inputs,
+    ProductStateBatch,
+    ReadoutCoefficients,
+    SimulatorLimits,
+)
+from qcnn.simulators.kernels import library
+from qcnn.simulators.kernels.encoding import encode
+from qcnn.simulators.kernels.program import build
+from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.tensor_ops import gather_rows, map_in_chunks
+
+
+def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorCpuSimulator":
+    """Create the simulator of a checked network."""
+    library.register()
+    return StatevectorCpuSimulator(network, limits)
+
+
+class StatevectorCpuSimulator:
+    """Simulator that evolves state vectors in compiled kernels."""
+
+    name = "statevector_cpu"
+    compiles = True
+    large = False
+
+    def __init__(self, network: CircuitIR, limits: SimulatorLimits) -> None:
+        self.network = network
+        self._dtype = tf.float64 if limits.real_bytes == 8 else tf.float32
+        self._lanes = samples_of_a_bundle(limits.real_bytes)
+        self._memory = plan_memory(network, limits)
+        # Larger batches only occur without a gradient. The unexcited state, which centers readouts, is one sample more.
+        self._keep_up_to = limits.share + 1 if self._memory.keep else 0
+        self._program = encode(build(network), network.parameters)
+        self._masks = flip_masks(network.qubits, ring_edges(network.qubits), range(network.qubits))
+        threads = min(self._memory.threads, library.MAX_THREADS)
+        # XLA runs the kernels, also for callers that it does not compile.
+        self._forward = tf.function(
+            functools.partial(library.forward, self._program, threads), jit_compile=True, autograph=False
+        )
+        self._backward = tf.function(
+            functools.partial(library.backward, self._program, threads), jit_compile=True, autograph=False
+        )
+
+    def shards_by_qubit(self, batch: int, replicas: int) -> bool:
+        """Return False, because every sample is evolved."""
+        return False
+
+    def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
+        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
+        if not isinstance(batch, ExcitationBatch):
+            return self._in_chunks(parameters, batch)
+        size = batch.qubit.shape[0]
+        if size is not None and size <= spanning_states(self.network.qubits):
+            return self._in_chunks(parameters, batch)
+        table = self.table(parameters)
+        flip_share, mix_share = shares(batch.angle)
+        flipped = gather_rows(table.flipped, batch.qubit) * flip_share[:, None]
+        mixed = gather_rows(table.mixed, batch.qubit) * mix_share[:, None]
+        return table.unexcited + flipped + mixed
+
+    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
+        """Return the readout coefficients of every possible excitation.
+
+        Every qubit reaches all readouts.
+        """
+        qubits, readouts = self.network.qubits, len(self.network.readouts)
+        every = tf.range(qubits)
+        samples = ExcitationBatch(
+            tf.concat([[0], every, every], axis=0),
+            tf.constant([0.0, *[math.pi] * qubits, *[math.pi / 2] * qubits], tf.float32),
+        )
+        values = self._in_chunks(parameters, samples)
+        unexcited, flipped, between = values[0], values[1 : 1 + qubits], values[1 + qubits :]
+        reached = tf.tile(tf.range(readouts)[None, :], [qubits, 1])
+        return ReadoutCoefficients(unexcited, reached, flipped - unexcited, 2 * between - unexcited - flipped)
+
+    def _in_chunks(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
+        """Return the readouts, float64 (batch, readouts), in chunks of samples whose input states fit in memory."""
+        if isinstance(batch, ProductStateBatch):
+            return self._readouts(parameters, batch)
+        kind, inputs = type(batch), tuple(each for each in batch if each is not None)
+
+        def measure(parameters: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:
+            return self._readouts(parameters, kind(*inputs))
+
+        return map_in_chunks(measure, parameters, inputs, self._memory.columns, (len(self.network.readouts),))
+
+    def _readouts(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
+        states = self._input_states(batch)
+        size, readouts = states.shape[0], len(self.network.readouts)
+        if size is None:
+            # The number of bundles of a call is a constant of the program.
+            one = tf.TensorSpec((readouts,), tf.float64)
+            return tf.map_fn(lambda state: self._of_states(parameters, state[None])[0], states, fn_output_signature=one)
+        return self._of_states(parameters, states)
+
+    def _of_states(self, parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+        size = states.shape[0]
+        bundles = -(-size // self._lanes)
+        padded = tf.pad(states, [[0, bundles * self._lanes - size], [0, 0], [0, 0]])
+        bundled = tf.transpose(tf.reshape(padded, [bundles, self._lanes, -1, 2]), [0, 2, 3, 1])
+        values = tf.transpose(self._run(parameters, bundled, keep=size <= self._keep_up_to), [0, 2, 1])
+        return tf.reshape(values, [bundles * self._lanes, -1])[:size]
+
+    def _input_states(self, batch: Inputs) -> tf.Tensor:
+        """Return the input states of the program, (samples, amplitudes, 2): of each qubit, or of all qubits."""
+        if not isinstance(batch, ProductStateBatch):
+            return data_states(self.network, batch, self._dtype)
+        preparation = self.network.preparation
+        angles = tf.pad(batch.features, [[0, 0], [0, self.network.qubits - preparation.features]])
+        states = qubit_states(preparation.kind, angles, self._dtype)
+        return tf.reshape(states, [-1, 2 * self.network.qubits, 2])
+
+    def _run(self, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool) -> tf.Tensor:
+        """Return the readouts, float64 (bundles, readouts, lanes), differentiable in the parameters only."""
+
+        @tf.custom_gradient
+        def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+            values, *kept = self._forward(parameters, states, keep=keep)
+
+            def gradient(upstream: tf.Tensor) -> tf.Tensor:
+                return self._backward(parameters, states, upstream, *kept)
+
+            return values, gradient
+
+        return run(parameters)

@@ -1,0 +1,121 @@
+"""Simulator statevector_cpu in double precision, under a memory limit, and without its kernels."""
+
+import cirq
+import numpy as np
+import numpy.typing as npt
+import pytest
+import sympy
+import tensorflow as tf
+
+from qcnn import simulators
+from qcnn.circuits import circuits
+from qcnn.circuits.circuits import Ansatz
+from qcnn.circuits.preparation import Preparation
+from qcnn.errors import ConfigError
+from qcnn.simulators import ProductStateBatch, Simulator, SimulatorLimits, costs, kernels, registry
+from qcnn.simulators.structure.gates import read_network
+from tests.qcnn.simulators.step import step
+
+QUBITS = 9
+
+
+def layered(qubits: int, layers: int) -> Ansatz:
+    """Return layers of RY on each qubit, CNOT gates around the ring and RZ, with readouts on all qubits."""
+    ring = circuits.ring(qubits)
+    symbols = sympy.symbols(f"t0:{2 * qubits * layers}")
+    circuit = cirq.Circuit()
+    for layer in range(layers):
+        first = 2 * qubits * layer
+        circuit += [cirq.Y(qubit) ** symbols[first + number] for number, qubit in enumerate(ring)]
+        circuit += [cirq.CNOT(ring[number], ring[(number + 1) % qubits]) for number in range(qubits)]
+        circuit += [cirq.Z(qubit) ** symbols[first + qubits + number] for number, qubit in enumerate(ring)]
+    return Ansatz(circuit, tuple(symbols), tuple(ring))
+
+
+def create(ansatz: Ansatz, qubits: int, limits: SimulatorLimits, name: str = "statevector_cpu") -> Simulator:
+    return simulators.create(name, ansatz, circuits.ring(qubits), limits, Preparation("ry", qubits))
+
+
+def batch_of(qubits: int, samples: int) -> ProductStateBatch:
+    angles = np.random.default_rng(1).uniform(-np.pi, np.pi, (samples, qubits))
+    return ProductStateBatch(tf.constant(angles, tf.float32))
+
+
+def by_cirq(
+    ansatz: Ansatz, qubits: int, values: npt.NDArray[np.float64], angles: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    ring = circuits.ring(qubits)
+    prepared = cirq.Circuit(cirq.ry(angle)(qubit) for angle, qubit in zip(angles, ring, strict=True))
+    resolver = dict(zip(ansatz.symbols, values, strict=True))
+    found = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
+        prepared + ansatz.circuit, [cirq.Z(qubit) for qubit in ansatz.readouts], resolver, qubit_order=ring
+    )
+    return np.real(found)
+
+
+@pytest.mark.parametrize("ansatz", [circuits.build("deep", QUBITS), layered(QUBITS, 3)], ids=["deep", "layered"])
+def test_double_precision_equals_cirq(ansatz: Ansatz) -> None:
+    random = np.random.default_rng(2)
+    values = random.uniform(0, 2, len(ansatz.symbols))
+    batch = batch_of(QUBITS, 3)
+    angles = batch.features.numpy().astype(np.float64)
+    weights = random.normal(size=(3, len(ansatz.readouts)))
+    simulator = create(ansatz, QUBITS, SimulatorLimits(2**30, 3, real_bytes=8))
+    readouts, gradient = step(simulator, values, batch, weights, compiled=True)
+
+    def loss(values: npt.NDArray[np.float64]) -> float:
+        return float(sum(np.sum(w * by_cirq(ansatz, QUBITS, values, a)) for w, a in zip(weights, angles, strict=True)))
+
+    expected = [by_cirq(ansatz, QUBITS, values, each) for each in angles]
+    np.testing.assert_allclose(readouts, expected, atol=1e-8)
+    for number in random.permutation(len(values))[:4]:
+        along = 1e-3 * np.eye(len(values))[number]
+        near, far = (loss(values + scale * along) - loss(values - scale * along) for scale in (1, 2))
+        np.testing.assert_allclose(gradient[number], (8 * near - far) / (12 * 1e-3), atol=1e-8)
+
+
+@pytest.mark.parametrize("samples", [1, 8, 21])
+def test_readouts_do_not_depend_on_other_samples(samples: int) -> None:
+    ansatz = circuits.build("deep", QUBITS)
+    values, batch = np.linspace(0, 2, len(ansatz.symbols)), batch_of(QUBITS, 21)
+    simulator = create(ansatz, QUBITS, SimulatorLimits(2**30, 21))
+    whole = simulator.expectations(tf.constant(values), batch)
+    part = simulator.expectations(tf.constant(values), ProductStateBatch(batch.features[:samples]))
+    assert np.array_equal(part, whole[:samples])
+
+
+def test_two_steps_are_equal_to_the_bit() -> None:
+    ansatz = layered(QUBITS, 2)
+    values, batch = np.linspace(0, 2, len(ansatz.symbols)), batch_of(QUBITS, 40)
+    simulator = create(ansatz, QUBITS, SimulatorLimits(2**30, 40))
+    weights = np.ones((40, QUBITS))
+    one, other = (step(simulator, values, batch, weights, compiled=True) for _ in range(2))
+    assert np.array_equal(one[0], other[0])
+    assert np.array_equal(one[1], other[1])
+
+
+def test_gradient_without_kept_states_is_equal() -> None:
+    ansatz = circuits.build("deep", QUBITS)
+    values, batch = np.linspace(0, 2, len(ansatz.symbols)), batch_of(QUBITS, 40)
+    whole = SimulatorLimits(2**30, 40)
+    network = create(ansatz, QUBITS, whole).network
+    plan = costs.statevector_cpu.plan_memory(network, whole)
+    least = costs.statevector_cpu.plan_memory(network, SimulatorLimits(1, 40)).bytes
+    assert plan.keep
+    assert least < plan.bytes
+    results = []
+    for memory in (2**30, least):
+        simulator = create(ansatz, QUBITS, SimulatorLimits(memory, 40))
+        results.append(step(simulator, values, batch, np.ones((40, 1)), compiled=True))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+    with pytest.raises(ConfigError, match=r"^qubits: simulator statevector_cpu needs at least .*Given: 9$"):
+        create(ansatz, QUBITS, SimulatorLimits(least - 1, 40))
+
+
+def test_missing_kernels_are_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "are_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"^simulator: statevector_cpu needs kernels, .*Given: statevector_cpu$"):
+        create(circuits.build("deep", 4), 4, SimulatorLimits(2**30, 8))
+    network = read_network(circuits.build("deep", 4), circuits.ring(4))
+    assert registry.estimate("statevector_cpu", network, SimulatorLimits(2**30, 8)).memory == float("inf")
