@@ -28,7 +28,7 @@ help: ## print the targets
 
 setup: .venv/.complete ## install all dependencies into .venv (other targets run this when required)
 
-.venv/.complete: uv.lock pyproject.toml hatch_build.py scripts/setup.py $(wildcard qcnn/simulators/kernels/*.[ci]*)
+.venv/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[ci]*)
 	@python=$$(scripts/find-python) && "$$python" scripts/setup.py && touch $@
 
 run: .venv/.complete ## run the pipeline locally; ARGS="--epochs 10" sets fields of the experiment
