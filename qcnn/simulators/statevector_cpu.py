@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.costs.statevector_cpu import plan_memory, samples_of_a_bundle, spanning_states
-from qcnn.simulators.data_states import data_states, flip_masks, qubit_states, shares
+from qcnn.simulators.data_states import data_states, qubit_states, shares
 from qcnn.simulators.interface import (
     ExcitationBatch,
     Inputs,
@@ -48,7 +47,6 @@ class StatevectorCpuSimulator:
         # Larger batches only occur without a gradient. The unexcited state, which centers readouts, is one sample more.
         self._keep_up_to = limits.share + 1 if self._memory.keep else 0
         self._program = encode(build(network), network.parameters)
-        self._masks = flip_masks(network.qubits, ring_edges(network.qubits), range(network.qubits))
         threads = min(self._memory.threads, library.MAX_THREADS)
         # XLA runs the kernels, also for callers that it does not compile.
         self._forward = tf.function(

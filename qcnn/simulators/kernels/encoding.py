@@ -68,7 +68,7 @@ class _Encoder:
 
     def encode(self, parameters: int) -> EncodedProgram:
         program = self._program
-        rows = sum(2 ** len(register.qubits) for register in program.registers)
+        rows = program.amplitudes
         for number, register in enumerate(program.registers[: program.leaves]):
             self._add(_Kind.LEAF, number, value=register.row)
         for operation in program.operations:
@@ -85,7 +85,7 @@ class _Encoder:
             rows += 4 ** len(qubits)
             observables += [self._observable(each) for each in group]
         largest = max(len(register.qubits) for register in program.registers)
-        # Room for probabilities, and for a tile and its adjoint.
+        # Vectors for probabilities, or for a tile and its adjoint.
         scratch = max(2**largest + 2, 4 * 2 ** max(TILE_QUBITS, MAX_QUBITS))
         readouts = len(program.split.observables)
         leaf_rows = sum(2 ** len(register.qubits) for register in program.registers[: program.leaves])

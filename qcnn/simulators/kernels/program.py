@@ -199,11 +199,6 @@ class Program:
         measured = sum(_DENSITY_ROW * 2.0 ** len(qubits) for qubits in self.split.densities)
         return total + (measured + (_Z if self.split.plain else 0)) * largest
 
-    @property
-    def passes(self) -> float:
-        """Amplitudes that the operations read and write once, per sample."""
-        return sum(2.0 ** len(self.registers[operation.target].qubits) for operation in self.operations)
-
 
 # A network is planned, estimated and simulated with the same program.
 @functools.lru_cache(maxsize=8)

@@ -102,8 +102,8 @@ static void *find_states(const void *memory) {
   return (char *)memory + offset;
 }
 
-// Operands: integers and constants of the program, numbers of bundles and threads, parameters, leaves. Results: values of the
-// readouts, float64, and the states if they are kept. A single result is not in a list.
+// Operands: integers and constants of the program, numbers of bundles and threads, parameters, leaves. Results: values
+// of the readouts, float64, and the states if they are kept. A single result is not in a list.
 static void forward_call(void *out, const void **in, int keep, void (*run)(const call *, size_t)) {
   call of = read_call(in);
   of.values = keep ? ((void **)out)[0] : out;
