@@ -18,7 +18,7 @@ from qcnn.simulators import ProductStateBatch, SimulatorLimits
 
 BATCH = 32
 ROWS = [(model, qubits) for model in ("hybrid", "deep") for qubits in (8, 12, 16)]
-SIMULATORS = ("statevector", "lightcone", "tfq")
+SIMULATORS = ("statevector", "statevector_cpu", "lightcone", "tfq")
 # Steps of which the fastest counts, after a first step that compiles.
 STEPS = 10
 

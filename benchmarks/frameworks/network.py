@@ -17,6 +17,7 @@ LEARNING_RATE = 0.02
 HIDDEN_UNITS = 8
 # Steps of an epoch of 1,000 samples at batch size 32.
 EPOCH_STEPS = 32
+LAYERS = 6
 _CONVOLUTION_PARAMETERS = 15
 _LAYER_PARAMETERS = 21
 
@@ -54,6 +55,13 @@ class Circuit(NamedTuple):
     parameters: int
 
 
+class FeatureBatch(NamedTuple):
+    """Samples: RY angle of each qubit float32 (batch, qubits) in rad, label float32 (batch,)."""
+
+    features: npt.NDArray[np.float32]
+    label: npt.NDArray[np.float32]
+
+
 class Batch(NamedTuple):
     """Samples: excited qubit int32 (batch,), angle float32 (batch,) in rad, label float32 (batch,)."""
 
@@ -66,12 +74,14 @@ class Batch(NamedTuple):
 class StepTask:
     """Network and batches 0, 1, 2, ... of a benchmark of training steps.
 
-    `weights` are the circuit parameters and, with several readouts, kernel and bias of both dense layers.
+    Samples are excitations of the cluster state, or have one feature per qubit. `weights` are the circuit parameters
+    and, with several readouts, kernel and bias of both dense layers.
     """
 
     model: str
     qubits: int
     batch_size: int
+    features: bool = False
 
     @property
     def circuit(self) -> Circuit:
@@ -97,9 +107,21 @@ class StepTask:
         qubit = (self.qubits * random.random(self.batch_size)).astype(np.int32)
         return Batch(qubit, angle, np.where(np.abs(angle) <= math.pi / 2, 1, -1).astype(np.float32))
 
+    def samples(self, index: int) -> Batch | FeatureBatch:
+        """Return the samples of a batch."""
+        return self.feature_batch(index) if self.features else self.batch(index)
+
+    def feature_batch(self, index: int) -> FeatureBatch:
+        """Return samples of one feature per qubit, whose label is the sign of the sum of their cosines."""
+        random = np.random.default_rng([2, index])
+        features = (math.pi * random.random((self.batch_size, self.qubits))).astype(np.float32)
+        return FeatureBatch(features, np.where(np.cos(features).sum(axis=1) >= 0, 1, -1).astype(np.float32))
+
 
 def circuit(model: str, qubits: int) -> Circuit:
-    """Return the gates of model `hybrid` or `deep` in the order of their application."""
+    """Return the gates of model `hybrid`, `deep` or `layers` in the order of their application."""
+    if model == "layers":
+        return layers(qubits)
     cluster = [Gate("H", (qubit,)) for qubit in range(qubits)]
     cluster += [Gate("CZ", (qubit, (qubit + 1) % qubits)) for qubit in range(qubits)]
     blocks: list[Block] = []
@@ -113,6 +135,26 @@ def circuit(model: str, qubits: int) -> Circuit:
         blocks += [Block(pair, pooling) for pair in zip(sources, active, strict=False)]
         first += _LAYER_PARAMETERS
     return Circuit(cluster, blocks, active, first)
+
+
+def layers(qubits: int) -> Circuit:
+    """Return layers of RY, CNOT around the ring and RZ, with readouts on all qubits.
+
+    A block has a CNOT and the rotations that can be next to it.
+    """
+    blocks = []
+    for layer in range(LAYERS):
+        before = [Gate("Y", (number,), 2 * qubits * layer + number) for number in range(qubits)]
+        after = [Gate("Z", (number,), 2 * qubits * layer + qubits + number) for number in range(qubits)]
+        for first in range(qubits):
+            second = (first + 1) % qubits
+            gates = [before[number] for number in ((0, 1) if first == 0 else (second,)) if second]
+            gates.append(Gate("CNOT", (first, second)))
+            gates += [after[number] for number in (first, second) if first and (number == first or second == 0)]
+            inside = {first: 0, second: 1}
+            local = tuple(gate._replace(qubits=tuple(inside[qubit] for qubit in gate.qubits)) for gate in gates)
+            blocks.append(Block((first, second), local))
+    return Circuit([], blocks, list(range(qubits)), 2 * qubits * LAYERS)
 
 
 def _basis(qubit: int, first: int) -> list[Gate]:

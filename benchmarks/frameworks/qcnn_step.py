@@ -10,8 +10,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from benchmarks.frameworks import process
-from benchmarks.frameworks.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, StepTask
-from qcnn.data import excitation_samples
+from benchmarks.frameworks.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, FeatureBatch, StepTask
+from qcnn.data import Samples
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.batches import Shards, shard
@@ -30,7 +30,7 @@ class QcnnFramework:
         assign(self._variables, task.weights)
         self.run = training_epoch(tf.distribute.get_strategy(), self._model, optimizer)
 
-    def prepare(self, batch: Batch) -> Shards:
+    def prepare(self, batch: Batch | FeatureBatch) -> Shards:
         """Return the batch as one shard."""
         return _shards([batch])
 
@@ -64,29 +64,31 @@ def measure(name: str, config: ExperimentConfig, task: StepTask, repeats: int) -
         task: Network and batches.
         repeats: Minimum number of epochs.
     """
-    shards = _shards([task.batch(index) for index in range(1 + EPOCH_STEPS)])
+    shards = _shards([task.samples(index) for index in range(1 + EPOCH_STEPS)])
     start = time.perf_counter()
     framework = QcnnFramework(config, task)
     losses = framework.run(shards, range(1))[:, 0].tolist()
-    first = time.perf_counter() - start
+    first, since_start = time.perf_counter() - start, process.seconds_since_start()
     seconds: list[float] = []
     while process.should_repeat(seconds, repeats):
         start = time.perf_counter()
         measures = framework.run(shards, range(1, 1 + EPOCH_STEPS))
         seconds.append(time.perf_counter() - start)
         losses += measures[:, 0].tolist()
-    process.report_steps(name, task, first, [epoch / EPOCH_STEPS for epoch in seconds], losses)
+    process.report_steps(name, task, first, since_start, [epoch / EPOCH_STEPS for epoch in seconds], losses)
 
 
-def _shards(batches: list[Batch]) -> Shards:
-    qubit, angle, label = (np.concatenate(column) for column in zip(*batches, strict=True))
-    return shard(excitation_samples(qubit, angle, label.astype(np.int8)), len(batches[0].qubit), replicas=1)
+def _shards(batches: Sequence[Batch | FeatureBatch]) -> Shards:
+    *inputs, label = (np.concatenate(column) for column in zip(*batches, strict=True))
+    samples = Samples(dict(zip(batches[0]._fields, inputs, strict=False)), label.astype(np.int8))
+    return shard(samples, len(batches[0].label), replicas=1)
 
 
 def _config(arguments: argparse.Namespace) -> ExperimentConfig:
     return from_mapping(
         {
-            "model": arguments.model,
+            "model": "benchmarks.frameworks.layers:layers" if arguments.model == "layers" else arguments.model,
+            **({"data": "examples/moons.csv", "encoding": "ry"} if arguments.features else {}),
             "qubits": arguments.qubits,
             "simulator": arguments.simulator,
             "batch_size": arguments.batch,
@@ -94,22 +96,26 @@ def _config(arguments: argparse.Namespace) -> ExperimentConfig:
             "hidden_units": HIDDEN_UNITS,
             "strategy": "none",
             "workers": 1,
-            # The other frameworks compute plain expectation values.
-            "options": {"readout_normalization": "none"},
+            # The other frameworks have a constant learning rate and compute plain expectation values.
+            "options": {
+                "learning_rate_schedule": "constant",
+                "warmup_fraction": 0,
+                "readout_normalization": "none",
+            },
         }
     )
 
 
 def main() -> None:
     """Measure steps, or print readouts and gradients for the check."""
-    parser = process.parser()
+    parser = process.parser(features=True)
     parser.add_argument("--simulator", default="lightcone")
     arguments = parser.parse_args()
     name, config = f"qcnn, {arguments.simulator}", _config(arguments)
     if arguments.check:
         process.run(name, arguments, lambda task: QcnnFramework(config, task))
     else:
-        measure(name, config, StepTask(arguments.model, arguments.qubits, arguments.batch), arguments.repeats)
+        measure(name, config, process.task_of(arguments), arguments.repeats)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tensorcircuit as tc
 
 from benchmarks.frameworks import process
-from benchmarks.frameworks.network import LEARNING_RATE, Batch, Circuit, Gate, StepTask
+from benchmarks.frameworks.network import LEARNING_RATE, Batch, Circuit, FeatureBatch, Gate, StepTask
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-7
 
@@ -30,7 +30,7 @@ class TensorCircuit:
         self._readouts = partial(readouts_of, task.circuit, task.qubits, blocks, lightcone)
         self._step = jax.jit(self._one_step)
 
-    def prepare(self, batch: Batch) -> Any:
+    def prepare(self, batch: Batch | FeatureBatch) -> Any:
         """Copy the batch to the device of JAX."""
         return tuple(map(jnp.asarray, batch))
 
@@ -50,8 +50,8 @@ class TensorCircuit:
     def _loss(self, weights: list[jax.Array], batch: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         """Return the loss and the readouts."""
         parameters, *dense = weights
-        qubit, angle, label = batch
-        values = readouts = self._readouts(parameters, qubit, angle)
+        *inputs, label = batch
+        values = readouts = self._readouts(parameters, *inputs)
         for kernel, bias in zip(dense[::2], dense[1::2], strict=True):
             values = values @ kernel + bias
         return jnp.mean((values[:, 0] - label) ** 2), readouts
@@ -90,8 +90,7 @@ def readouts_of(
     blocks: bool,
     lightcone: bool,
     parameters: jax.Array,
-    qubit: jax.Array,
-    angle: jax.Array,
+    *inputs: jax.Array,
 ) -> jax.Array:
     """Return the expectation values of Z on the readout qubits, complex64 (batch, readouts).
 
@@ -101,29 +100,33 @@ def readouts_of(
         blocks: Whether to apply each block as one gate.
         lightcone: Whether to omit gates outside the light cone of a readout.
         parameters: Circuit parameters (parameters,).
-        qubit: Excited qubits (batch,).
-        angle: Angles in rad (batch,).
+        *inputs: Excited qubits (batch,) and angles in rad (batch,), or features in rad (batch, qubits).
     """
     gate_lists = {block.gates for block in circuit.blocks} if blocks else ()
     matrices = {gates: _matrix(gates, parameters) for gates in gate_lists}
 
-    def sample(qubit: jax.Array, angle: jax.Array) -> jax.Array:
+    def sample(*values: jax.Array) -> jax.Array:
         state = tc.Circuit(qubits)
-        for gate in circuit.cluster:
-            _apply(state, gate, parameters)
-        # The excited qubit differs between samples but the circuit must not: all are rotated, the others by zero.
-        for index in range(qubits):
-            state.rx(index, theta=jnp.where(qubit == index, angle, 0.0))
+        if len(values) == 1:
+            for index in range(qubits):
+                state.ry(index, theta=values[0][index])
+        else:
+            qubit, angle = values
+            for gate in circuit.cluster:
+                _apply(state, gate, parameters)
+            # The excited qubit differs between samples but the circuit must not: all are rotated, the others by zero.
+            for index in range(qubits):
+                state.rx(index, theta=jnp.where(qubit == index, angle, 0.0))
         for block in circuit.blocks:
             if blocks:
                 state.unitary(*block.qubits, unitary=matrices[block.gates])
             else:
                 for gate in block.placed:
                     _apply(state, gate, parameters)
-        values = [state.expectation_ps(z=[index], enable_lightcone=lightcone) for index in circuit.readouts]
-        return jnp.real(jnp.stack(values))
+        readouts = [state.expectation_ps(z=[index], enable_lightcone=lightcone) for index in circuit.readouts]
+        return jnp.real(jnp.stack(readouts))
 
-    return jax.vmap(sample)(qubit, angle)
+    return jax.vmap(sample)(*inputs)
 
 
 def _matrix(gates: tuple[Gate, ...], parameters: jax.Array) -> jax.Array:
@@ -154,7 +157,7 @@ def main() -> None:
     """Measure steps, or print readouts and gradients for the check."""
     tc.set_backend("jax")
     tc.set_dtype("complex64")
-    parser = process.parser()
+    parser = process.parser(features=True)
     parser.add_argument("--blocks", action="store_true", help="Apply each convolution and pooling as one gate.")
     parser.add_argument("--lightcone", action="store_true", help="Set enable_lightcone of expectation_ps.")
     arguments = parser.parse_args()

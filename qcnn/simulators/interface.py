@@ -27,7 +27,6 @@ class Declaration:
         builtin_operations: Whether the simulator uses built-in TensorFlow operations only. Every device and TensorFlow
             server runs these.
         compiled_kernels: Whether the simulator needs the kernels that are compiled at installation.
-        automatic: Whether `auto` may select the simulator.
         library: Name in `qcnn.extras` of a library that only this simulator needs.
     """
 
@@ -38,7 +37,6 @@ class Declaration:
     shifts: bool = True
     builtin_operations: bool = True
     compiled_kernels: bool = False
-    automatic: bool = True
     library: str = ""
 
 

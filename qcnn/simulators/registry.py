@@ -228,10 +228,9 @@ def cheapest(every: tuple[Estimate, ...], network: CircuitIR, limits: SimulatorL
     Raises:
         ConfigError: If no simulator fits in memory.
     """
-    possible = [each for each in every if SIMULATORS[each.simulator].DECLARATION.automatic]
-    fitting = [estimate for estimate in possible if estimate.fits]
+    fitting = [estimate for estimate in every if estimate.fits]
     if not fitting:
-        smallest = min(possible, key=lambda estimate: estimate.cost.memory)
+        smallest = min(every, key=lambda estimate: estimate.cost.memory)
         raise ConfigError(
             f"qubits: no simulator can run this circuit in {format_bytes(limits.memory)} (simulator_memory_gib); "
             f"{smallest.simulator} needs the least, {format_bytes(smallest.cost.memory)}. Given: {network.qubits}"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from qcnn.errors import ConfigError
 from qcnn.simulators.costs.statevector_cpu import plan_memory, samples_of_a_bundle, spanning_states
 from qcnn.simulators.data_states import data_states, qubit_states, shares
 from qcnn.simulators.interface import (
@@ -27,7 +28,16 @@ from qcnn.simulators.tensor_ops import gather_rows, map_in_chunks
 
 
 def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorCpuSimulator":
-    """Create the simulator of a checked network."""
+    """Create the simulator of a checked network.
+
+    Raises:
+        ConfigError: If TensorFlow compiles for GPUs.
+    """
+    if tf.config.get_visible_devices("GPU"):
+        raise ConfigError(
+            "simulator: must not be statevector_cpu where TensorFlow uses GPUs, unless CUDA_VISIBLE_DEVICES hides "
+            "them. Given: statevector_cpu"
+        )
     library.register()
     return StatevectorCpuSimulator(network, limits)
 

@@ -20,6 +20,20 @@ def _circuit(gates: list[Gate], parameters: network.Floats, qubits: list[cirq.Gr
     return circuit
 
 
+@pytest.mark.parametrize("qubits", [4, 5])
+def test_layers_are_ry_then_cnot_around_the_ring_then_rz(qubits: int) -> None:
+    ring, actual = circuits.ring(qubits), network.layers(qubits)
+    parameters = np.random.default_rng(1).uniform(0, 2, actual.parameters)
+    expected = cirq.Circuit()
+    for before, after in parameters.reshape(network.LAYERS, 2, qubits):
+        expected.append((cirq.Y**t)(qubit) for t, qubit in zip(before, ring, strict=True))
+        expected.append(cirq.CNOT(ring[number], ring[(number + 1) % qubits]) for number in range(qubits))
+        expected.append((cirq.Z**t)(qubit) for t, qubit in zip(after, ring, strict=True))
+    gates = [gate for block in actual.blocks for gate in block.placed]
+    unitary = _circuit(gates, parameters, ring).unitary(ring)
+    cirq.testing.assert_allclose_up_to_global_phase(unitary, expected.unitary(ring), atol=1e-9)
+
+
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 @pytest.mark.parametrize("qubits", [4, 5, 6])
 def test_gate_list_and_qcnn_circuit_are_equal(model: str, qubits: int) -> None:

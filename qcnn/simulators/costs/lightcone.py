@@ -26,8 +26,8 @@ _RECOMPUTATION = 1.25
 # Copies of the states in memory, including their density matrices. Measured.
 _COPIES = 8
 # Operations to prepare and read an amplitude of a product state, with the gradient, and those for each row of its
-# density matrix. Measured.
-_PREPARE_AND_READ, _READ_BY_ROW = 500, 48
+# density matrix. Fitted to step times at 4 to 12 qubits.
+_PREPARE_AND_READ, _READ_BY_ROW = 100, 10
 # Kernels of a batch of parts, and those of a batch of readouts. Counted, see `costs.cost`.
 _KERNELS_OF_PARTS, _KERNELS_OF_KINDS = 15, 15
 

@@ -22,22 +22,21 @@ DECLARATION = Declaration(
     holds="2^qubits amplitudes",
     builtin_operations=False,
     compiled_kernels=True,
-    # The estimate of its seconds has been compared with measurements on one machine only.
-    automatic=False,
 )
 
 # Bytes of a vector register: a bundle has as many samples as it holds real numbers.
 _VECTOR_BYTES = 32
 # Copies of a bundle in the memory of a thread: the state, its adjoint, and probabilities or tiles.
 _THREAD_COPIES = 2.5
-# Copies of input states that are not products of qubits: as computed, and in bundles.
-_INPUT_COPIES = 2
+# Copies of input states that are not products of qubits: as computed, in bundles, and in between. Measured at 20 and 22
+# qubits.
+_INPUT_COPIES = 3.75
 # Threads whose memory is estimated. More are started only if their memory fits.
 _THREADS = 2
 # Kernels of a step of the compiled program, see `costs.cost`, and equivalents in kernels of the matrices of gates and
-# observables: for each gate, and for each element of a row of an observable and block. Fitted to step times at 4 to 8
+# observables: for each gate, and for each element of a row of an observable and block. Fitted to step times at 4 to 16
 # qubits.
-_KERNELS_OF_A_STEP, _KERNELS_OF_A_GATE, _KERNELS_OF_AN_OBSERVABLE = 100, 1, 0.5
+_KERNELS_OF_A_STEP, _KERNELS_OF_A_GATE, _KERNELS_OF_AN_OBSERVABLE = 250, 2.5, 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,6 +60,7 @@ class _Encoder:
         self._blocks: dict[tuple[object, ...], int] = {}
         self._block_entries: list[list[int]] = []
         self._factors: list[list[int]] = []
+        self._transformed: dict[tuple[object, ...], list[int]] = {}
         self._gates: dict[tuple[object, ...], int] = {}
         self._gate_entries: list[list[int]] = []
         self._table: list[int] = []
@@ -142,10 +143,12 @@ class _Encoder:
 
     def _observable(self, each: Observable) -> list[int]:
         factors = [self._factor(self._block(block), each.qubits, block.qubits) for block in each.blocks]
-        start = self._take_numbers(2 * 4 ** len(each.qubits))
-        first = self._add_factors(factors)
         bit = self._bits(each.qubits, [each.target])[0]
-        return [len(each.qubits), first, len(factors), start, each.readout, bit]
+        key = (len(each.qubits), bit, *map(tuple, factors))
+        if key not in self._transformed:
+            start = self._take_numbers(2 * 4 ** len(each.qubits))
+            self._transformed[key] = [len(each.qubits), self._add_factors(factors), len(factors), start]
+        return [*self._transformed[key], each.readout, bit]
 
     def _block(self, block: Block) -> int:
         if block.key not in self._blocks:

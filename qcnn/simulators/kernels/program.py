@@ -21,7 +21,9 @@ _PASSES = 4
 RECOMPUTATION = (_PASSES + 1) / _PASSES
 # Operations per amplitude and step, in units of a real multiplication or addition: CNOT, products of registers,
 # expectation values of Z, and a density matrix per row.
-_FLIP, _PRODUCT, _Z, _DENSITY_ROW = 24.0, 20.0, 16.0, 12.0
+_FLIP, _PRODUCT, _Z, _DENSITY_ROW = 24.0, 20.0, 16.0, 24.0
+# Operations per sample and step of an element of an observable: its value and gradient.
+_OBSERVABLE_ELEMENT = 160.0
 _CNOT = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
 
 
@@ -92,18 +94,29 @@ class Split:
         """Observables without a transformation."""
         return [each for each in self.observables if not each.blocks]
 
-    @property
-    def operations(self) -> float:
-        """Arithmetic operations per amplitude and step, if all gates act on one register."""
-        observed = sum(_DENSITY_ROW * 2.0 ** len(qubits) for qubits in self.densities)
-        return sum(map(block_operations, self.blocks)) + observed + (_Z if self.plain else 0)
+    def operations(self, amplitudes: float) -> float:
+        """Return the arithmetic operations per sample and step, if all gates act on one register.
+
+        Args:
+            amplitudes: Amplitudes of the register.
+        """
+        return amplitudes * sum(map(block_operations, self.blocks)) + self.measurement(amplitudes)
+
+    def measurement(self, amplitudes: float) -> float:
+        """Return the arithmetic operations of the observables per sample and step.
+
+        Args:
+            amplitudes: Amplitudes of the register that has the readouts.
+        """
+        of_row = sum(_DENSITY_ROW * 2.0 ** len(qubits) for qubits in self.densities) + (_Z if self.plain else 0)
+        return of_row * amplitudes + sum(_OBSERVABLE_ELEMENT * 4.0 ** len(each.qubits) for each in self.observables)
 
 
 def cheapest_split(network: CircuitIR) -> Split:
     """Return the split of a circuit with the fewest operations."""
     blocks = fuse(network.gates, separate=lambda gate: _control_and_target(gate) is not None)
     every = [_split(blocks, network.readouts, width) for width in range(MAX_QUBITS + 1)]
-    return min(every, key=lambda split: split.operations)
+    return min(every, key=lambda split: split.operations(2.0**network.qubits))
 
 
 def _split(blocks: Sequence[Block], readouts: Sequence[int], width: int) -> Split:
@@ -195,9 +208,7 @@ class Program:
                     total += _PRODUCT * size
                 case Tile():
                     total += sum(map(block_operations, operation.blocks)) * size
-        largest = 2.0 ** max(len(register.qubits) for register in self.registers)
-        measured = sum(_DENSITY_ROW * 2.0 ** len(qubits) for qubits in self.split.densities)
-        return total + (measured + (_Z if self.split.plain else 0)) * largest
+        return total + self.split.measurement(2.0 ** max(len(register.qubits) for register in self.registers))
 
 
 # A network is planned, estimated and simulated with the same program.

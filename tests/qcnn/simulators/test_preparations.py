@@ -175,8 +175,8 @@ def test_lightcone_product_states_equal_statevector(features: int, memory: float
     [
         ("hybrid", 12, "ry", "lightcone"),
         ("hybrid", 40, "rx", "lightcone"),
-        ("deep", 12, "rz", "statevector"),
-        ("hybrid", 12, "state", "statevector"),
+        ("deep", 12, "rz", "statevector_cpu"),
+        ("hybrid", 12, "state", "statevector_cpu"),
     ],
 )
 def test_auto_selects_cheapest_simulator_per_preparation(model: str, qubits: int, kind: Kind, selected: str) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from qcnn import simulators
 from qcnn.circuits import circuits
+from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
-from qcnn.simulators import SimulatorLimits, costs, lightcone, registry, statevector
+from qcnn.simulators import SimulatorLimits, costs, lightcone, registry, statevector_cpu
 from qcnn.simulators import registry as choice
 from qcnn.simulators.costs.cost import StepCost
 from qcnn.simulators.interface import Declaration
@@ -91,21 +92,29 @@ def test_auto_for_hybrid_selects_lightcone(qubits: int) -> None:
     assert chosen("hybrid", qubits) == "lightcone"
 
 
-@pytest.mark.parametrize("qubits", [8, 16, 20])
-def test_auto_for_deep_selects_statevector(qubits: int) -> None:
-    assert chosen("deep", qubits) == "statevector"
+@pytest.mark.parametrize(("qubits", "simulator"), [(4, "statevector"), (8, "statevector_cpu"), (16, "statevector_cpu")])
+def test_auto_for_deep_selects_fastest_simulator_of_state_vectors(qubits: int, simulator: str) -> None:
+    assert chosen("deep", qubits) == simulator
+
+
+@pytest.mark.parametrize("qubits", [8, 12, 16])
+@pytest.mark.parametrize("batch", [32, 256])
+def test_auto_for_deep_on_features_selects_compiled_kernels(qubits: int, batch: int) -> None:
+    network = read_network(circuits.build("deep", qubits), circuits.ring(qubits), Preparation("ry", qubits))
+    limits = SimulatorLimits(memory=2**31, batch=batch)
+    assert registry.cheapest(registry.estimates(network, limits), network, limits).simulator == "statevector_cpu"
 
 
 def test_auto_creates_cheapest_simulator_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
     for model, qubits, kind in (
         ("hybrid", 24, lightcone.LightconeSimulator),
-        ("deep", 16, statevector.StatevectorSimulator),
+        ("deep", 16, statevector_cpu.StatevectorCpuSimulator),
     ):
         caplog.clear()
         with caplog.at_level(logging.INFO, logger="qcnn"):
             ansatz = circuits.build(model, qubits)
             assert isinstance(simulators.create("auto", ansatz, circuits.ring(qubits), SMALL_LIMITS), kind)
-        name = "lightcone" if model == "hybrid" else "statevector"
+        name = "lightcone" if model == "hybrid" else "statevector_cpu"
         assert caplog.messages == [f"simulator: {name}, the cheapest that is exact and fits"]
 
 

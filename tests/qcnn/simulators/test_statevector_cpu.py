@@ -12,6 +12,8 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
+from qcnn.experiment_io import from_mapping
+from qcnn.model.network import build_model
 from qcnn.simulators import ProductStateBatch, Simulator, SimulatorLimits, costs, kernels, registry
 from qcnn.simulators.structure.gates import read_network
 from tests.qcnn.simulators.step import step
@@ -119,3 +121,12 @@ def test_missing_kernels_are_one_clear_error(monkeypatch: pytest.MonkeyPatch) ->
         create(circuits.build("deep", 4), 4, SimulatorLimits(2**30, 8))
     network = read_network(circuits.build("deep", 4), circuits.ring(4))
     assert registry.estimate("statevector_cpu", network, SimulatorLimits(2**30, 8)).memory == float("inf")
+
+
+def test_gpus_are_refused_and_auto_selects_another_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = from_mapping({"qubits": 16, "model": "deep", "workers": 1})
+    assert build_model(config).get_layer("quantum").simulator.name == "statevector_cpu"
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [f"/physical_device:{kind}:0"])
+    assert build_model(config).get_layer("quantum").simulator.name == "statevector"
+    with pytest.raises(ConfigError, match=r"^simulator: must not be statevector_cpu where TensorFlow uses GPUs"):
+        create(circuits.build("deep", QUBITS), QUBITS, SimulatorLimits(2**30, 3))
