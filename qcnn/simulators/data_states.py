@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.circuits.preparation import Edges, Kind, ring_edges
-from qcnn.simulators.interface import Inputs, ProductStateBatch, StateBatch
+from qcnn.simulators.interface import ExcitationBatch, Inputs, ProductStateBatch, StateBatch
 from qcnn.simulators.structure.gates import CircuitIR
 
 
@@ -110,6 +110,21 @@ def shares(angles: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """
     angle = tf.cast(angles, tf.float64)
     return (1 - tf.cos(angle)) / 2, tf.sin(angle) / 2
+
+
+def rows_of_batch(qubits: int, batch: ExcitationBatch) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the qubits whose rows a batch needs, and the position of each sample's qubit among them.
+
+    They are all qubits, or those of the replica. Samples of other qubits have an arbitrary position.
+
+    Args:
+        qubits: Number of qubits.
+        batch: Excitation samples.
+    """
+    if batch.own is None:
+        return tf.range(qubits), batch.qubit
+    here = tf.cast(tf.equal(batch.qubit[:, None], batch.own), tf.int32)
+    return tf.maximum(batch.own, 0), tf.reduce_sum(here * tf.range(batch.own.shape[0]), axis=1)
 
 
 def data_states(network: CircuitIR, samples: Inputs, dtype: tf.DType) -> tf.Tensor:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.costs.statevector import DECLARATION, columns, few_amplitudes, real_bytes, shards_by_qubit
-from qcnn.simulators.data_states import data_states, flip_masks, sample_states, shares, spanning_states
+from qcnn.simulators.data_states import data_states, flip_masks, rows_of_batch, sample_states, shares, spanning_states
 from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import (
     ExcitationBatch,
@@ -69,13 +69,8 @@ class StatevectorSimulator:
         if batch.own is None and size is not None and size <= self._qubits:
             masks = tf.gather(self._masks, batch.qubit)
             return map_in_chunks(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
-        if batch.own is None:
-            masks, places = tf.constant(self._masks), batch.qubit
-        else:
-            masks = tf.gather(self._masks, tf.maximum(batch.own, 0))
-            here = tf.cast(tf.equal(batch.qubit[:, None], batch.own), tf.int32)
-            places = tf.reduce_sum(here * tf.range(batch.own.shape[0]), axis=1)
-        unexcited, flipped, mixed = self._rows(parameters, masks)
+        qubits, places = rows_of_batch(self._qubits, batch)
+        unexcited, flipped, mixed = self._rows(parameters, tf.gather(self._masks, qubits))
         flip_share, mix_share = shares(batch.angle)
         difference = gather_rows(flipped, places) * flip_share[:, None]
         mixture = gather_rows(mixed, places) * mix_share[:, None]

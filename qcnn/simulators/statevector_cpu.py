@@ -11,8 +11,13 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from qcnn.errors import ConfigError
-from qcnn.simulators.costs.statevector_cpu import plan_memory, samples_of_a_bundle, spanning_states
-from qcnn.simulators.data_states import data_states, qubit_states, shares
+from qcnn.simulators.costs.statevector_cpu import (
+    plan_memory,
+    samples_of_a_bundle,
+    shards_by_qubit,
+    spanning_samples,
+)
+from qcnn.simulators.data_states import data_states, qubit_states, rows_of_batch, shares
 from qcnn.simulators.interface import (
     ExcitationBatch,
     Inputs,
@@ -67,21 +72,24 @@ class StatevectorCpuSimulator:
         )
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
-        """Return False, because every sample is evolved."""
-        return False
+        """Return whether replicas should split a batch by qubit instead of by sample."""
+        return self.network.preparation.kind == "excitation" and shards_by_qubit(
+            self.network.qubits, batch, replicas, self._lanes
+        )
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
         if not isinstance(batch, ExcitationBatch):
             return self._in_chunks(parameters, batch)
-        size = batch.qubit.shape[0]
-        if size is not None and size <= spanning_states(self.network.qubits):
+        size, qubits = batch.qubit.shape[0], self.network.qubits
+        if batch.own is None and size is not None and size <= spanning_samples(qubits):
             return self._in_chunks(parameters, batch)
-        table = self.table(parameters)
+        excited, places = rows_of_batch(qubits, batch)
+        unexcited, flipped, mixed = self._rows(parameters, excited)
         flip_share, mix_share = shares(batch.angle)
-        flipped = gather_rows(table.flipped, batch.qubit) * flip_share[:, None]
-        mixed = gather_rows(table.mixed, batch.qubit) * mix_share[:, None]
-        return table.unexcited + flipped + mixed
+        difference = gather_rows(flipped, places) * flip_share[:, None]
+        mixture = gather_rows(mixed, places) * mix_share[:, None]
+        return unexcited + difference + mixture
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return the readout coefficients of every possible excitation.
@@ -89,15 +97,20 @@ class StatevectorCpuSimulator:
         Every qubit reaches all readouts.
         """
         qubits, readouts = self.network.qubits, len(self.network.readouts)
-        every = tf.range(qubits)
-        samples = ExcitationBatch(
-            tf.concat([[0], every, every], axis=0),
-            tf.constant([0.0, *[math.pi] * qubits, *[math.pi / 2] * qubits], tf.float32),
-        )
-        values = self._in_chunks(parameters, samples)
-        unexcited, flipped, between = values[0], values[1 : 1 + qubits], values[1 + qubits :]
-        reached = tf.tile(tf.range(readouts)[None, :], [qubits, 1])
-        return ReadoutCoefficients(unexcited, reached, flipped - unexcited, 2 * between - unexcited - flipped)
+        unexcited, flipped, mixed = self._rows(parameters, tf.range(qubits))
+        return ReadoutCoefficients(unexcited, tf.tile(tf.range(readouts)[None, :], [qubits, 1]), flipped, mixed)
+
+    def _rows(self, parameters: tf.Tensor, excited: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the unexcited, flipped and mixed rows of excited qubits, float64.
+
+        The unexcited row is (readouts,). The flipped rows, minus the unexcited row, and the mixed rows are
+        (qubits, readouts). They follow from samples at the angles pi and pi / 2.
+        """
+        count = excited.shape[0]
+        angles = tf.constant([0.0, *[math.pi] * count, *[math.pi / 2] * count], tf.float32)
+        values = self._in_chunks(parameters, ExcitationBatch(tf.concat([[0], excited, excited], axis=0), angles))
+        unexcited, flipped, between = values[0], values[1 : 1 + count], values[1 + count :]
+        return unexcited, flipped - unexcited, 2 * between - unexcited - flipped
 
     def _in_chunks(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return the readouts, float64 (batch, readouts), in chunks of samples whose input states fit in memory."""

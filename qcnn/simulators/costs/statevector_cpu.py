@@ -120,17 +120,48 @@ def samples_of_a_bundle(real_bytes: int) -> int:
     return _VECTOR_BYTES // real_bytes
 
 
-def spanning_states(qubits: int) -> int:
-    """Return the number of states that determine the readouts of all excitations.
+def spanning_samples(excited: int) -> int:
+    """Return the number of samples that determine the readouts of all excitations of some qubits.
 
-    They are the unexcited state, and for each qubit the samples at angles pi and pi / 2.
+    They are the unexcited sample, and for each qubit the samples at the angles pi and pi / 2.
+
+    Args:
+        excited: Number of qubits.
     """
-    return 1 + 2 * qubits
+    return 1 + 2 * excited
+
+
+def shards_by_qubit(qubits: int, batch: int, replicas: int, samples: int) -> bool:
+    """Return whether replicas should split a batch of excitations by qubit instead of by sample.
+
+    Splitting by qubit evolves fewer bundles, but each replica reads the whole batch.
+
+    Args:
+        qubits: Number of qubits.
+        batch: Global batch size.
+        replicas: Number of replicas.
+        samples: Samples of a bundle.
+    """
+    by_sample = -(-_evolved_by_sample(qubits, batch, replicas) // samples)
+    more_samples = batch - -(-batch // replicas)
+    return (by_sample - -(-_evolved_by_qubit(qubits, replicas) // samples)) * samples << qubits > more_samples
+
+
+def _evolved_by_sample(qubits: int, batch: int, replicas: int) -> int:
+    return min(-(-batch // replicas), spanning_samples(qubits))
+
+
+def _evolved_by_qubit(qubits: int, replicas: int) -> int:
+    return spanning_samples(-(-qubits // replicas))
 
 
 def _bundles(network: CircuitIR, limits: SimulatorLimits) -> int:
     """Return the number of bundles of a training step."""
-    states = limits.share
+    evolved, samples = limits.share, samples_of_a_bundle(limits.real_bytes)
     if network.preparation.kind == "excitation":
-        states = min(states, spanning_states(network.qubits))
-    return -(-states // samples_of_a_bundle(limits.real_bytes))
+        qubits, batch, replicas = network.qubits, limits.batch, limits.replicas
+        if shards_by_qubit(qubits, batch, replicas, samples):
+            evolved = _evolved_by_qubit(qubits, replicas)
+        else:
+            evolved = _evolved_by_sample(qubits, batch, replicas)
+    return -(-evolved // samples)

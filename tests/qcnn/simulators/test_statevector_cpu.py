@@ -14,7 +14,7 @@ from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
 from qcnn.model.network import build_model
-from qcnn.simulators import ProductStateBatch, Simulator, SimulatorLimits, costs, kernels, registry
+from qcnn.simulators import ExcitationBatch, ProductStateBatch, Simulator, SimulatorLimits, costs, kernels, registry
 from qcnn.simulators.structure.gates import read_network
 from tests.qcnn.simulators.step import step
 
@@ -130,3 +130,45 @@ def test_gpus_are_refused_and_auto_selects_another_simulator(monkeypatch: pytest
     assert build_model(config).get_layer("quantum").simulator.name == "statevector"
     with pytest.raises(ConfigError, match=r"^simulator: must not be statevector_cpu where TensorFlow uses GPUs"):
         create(circuits.build("deep", QUBITS), QUBITS, SimulatorLimits(2**30, 3))
+
+
+@pytest.mark.parametrize(
+    ("qubits", "batch", "replicas", "splits", "samples"),
+    [
+        (16, 32, 1, False, 32),
+        (16, 256, 1, False, 40),
+        # 16 samples and 17 spanning samples.
+        (16, 32, 2, False, 16),
+        (16, 64, 2, True, 24),
+        (16, 256, 4, True, 16),
+        # Short states: reading all samples in every replica costs more than splitting by qubit saves.
+        (4, 10_000, 2, False, 16),
+    ],
+)
+def test_replicas_split_by_qubit_if_they_evolve_fewer_bundles(
+    qubits: int, batch: int, replicas: int, splits: bool, samples: int
+) -> None:
+    module = costs.statevector_cpu
+    assert module.shards_by_qubit(qubits, batch, replicas, 8) == splits
+    network = read_network(circuits.build("deep", qubits), circuits.ring(qubits))
+    limits = SimulatorLimits(2**40, batch, replicas=replicas)
+    one = module.estimate(network, SimulatorLimits(2**40, 8))
+    assert module.estimate(network, limits).flops == one.flops * samples / 8
+
+
+def test_replicas_that_split_by_qubit_add_up_to_the_whole_batch() -> None:
+    ansatz, replicas = circuits.build("deep", QUBITS), ([0, 1, 2, 3, 4], [5, 6, 7, 8, -1])
+    random = np.random.default_rng(3)
+    values, qubit = random.uniform(0, 2, len(ansatz.symbols)), random.integers(0, QUBITS, 64).astype(np.int32)
+    angle, weights = random.uniform(-np.pi, np.pi, 64).astype(np.float32), random.normal(size=(64, 1))
+    limits = SimulatorLimits(2**30, 64, real_bytes=8)
+    every = simulators.create("statevector_cpu", ansatz, circuits.ring(QUBITS), limits)
+    expected, gradient = step(every, values, ExcitationBatch(tf.constant(qubit), tf.constant(angle)), weights)
+    total = np.zeros_like(gradient)
+    for own in replicas:
+        batch = ExcitationBatch(tf.constant(qubit), tf.constant(angle), tf.constant(own))
+        mine = np.isin(qubit, own)
+        readouts, part = step(every, values, batch, weights * mine[:, None])
+        np.testing.assert_allclose(readouts[mine], expected[mine], atol=1e-12)
+        total += part
+    np.testing.assert_allclose(total, gradient, atol=1e-11)
