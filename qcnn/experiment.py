@@ -89,7 +89,8 @@ class Options(_FrozenModel):
     )
     precision: Annotated[Precision, Purpose.SIMULATION, Affects.PROGRAM] = Field(
         "complex64",
-        description="Amplitude precision of statevector above 11 qubits and statevector_cpu. All else uses complex128.",
+        description="Amplitude precision of statevector above 11 qubits, and of statevector_cpu except for excitations "
+        "up to 11 qubits. All else uses complex128.",
     )
     checkpoint_seconds: Annotated[float, Purpose.FAULT_TOLERANCE, Affects.RUN] = Field(
         0.0, ge=0, description="Minimum seconds between checkpoints. 0: every epoch."

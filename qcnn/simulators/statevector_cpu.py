@@ -13,6 +13,7 @@ import tensorflow as tf
 from qcnn.errors import ConfigError
 from qcnn.simulators.costs.statevector_cpu import (
     plan_memory,
+    real_bytes,
     samples_of_a_bundle,
     shards_by_qubit,
     spanning_samples,
@@ -56,8 +57,9 @@ class StatevectorCpuSimulator:
 
     def __init__(self, network: CircuitIR, limits: SimulatorLimits) -> None:
         self.network = network
-        self._dtype = tf.float64 if limits.real_bytes == 8 else tf.float32
-        self._lanes = samples_of_a_bundle(limits.real_bytes)
+        size = real_bytes(network, limits)
+        self._dtype = tf.float64 if size == 8 else tf.float32
+        self._lanes = samples_of_a_bundle(size)
         self._memory = plan_memory(network, limits)
         # Larger batches only occur without a gradient. The unexcited state, which centers readouts, is one sample more.
         self._keep_up_to = limits.share + 1 if self._memory.keep else 0

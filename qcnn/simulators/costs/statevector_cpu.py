@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
 from qcnn.simulators.costs.cost import StepCost, format_bytes
+from qcnn.simulators.costs.statevector import few_amplitudes
 from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
     # Deferred import: the declaration does not need NumPy and cirq.
     from qcnn.simulators.kernels.program import build
 
-    bundles, samples = _bundles(network, limits), samples_of_a_bundle(limits.real_bytes)
-    numbers = 2.0 * limits.real_bytes * samples
+    size = real_bytes(network, limits)
+    bundles, samples = _bundles(network, limits), samples_of_a_bundle(size)
+    numbers = 2.0 * size * samples
     kept = numbers * build(network).amplitudes
     of_thread = _THREAD_COPIES * kept
     full = network.preparation.kind in ("excitation", "state")
@@ -84,12 +86,13 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     from qcnn.simulators.kernels.program import RECOMPUTATION, Tile, build
 
     program, plan = build(network), plan_memory(network, limits)
-    evolved = _bundles(network, limits) * samples_of_a_bundle(limits.real_bytes)
+    size = real_bytes(network, limits)
+    evolved = _bundles(network, limits) * samples_of_a_bundle(size)
     tiles = [operation for operation in program.operations if isinstance(operation, Tile)]
     blocks = {block.key: block for tile in tiles for block in tile.blocks}
     observed = sum(2 ** len(each.qubits) * len(each.blocks) for each in program.split.observables)
     return StepCost(
-        flops=program.flops * evolved * limits.real_bytes / 4 * (1 if plan.keep else RECOMPUTATION),
+        flops=program.flops * evolved * size / 4 * (1 if plan.keep else RECOMPUTATION),
         kernels=_KERNELS_OF_A_STEP
         + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values())
         + _KERNELS_OF_AN_OBSERVABLE * observed,
@@ -109,6 +112,17 @@ def check(network: CircuitIR, limits: SimulatorLimits) -> None:
             f"qubits: simulator statevector_cpu needs at least {format_bytes(need)}; "
             f"simulator_memory_gib allows {format_bytes(limits.memory)}. Given: {network.qubits}"
         )
+
+
+def real_bytes(network: CircuitIR, limits: SimulatorLimits) -> int:
+    """Return the bytes of the real part of an amplitude, 4 or 8.
+
+    Few amplitudes of excitations have those of `statevector`: the number of workers may change the selected simulator,
+    but not the training.
+    """
+    if network.preparation.kind == "excitation" and few_amplitudes(network.qubits):
+        return 8
+    return limits.real_bytes
 
 
 def samples_of_a_bundle(real_bytes: int) -> int:
@@ -157,7 +171,7 @@ def _evolved_by_qubit(qubits: int, replicas: int) -> int:
 
 def _bundles(network: CircuitIR, limits: SimulatorLimits) -> int:
     """Return the number of bundles of a training step."""
-    evolved, samples = limits.share, samples_of_a_bundle(limits.real_bytes)
+    evolved, samples = limits.share, samples_of_a_bundle(real_bytes(network, limits))
     if network.preparation.kind == "excitation":
         qubits, batch, replicas = network.qubits, limits.batch, limits.replicas
         if shards_by_qubit(qubits, batch, replicas, samples):

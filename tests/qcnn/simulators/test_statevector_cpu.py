@@ -142,16 +142,17 @@ def test_gpus_are_refused_and_auto_selects_another_simulator(monkeypatch: pytest
         (16, 64, 2, True, 24),
         (16, 256, 4, True, 16),
         # Short states: reading all samples in every replica costs more than splitting by qubit saves.
-        (4, 10_000, 2, False, 16),
+        (4, 10_000, 2, False, 12),
     ],
 )
 def test_replicas_split_by_qubit_if_they_evolve_fewer_bundles(
     qubits: int, batch: int, replicas: int, splits: bool, samples: int
 ) -> None:
     module = costs.statevector_cpu
-    assert module.shards_by_qubit(qubits, batch, replicas, 8) == splits
     network = read_network(circuits.build("deep", qubits), circuits.ring(qubits))
     limits = SimulatorLimits(2**40, batch, replicas=replicas)
+    bundle = module.samples_of_a_bundle(module.real_bytes(network, limits))
+    assert module.shards_by_qubit(qubits, batch, replicas, bundle) == splits
     one = module.estimate(network, SimulatorLimits(2**40, 8))
     assert module.estimate(network, limits).flops == one.flops * samples / 8
 
