@@ -85,8 +85,8 @@ def test_cores_are_those_of_the_worker_role() -> None:
 
 
 def test_option_that_exceeds_memory_is_not_selected() -> None:
-    """The states take 1.6 GiB with one worker, and 0.9 GiB per worker with two."""
-    found = estimated({"cpu": "1", "memory": "2Gi"}, qubits=20, options={"simulator_memory_gib": 64})
+    """The process of one worker takes more than 3 GiB, and each of two workers less than 2.4 GiB."""
+    found = estimated({"cpu": "1", "memory": "2700Mi"}, qubits=20, options={"simulator_memory_gib": 64})
     fits = {option.workers: option.fits for option in found.compared}
     assert not fits[1]
     assert fits[2]
