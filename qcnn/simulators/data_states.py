@@ -15,6 +15,7 @@ import tensorflow as tf
 from qcnn.circuits.preparation import Edges, Kind, ring_edges
 from qcnn.simulators.interface import ExcitationBatch, Inputs, ProductStateBatch, StateBatch
 from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.tensor_ops import gather_rows
 
 
 def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray[np.int32]:
@@ -125,6 +126,24 @@ def rows_of_batch(qubits: int, batch: ExcitationBatch) -> tuple[tf.Tensor, tf.Te
         return tf.range(qubits), batch.qubit
     here = tf.cast(tf.equal(batch.qubit[:, None], batch.own), tf.int32)
     return tf.maximum(batch.own, 0), tf.reduce_sum(here * tf.range(batch.own.shape[0]), axis=1)
+
+
+def readouts_from_rows(
+    unexcited: tf.Tensor, flipped: tf.Tensor, mixed: tf.Tensor, places: tf.Tensor, angles: tf.Tensor
+) -> tf.Tensor:
+    """Return the readouts of samples from the rows of their qubits, float64 (samples, readouts).
+
+    Args:
+        unexcited: Readouts of the graph state, float64 (readouts,).
+        flipped: Flipped rows minus the unexcited row, float64 (rows, readouts).
+        mixed: Mixed rows, float64 (rows, readouts).
+        places: Position of each sample's qubit among the rows, int32 (samples,).
+        angles: Rotation angles, (samples,), in radians.
+    """
+    flip_share, mix_share = shares(angles)
+    return (
+        unexcited + gather_rows(flipped, places) * flip_share[:, None] + gather_rows(mixed, places) * mix_share[:, None]
+    )
 
 
 def data_states(network: CircuitIR, samples: Inputs, dtype: tf.DType) -> tf.Tensor:

@@ -12,7 +12,14 @@ import tensorflow as tf
 
 from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.costs.statevector import DECLARATION, columns, few_amplitudes, real_bytes, shards_by_qubit
-from qcnn.simulators.data_states import data_states, flip_masks, rows_of_batch, sample_states, shares, spanning_states
+from qcnn.simulators.data_states import (
+    data_states,
+    flip_masks,
+    readouts_from_rows,
+    rows_of_batch,
+    sample_states,
+    spanning_states,
+)
 from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import (
     ExcitationBatch,
@@ -24,7 +31,7 @@ from qcnn.simulators.interface import (
 )
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR
-from qcnn.simulators.tensor_ops import gather_rows, map_in_chunks
+from qcnn.simulators.tensor_ops import map_in_chunks
 
 
 def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorSimulator":
@@ -71,10 +78,7 @@ class StatevectorSimulator:
             return map_in_chunks(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
         qubits, places = rows_of_batch(self._qubits, batch)
         unexcited, flipped, mixed = self._rows(parameters, tf.gather(self._masks, qubits))
-        flip_share, mix_share = shares(batch.angle)
-        difference = gather_rows(flipped, places) * flip_share[:, None]
-        mixture = gather_rows(mixed, places) * mix_share[:, None]
-        return unexcited + difference + mixture
+        return readouts_from_rows(unexcited, flipped, mixed, places, batch.angle)
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return the readout coefficients of every possible excitation.

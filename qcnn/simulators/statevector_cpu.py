@@ -18,7 +18,7 @@ from qcnn.simulators.costs.statevector_cpu import (
     shards_by_qubit,
     spanning_samples,
 )
-from qcnn.simulators.data_states import data_states, qubit_states, rows_of_batch, shares
+from qcnn.simulators.data_states import data_states, qubit_states, readouts_from_rows, rows_of_batch
 from qcnn.simulators.interface import (
     ExcitationBatch,
     Inputs,
@@ -30,7 +30,7 @@ from qcnn.simulators.kernels import library
 from qcnn.simulators.kernels.encoding import encode
 from qcnn.simulators.kernels.program import build
 from qcnn.simulators.structure.gates import CircuitIR
-from qcnn.simulators.tensor_ops import gather_rows, map_in_chunks
+from qcnn.simulators.tensor_ops import map_in_chunks
 
 
 def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorCpuSimulator":
@@ -88,10 +88,7 @@ class StatevectorCpuSimulator:
             return self._in_chunks(parameters, batch)
         excited, places = rows_of_batch(qubits, batch)
         unexcited, flipped, mixed = self._rows(parameters, excited)
-        flip_share, mix_share = shares(batch.angle)
-        difference = gather_rows(flipped, places) * flip_share[:, None]
-        mixture = gather_rows(mixed, places) * mix_share[:, None]
-        return unexcited + difference + mixture
+        return readouts_from_rows(unexcited, flipped, mixed, places, batch.angle)
 
     def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return the readout coefficients of every possible excitation.

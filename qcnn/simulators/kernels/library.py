@@ -11,8 +11,6 @@ from qcnn.simulators.kernels import LIBRARY
 from qcnn.simulators.kernels.encoding import EncodedProgram
 from qcnn.simulators.tensor_ops import as_input
 
-# Samples of a bundle (LANES in statevector.c).
-LANES = {tf.float32: 8, tf.float64: 4}
 _SUFFIXES = {tf.float32: "float", tf.float64: "double"}
 # Bytes for the alignment of kept states (ALIGNMENT in statevector.c).
 _ALIGNMENT_BYTES = 2 * 64
