@@ -32,7 +32,7 @@ class QcnnFramework:
 
     def prepare(self, batch: Batch | FeatureBatch) -> Shards:
         """Return the batch as one shard."""
-        return _shards([batch])
+        return shards_of([batch])
 
     def step(self, prepared: Shards) -> float:
         """Train on a batch, and return the loss."""
@@ -64,7 +64,7 @@ def measure(name: str, config: ExperimentConfig, task: StepTask, repeats: int) -
         task: Network and batches.
         repeats: Minimum number of epochs.
     """
-    shards = _shards([task.samples(index) for index in range(1 + EPOCH_STEPS)])
+    shards = shards_of([task.samples(index) for index in range(1 + EPOCH_STEPS)])
     start = time.perf_counter()
     framework = QcnnFramework(config, task)
     losses = framework.run(shards, range(1))[:, 0].tolist()
@@ -78,7 +78,8 @@ def measure(name: str, config: ExperimentConfig, task: StepTask, repeats: int) -
     process.report_steps(name, task, first, since_start, [epoch / EPOCH_STEPS for epoch in seconds], losses)
 
 
-def _shards(batches: Sequence[Batch | FeatureBatch]) -> Shards:
+def shards_of(batches: Sequence[Batch | FeatureBatch]) -> Shards:
+    """Return batches as shards of one replica, in which each batch is a step."""
     *inputs, label = (np.concatenate(column) for column in zip(*batches, strict=True))
     samples = Samples(dict(zip(batches[0]._fields, inputs, strict=False)), label.astype(np.int8))
     return shard(samples, len(batches[0].label), replicas=1)

@@ -116,9 +116,13 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
     The inputs are those of the experiment's state preparation. Equal seeds give equal initial weights. The model is
     compiled with the loss and metric for `evaluate`.
 
+    TensorFloat-32 is disabled for the process: TensorFlow has one setting for all models.
+
     Raises:
         ConfigError: If a custom circuit cannot be used.
     """
+    # GPUs would multiply float32 with mantissas of 10 bits.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
     ansatz = circuits.build(config.model, config.qubits)
     ring = circuits.ring(config.qubits)
     simulator = simulators.create(

@@ -75,7 +75,7 @@ def test_pages_and_readme_are_short() -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_named_modules_targets_and_files_exist(path: Path) -> None:
     text = path.read_text()
-    for module in re.findall(r"python -m ((?:benchmarks|trainer)\.\w+)", text):
+    for module in re.findall(r"python -m ((?:benchmarks|trainer)(?:\.\w+)+)", text):
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
     makefile = (ROOT / "Makefile").read_text()
