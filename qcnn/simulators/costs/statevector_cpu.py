@@ -1,7 +1,7 @@
 """Cost of simulator statevector_cpu.
 
-Every sample is evolved, in bundles of one vector register. For excitations, a step evolves the samples, or the states
-that determine the readouts of all samples, whichever are fewer.
+Every sample is evolved, in bundles of one vector register. Large states are evolved one at a time instead. For
+excitations, a step evolves the samples, or the states that determine the readouts of all samples, whichever are fewer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from qcnn.simulators.costs.statevector import few_amplitudes
 from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
+    from qcnn.simulators.kernels.program import Program
     from qcnn.simulators.structure.gates import CircuitIR
 
 # Amplitude indices are int32.
@@ -27,13 +28,12 @@ DECLARATION = Declaration(
 
 # Bytes of a vector register: a bundle has as many samples as it holds real numbers.
 _VECTOR_BYTES = 32
-# Copies of a bundle in the memory of a thread: the state, its adjoint, and probabilities or tiles.
-_THREAD_COPIES = 2.5
-# Copies of input states that are not products of qubits: as computed, in bundles, and in between. Measured at 20 and 22
-# qubits.
+# Copies of given input states: as computed, as the kernels read them, and in between. Measured at 20 and 22 qubits.
 _INPUT_COPIES = 3.75
 # Threads whose memory is estimated. More are started only if their memory fits.
 _THREADS = 2
+# Minimum number of qubits of states that are evolved one at a time even if there is memory for a bundle.
+ONE_STATE_QUBITS = 20
 # Kernels of a step of the compiled program, see `costs.cost`, and equivalents in kernels of the matrices of gates and
 # observables: for each gate, and for each element of a row of an observable and block. Fitted to step times at 4 to 16
 # qubits.
@@ -45,40 +45,65 @@ class MemoryPlan:
     """Use of the memory limit.
 
     Attributes:
+        one_state: Whether states are evolved one at a time by all threads, instead of in bundles by one thread each.
         keep: Whether the states of a step are kept for its gradient, instead of evolved again.
         threads: Maximum number of bundles that are evolved at the same time.
-        columns: Maximum number of samples whose input states are stored at the same time.
+        columns: Maximum number of samples whose given input states are stored at the same time.
+        evolved: Number of samples that a step evolves, including those that fill bundles.
         bytes: Memory of a training step with at most two threads. The least possible if even that does not fit.
     """
 
+    one_state: bool
     keep: bool
     threads: int
     columns: int
+    evolved: int
     bytes: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Memory:
+    """Bytes of a bundle of samples, or of a state: kept for the gradient, during the gradient, and input states."""
+
+    kept: float
+    working: float
+    given: float
 
 
 def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
     """Return how the memory limit is used."""
     # Deferred import: the declaration does not need NumPy and cirq.
+    from qcnn.simulators.kernels.lanes import can_spread, spread
     from qcnn.simulators.kernels.program import build
 
+    program, lanes = build(network), samples_of_a_bundle(real_bytes(network, limits))
+    of_bundle = _memory(network, limits, program, lanes)
+    # Replicas evolve a sample in the same way, whatever their share of the batch.
+    one_state = can_spread(program) and (
+        network.qubits >= ONE_STATE_QUBITS or _THREADS * of_bundle.working > limits.memory
+    )
+    samples = 1 if one_state else lanes
+    each = _memory(network, limits, spread(program, lanes), 1) if one_state else of_bundle
+    count = -(-_evolved(network, limits, samples) // samples)
+    threads = 1 if one_state else min(_THREADS, count)
+    fixed = count * (each.kept + each.given)
+    keep = fixed + threads * each.working <= limits.memory
+    stored = count
+    if not keep:
+        if each.given:
+            stored = min(count, max(1, int((limits.memory - each.working) // each.given)))
+        fixed = stored * each.given
+    fitting = max(1, int((limits.memory - fixed) // each.working))
+    used = fixed + min(threads, fitting) * each.working
+    return MemoryPlan(one_state, keep, fitting, samples * stored, samples * count, used)
+
+
+def _memory(network: CircuitIR, limits: SimulatorLimits, program: Program, samples: int) -> _Memory:
     size = real_bytes(network, limits)
-    bundles, samples = _bundles(network, limits), samples_of_a_bundle(size)
-    numbers = 2.0 * size * samples
-    kept = numbers * build(network).amplitudes
-    of_thread = _THREAD_COPIES * kept
-    full = network.preparation.kind in ("excitation", "state")
-    of_input = _INPUT_COPIES * numbers * 2**network.qubits if full else 0.0
-    fixed = bundles * (kept + of_input)
-    threads = min(_THREADS, bundles)
-    if fixed + threads * of_thread <= limits.memory:
-        return MemoryPlan(
-            True, int((limits.memory - fixed) // of_thread), samples * bundles, fixed + threads * of_thread
-        )
-    inputs = min(bundles, max(1, int((limits.memory - of_thread) // of_input))) if full else bundles
-    fixed = inputs * of_input
-    fitting = max(1, int((limits.memory - fixed) // of_thread))
-    return MemoryPlan(False, fitting, samples * inputs, fixed + min(threads, fitting) * of_thread)
+    vector = size * samples_of_a_bundle(size)
+    kept = 2.0 * vector * program.rows
+    given = _INPUT_COPIES * samples * 2 * size * 2.0**network.qubits if network.preparation.kind == "state" else 0.0
+    return _Memory(kept, 2 * kept + vector * program.scratch, given)
 
 
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
@@ -86,13 +111,12 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     from qcnn.simulators.kernels.program import RECOMPUTATION, Tile, build
 
     program, plan = build(network), plan_memory(network, limits)
-    size = real_bytes(network, limits)
-    evolved = _bundles(network, limits) * samples_of_a_bundle(size)
     tiles = [operation for operation in program.operations if isinstance(operation, Tile)]
     blocks = {block.key: block for tile in tiles for block in tile.blocks}
     observed = sum(2 ** len(each.qubits) * len(each.blocks) for each in program.split.observables)
+    size = real_bytes(network, limits)
     return StepCost(
-        flops=program.flops * evolved * size / 4 * (1 if plan.keep else RECOMPUTATION),
+        flops=program.flops * plan.evolved * size / 4 * (1 if plan.keep else RECOMPUTATION),
         kernels=_KERNELS_OF_A_STEP
         + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values())
         + _KERNELS_OF_AN_OBSERVABLE * observed,
@@ -169,13 +193,17 @@ def _evolved_by_qubit(qubits: int, replicas: int) -> int:
     return spanning_samples(-(-qubits // replicas))
 
 
-def _bundles(network: CircuitIR, limits: SimulatorLimits) -> int:
-    """Return the number of bundles of a training step."""
-    evolved, samples = limits.share, samples_of_a_bundle(real_bytes(network, limits))
-    if network.preparation.kind == "excitation":
-        qubits, batch, replicas = network.qubits, limits.batch, limits.replicas
-        if shards_by_qubit(qubits, batch, replicas, samples):
-            evolved = _evolved_by_qubit(qubits, replicas)
-        else:
-            evolved = _evolved_by_sample(qubits, batch, replicas)
-    return -(-evolved // samples)
+def _evolved(network: CircuitIR, limits: SimulatorLimits, samples: int) -> int:
+    """Return the number of samples that a training step evolves.
+
+    Args:
+        network: Network to simulate.
+        limits: Memory limit and batch.
+        samples: Samples of a bundle.
+    """
+    if network.preparation.kind != "excitation":
+        return limits.share
+    qubits, batch, replicas = network.qubits, limits.batch, limits.replicas
+    if shards_by_qubit(qubits, batch, replicas, samples):
+        return _evolved_by_qubit(qubits, replicas)
+    return _evolved_by_sample(qubits, batch, replicas)

@@ -7,21 +7,39 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.simulators.kernels.program import TILE_QUBITS, Observable, Product, Program, Tile, flip
+from qcnn.simulators.kernels.lanes import exchanged
+from qcnn.simulators.kernels.program import (
+    Density,
+    Exchange,
+    Observable,
+    Operation,
+    PlainZ,
+    Product,
+    Program,
+    Spread,
+    Tile,
+    flip,
+)
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block
 from qcnn.simulators.structure.gates import Gate
+
+# Rows of the input of a graph state: cosine and sine of half the angle over the norm, and the rotated qubit.
+GRAPH_ROWS = 2
 
 
 class _Kind(enum.IntEnum):
     """`kind` of an operation."""
 
     LEAF = 0
-    PRODUCT = 1
-    GATE = 2
-    FLIP = 3
-    TILE = 4
-    DENSITY = 5
-    Z = 6
+    GRAPH = 1
+    SPREAD = 2
+    PRODUCT = 3
+    EXCHANGE = 4
+    GATE = 5
+    FLIP = 6
+    TILE = 7
+    DENSITY = 8
+    Z = 9
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,7 +49,7 @@ class EncodedProgram:
     Attributes:
         integers: Header, structures and table.
         constants: Phases and projectors of the gates, and their exponents.
-        rows: Amplitudes of a bundle, including density matrices.
+        rows: Rows of a bundle, including density matrices.
         readouts: Number of readouts.
         parameters: Number of circuit parameters.
     """
@@ -65,50 +83,48 @@ class _Encoder:
         self._gate_entries: list[list[int]] = []
         self._table: list[int] = []
         self._constants: list[float] = []
+        self._observables: list[list[int]] = []
         self._numbers = self._places = 0
+        # Next row, and the current qubits of the rows and lanes of each register.
+        self._row = program.rows
+        self._rows = [register.qubits for register in program.registers]
+        self._lanes = [register.lanes for register in program.registers]
 
     def encode(self, parameters: int) -> EncodedProgram:
         program = self._program
-        rows = program.amplitudes
         for number, register in enumerate(program.registers[: program.leaves]):
-            self._add(_Kind.LEAF, number, value=register.row)
+            kind = _Kind.GRAPH if program.graph else _Kind.LEAF
+            self._add(kind, number, count=len(register.lanes), value=0 if program.graph else register.row)
         for operation in program.operations:
-            if isinstance(operation, Product):
-                self._add(_Kind.PRODUCT, operation.target, operation.high, operation.low)
-            else:
-                self._add_tile(operation)
-        self._add_plain(program.split.plain)
-        observables: list[list[int]] = []
-        for qubits, group in program.split.densities.items():
-            target = self._register_of(qubits)
-            bits = self._bits(program.registers[target].qubits, qubits)
-            self._add(_Kind.DENSITY, target, len(group), len(observables), len(bits), bits, rows)
-            rows += 4 ** len(qubits)
-            observables += [self._observable(each) for each in group]
-        largest = max(len(register.qubits) for register in program.registers)
-        # Vectors for probabilities, or for a tile and its adjoint.
-        scratch = max(2**largest + 2, 4 * 2 ** max(TILE_QUBITS, MAX_QUBITS))
+            self._add_operation(operation)
         readouts = len(program.split.observables)
         leaf_rows = sum(2 ** len(register.qubits) for register in program.registers[: program.leaves])
         header = [
             len(program.registers),
             len(self._operations),
             len(self._block_entries),
-            len(observables),
+            len(self._observables),
             len(self._factors),
             len(self._gate_entries),
             parameters,
             readouts,
-            rows,
-            leaf_rows,
-            scratch,
+            self._row,
+            GRAPH_ROWS if program.graph else leaf_rows,
+            program.scratch,
             self._numbers,
         ]
         registers = [[register.row, len(register.qubits)] for register in program.registers]
-        entries = (registers, self._operations, self._block_entries, observables, self._factors, self._gate_entries)
+        entries = (
+            registers,
+            self._operations,
+            self._block_entries,
+            self._observables,
+            self._factors,
+            self._gate_entries,
+        )
         flat = [number for kind in entries for entry in kind for number in entry]
         integers = np.array([*header, *flat, *self._table], np.int32)
-        return EncodedProgram(integers, np.array(self._constants or [0.0]), rows, readouts, parameters)
+        return EncodedProgram(integers, np.array(self._constants or [0.0]), self._row, readouts, parameters)
 
     def _add(
         self,
@@ -122,24 +138,55 @@ class _Encoder:
     ) -> None:
         self._operations.append([kind, target, high, low, count, *_padded(bits), value])
 
+    def _add_operation(self, operation: Operation) -> None:
+        match operation:
+            case Product():
+                self._add(_Kind.PRODUCT, operation.target, operation.high, operation.low)
+            case Spread():
+                self._add_spread(operation)
+            case Exchange():
+                self._add_exchange(operation)
+            case Tile():
+                self._add_tile(operation)
+            case Density():
+                self._add_density(operation)
+            case PlainZ():
+                self._add_plain(operation)
+
+    def _add_spread(self, spread: Spread) -> None:
+        bits = self._bits(self._rows[spread.source], self._lanes[spread.target])
+        self._add(_Kind.SPREAD, spread.target, low=spread.source, count=len(bits), bits=bits)
+
+    def _add_exchange(self, exchange: Exchange) -> None:
+        rows, lanes = self._rows[exchange.target], self._lanes[exchange.target]
+        bits = self._bits(rows, exchange.qubits)
+        self._add(_Kind.EXCHANGE, exchange.target, count=len(bits), bits=bits)
+        self._rows[exchange.target] = exchanged(rows, lanes, exchange.qubits)
+        self._lanes[exchange.target] = exchange.qubits
+
     def _add_tile(self, tile: Tile) -> None:
-        bits = self._bits(self._program.registers[tile.target].qubits, tile.qubits)
+        qubits = tuple(qubit for qubit in self._rows[tile.target] if qubit in tile.qubits)
+        bits = self._bits(self._rows[tile.target], qubits)
         self._add(_Kind.TILE, tile.target, len(tile.blocks), count=len(bits), value=len(self._table))
         self._table += bits
         for block in tile.blocks:
             if pair := flip(block):
-                self._add(_Kind.FLIP, tile.target, count=len(pair), bits=self._bits(tile.qubits, pair))
+                self._add(_Kind.FLIP, tile.target, count=len(pair), bits=self._bits(qubits, pair))
             else:
-                bits = self._bits(tile.qubits, block.qubits)
+                bits = self._bits(qubits, block.qubits)
                 self._add(_Kind.GATE, tile.target, count=len(bits), bits=bits, value=self._block(block))
 
-    def _add_plain(self, observables: Iterable[Observable]) -> None:
-        of_registers: dict[int, dict[int, int]] = {}
-        for each in observables:
-            of_registers.setdefault(self._register_of(each.qubits), {})[each.target] = each.readout
-        for register, readouts in of_registers.items():
-            self._add(_Kind.Z, register, value=len(self._table))
-            self._table += [readouts.get(qubit, -1) for qubit in reversed(self._program.registers[register].qubits)]
+    def _add_density(self, density: Density) -> None:
+        group = self._program.split.densities[density.qubits]
+        bits = self._bits(self._rows[density.target], density.qubits)
+        self._add(_Kind.DENSITY, density.target, len(group), len(self._observables), len(bits), bits, self._row)
+        self._row += 4 ** len(bits)
+        self._observables += [self._observable(each) for each in group]
+
+    def _add_plain(self, plain: PlainZ) -> None:
+        readouts = {each.target: each.readout for each in self._program.split.plain if each.target in plain.qubits}
+        self._add(_Kind.Z, plain.target, value=len(self._table))
+        self._table += [readouts.get(qubit, -1) for qubit in reversed(self._rows[plain.target])]
 
     def _observable(self, each: Observable) -> list[int]:
         factors = [self._factor(self._block(block), each.qubits, block.qubits) for block in each.blocks]
@@ -185,11 +232,6 @@ class _Encoder:
         start = self._numbers
         self._numbers += count
         return start
-
-    def _register_of(self, qubits: Iterable[int]) -> int:
-        """Return the last register of some qubits."""
-        wanted = set(qubits)
-        return max(n for n, register in enumerate(self._program.registers) if wanted.issubset(register.qubits))
 
     @staticmethod
     def _bits(inside: Sequence[int], qubits: Iterable[int]) -> list[int]:

@@ -3,6 +3,7 @@
 import ctypes
 import functools
 from pathlib import Path
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
@@ -14,7 +15,7 @@ from qcnn.simulators.tensor_ops import as_input
 _SUFFIXES = {tf.float32: "float", tf.float64: "double"}
 # Bytes for the alignment of kept states (ALIGNMENT in statevector.c).
 _ALIGNMENT_BYTES = 2 * 64
-# Maximum number of threads of a call (MAX_THREADS in statevector.c).
+# Maximum number of threads of a call (MAX_THREADS in threads.inc).
 MAX_THREADS = 64
 # xla::CustomCallTargetRegistry of TensorFlow (xla/service/custom_call_target_registry.h): `Global` and `Register`.
 _REGISTRY = "_ZN3xla24CustomCallTargetRegistry6GlobalEv"
@@ -28,6 +29,18 @@ class _String(ctypes.Structure):
     """std::string of libstdc++, as a constant."""
 
     _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_size_t), ("rest", ctypes.c_char * 16)]
+
+
+class Threads(NamedTuple):
+    """Threads of a call.
+
+    Attributes:
+        maximum: Maximum number of threads, at most `MAX_THREADS`.
+        share_bundles: Whether the threads share the operations of a bundle, instead of one thread for each.
+    """
+
+    maximum: int
+    share_bundles: bool
 
 
 @functools.cache
@@ -47,13 +60,13 @@ def register() -> None:
 
 
 def forward(
-    program: EncodedProgram, threads: int, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool
+    program: EncodedProgram, threads: Threads, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool
 ) -> list[tf.Tensor]:
     """Return the readouts, float64 (bundles, readouts, lanes), and the evolved states if they are kept.
 
     Args:
         program: Program to run.
-        threads: Maximum number of threads, at most `MAX_THREADS`.
+        threads: Threads of the call.
         parameters: Circuit parameters, float64 (parameters,).
         states: Input states, (bundles, amplitudes, 2, lanes).
         keep: Whether to return the evolved states, which `backward` reads.
@@ -68,7 +81,7 @@ def forward(
 
 def backward(
     program: EncodedProgram,
-    threads: int,
+    threads: Threads,
     parameters: tf.Tensor,
     states: tf.Tensor,
     upstream: tf.Tensor,
@@ -92,7 +105,7 @@ def backward(
 def _call(
     direction: str,
     program: EncodedProgram,
-    threads: int,
+    threads: Threads,
     operands: list[tf.Tensor],
     dtypes: list[tf.DType],
     shapes: list[list[int]],
@@ -100,7 +113,7 @@ def _call(
     keep: bool,
 ) -> list[tf.Tensor]:
     bundles, suffix = operands[1].shape[0], _SUFFIXES[operands[1].dtype]
-    encoded = [as_input(program.integers), as_input(program.constants), tf.constant([bundles, threads], tf.int32)]
+    encoded = [as_input(program.integers), as_input(program.constants), tf.constant([bundles, *threads], tf.int32)]
     name, mode = f"qcnn_{direction}_{suffix}", "keep" if keep else "drop"
     results: list[tf.Tensor] = gen_xla_ops.xla_custom_call_v2([*encoded, *operands], name, mode, False, dtypes, shapes)
     return results

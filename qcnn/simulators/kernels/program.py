@@ -7,6 +7,7 @@ are not applied to the states: the observables are transformed instead, once for
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -146,10 +147,17 @@ def _split(blocks: Sequence[Block], readouts: Sequence[int], width: int) -> Spli
 
 @dataclasses.dataclass(frozen=True)
 class Register:
-    """Qubits that are evolved together, most significant first, and its first amplitude among all registers."""
+    """Qubits that are evolved together.
+
+    Attributes:
+        qubits: Qubits of the row number, most significant first.
+        row: First row among those of all registers.
+        lanes: Qubits of the lane number, most significant first, if a vector holds amplitudes of one state.
+    """
 
     qubits: tuple[int, ...]
     row: int
+    lanes: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,25 +185,68 @@ class Tile:
 
 
 @dataclasses.dataclass(frozen=True)
+class Density:
+    """Observables on the same qubits of a register, which need their density matrix."""
+
+    target: int
+    qubits: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainZ:
+    """Observables Z on qubits of a register."""
+
+    target: int
+    qubits: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Copy of a register whose lanes hold the same state, as a new register whose lanes hold qubits."""
+
+    target: int
+    source: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Exchange:
+    """Exchange of the qubits of the lanes of a register with other qubits."""
+
+    target: int
+    qubits: tuple[int, ...]
+
+
+Operation: TypeAlias = Product | Tile | Density | PlainZ | Spread | Exchange
+
+
+@dataclasses.dataclass(frozen=True)
 class Program:
     """Program of a network.
 
     Attributes:
         leaves: Number of registers that the input states fill.
+        graph: Whether the kernels compute the input states, which are graph states with a rotated qubit.
         registers: Registers by number. The first are the leaves.
         operations: Operations in the order in which they act.
         split: Gates and observables of the network.
     """
 
     leaves: int
+    graph: bool
     registers: tuple[Register, ...]
-    operations: tuple[Product | Tile, ...]
+    operations: tuple[Operation, ...]
     split: Split
 
     @property
-    def amplitudes(self) -> int:
-        """Number of amplitudes of a sample in all registers."""
+    def rows(self) -> int:
+        """Number of rows of all registers."""
         return sum(2 ** len(register.qubits) for register in self.registers)
+
+    @property
+    def scratch(self) -> int:
+        """Number of vectors for the probabilities of plain observables."""
+        plain = [each.target for each in self.operations if isinstance(each, PlainZ)]
+        return max((2 ** len(self.registers[target].qubits) + 2 for target in plain), default=0)
 
     @property
     def flops(self) -> float:
@@ -208,6 +259,8 @@ class Program:
                     total += _PRODUCT * size
                 case Tile():
                     total += sum(map(block_operations, operation.blocks)) * size
+                case _:
+                    pass
         return total + self.split.measurement(2.0 ** max(len(register.qubits) for register in self.registers))
 
 
@@ -228,9 +281,9 @@ def build(network: CircuitIR) -> Program:
         ready = [block for block, free in zip(waiting, _free(waiting), strict=True) if free]
         register = builder.join(min(ready, key=lambda block: builder.joined_size(block.qubits)).qubits)
         waiting = builder.add_tiles(register, waiting)
-    for qubits in split.densities:
-        builder.join(qubits)
-    return Program(len(leaves), tuple(builder.registers), tuple(builder.operations), split)
+    builder.measure(split)
+    graph = network.preparation.kind == "excitation"
+    return Program(len(leaves), graph, tuple(builder.registers), tuple(builder.operations), split)
 
 
 def _free(blocks: Sequence[Block]) -> list[bool]:
@@ -246,7 +299,7 @@ def _free(blocks: Sequence[Block]) -> list[bool]:
 class _ProgramBuilder:
     def __init__(self, leaves: Sequence[tuple[int, ...]]) -> None:
         self.registers: list[Register] = []
-        self.operations: list[Product | Tile] = []
+        self.operations: list[Operation] = []
         self._register_of: dict[int, int] = {}
         self._rows = 0
         for qubits in leaves:
@@ -277,6 +330,16 @@ class _ProgramBuilder:
             qubits = tuple(qubit for qubit in own if len(own) <= TILE_QUBITS or qubit in used)
             self.operations.append(Tile(register, qubits, tuple(blocks)))
         return rest
+
+    def measure(self, split: Split) -> None:
+        """Add the observables."""
+        plain: dict[int, list[int]] = {}
+        densities = [Density(self.join(qubits), qubits) for qubits in split.densities]
+        for each in split.plain:
+            plain.setdefault(self._register_of[each.target], []).append(each.target)
+        self.operations += [PlainZ(target, tuple(qubits)) for target, qubits in plain.items()]
+        # A later product contains the qubits of an earlier density matrix.
+        self.operations += [dataclasses.replace(each, target=self.join(each.qubits)) for each in densities]
 
     def _add_register(self, qubits: tuple[int, ...]) -> int:
         number = len(self.registers)

@@ -19,10 +19,10 @@
 // Maximum numbers of qubits of a gate or observable, and of a tile.
 #define MAX_QUBITS 4
 #define MAX_SIZE (1 << MAX_QUBITS)
-#define MAX_TILE 10
-#define MAX_THREADS 64
+#define MAX_TILE 8
 
 #include "program.inc"
+#include "threads.inc"
 #include "memory.inc"
 #include "matrices.inc"
 
@@ -48,39 +48,38 @@ int qcnn_supports_processor(void) {
 #endif
 }
 
-static int available_cores(void) {
-#ifdef __linux__
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-#endif
-  return (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-static void *run_bundles(void *argument) {
-  call *of = argument;
-  for (size_t bundle; (bundle = __atomic_fetch_add(&of->next, 1, __ATOMIC_RELAXED)) < of->bundles;)
-    of->run(of, bundle);
-  return NULL;
-}
-
 // Rows times operations of a call below which starting a thread takes longer than it saves.
 #define MIN_THREAD_WORK 40000
+// Parts of an operation on one state.
+#define PARTS 32
 
-static void run_call(call *of) {
-  size_t threads = available_cores();
-  if (threads > of->max_threads) threads = of->max_threads;
-  if (threads > of->bundles) threads = of->bundles;
-  if (of->bundles * of->program.state_rows * of->program.operations < MIN_THREAD_WORK) threads = 1;
-  pthread_t others[MAX_THREADS];
-  size_t started = 0;
-  while (started + 1 < threads && pthread_create(&others[started], NULL, run_bundles, of) == 0) started++;
-  run_bundles(of);
-  while (started) pthread_join(others[--started], NULL);
+typedef struct {
+  const call *of;
+  void (*run)(const call *, size_t);
+} bundle_work;
+
+static void run_bundle(void *argument, size_t bundle) {
+  const bundle_work *work = argument;
+  work->run(work->of, bundle);
+}
+
+static void run_call(const call *of, void (*run)(const call *, size_t)) {
+  bundle_work work = {of, run};
+  share_work(of->threads, of->bundles, run_bundle, &work);
 }
 
 static call read_call(const void **in) {
-  call of = {.program = read_program(in[0], in[1]), .bundles = ((const int32_t *)in[2])[0],
-             .max_threads = ((const int32_t *)in[2])[1], .parameters = in[3], .leaves = in[4]};
+  const int32_t *counts = in[2];
+  call of = {.program = read_program(in[0], in[1]), .bundles = counts[0], .threads = available_cores(),
+             .threads_of_bundle = 1, .parts = 1, .parameters = in[3], .leaves = in[4]};
+  if (of.threads > (size_t)counts[1]) of.threads = counts[1];
+  if (counts[2]) {
+    of.threads_of_bundle = of.threads;
+    of.threads = 1;
+    of.parts = PARTS;
+  } else if (of.bundles * of.program.state_rows * of.program.operations < MIN_THREAD_WORK) {
+    of.threads = 1;
+  }
   of.matrices = take_memory(of.program.numbers * sizeof(element));
   compute_matrices(&of.program, of.parameters, of.matrices);
   return of;
@@ -102,14 +101,14 @@ static void *find_states(const void *memory) {
   return (char *)memory + offset;
 }
 
-// Operands: integers and constants of the program, numbers of bundles and threads, parameters, leaves. Results: values
+// Operands: integers and constants of the program, numbers of bundles and threads and whether the threads share
+// bundles, parameters, leaves. Results: values
 // of the readouts, float64, and the states if they are kept. A single result is not in a list.
 static void forward_call(void *out, const void **in, int keep, void (*run)(const call *, size_t)) {
   call of = read_call(in);
   of.values = keep ? ((void **)out)[0] : out;
   of.states = keep ? place_states(((void **)out)[1]) : NULL;
-  of.run = run;
-  run_call(&of);
+  run_call(&of, run);
   give_back_memory(of.matrices);
 }
 
@@ -121,8 +120,7 @@ static void backward_call(void *out, const void **in, int keep, void (*run)(cons
   of.upstream = in[5];
   of.states = keep ? find_states(in[6]) : NULL;
   of.sums = take_memory((of.bundles + 1) * numbers * sizeof(element));
-  of.run = run;
-  run_call(&of);
+  run_call(&of, run);
   // In the order of the bundles, so that the result does not depend on the threads.
   element *total = of.sums + of.bundles * numbers;
   memset(total, 0, numbers * sizeof(element));

@@ -1,5 +1,7 @@
 """Simulator statevector_cpu in double precision, under a memory limit, and without its kernels."""
 
+import dataclasses
+
 import cirq
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +12,21 @@ import tensorflow as tf
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
-from qcnn.circuits.preparation import Preparation
+from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
 from qcnn.model.network import build_model
-from qcnn.simulators import ExcitationBatch, ProductStateBatch, Simulator, SimulatorLimits, costs, kernels, registry
+from qcnn.simulators import (
+    ExcitationBatch,
+    Inputs,
+    ProductStateBatch,
+    Simulator,
+    SimulatorLimits,
+    StateBatch,
+    costs,
+    kernels,
+    registry,
+)
 from qcnn.simulators.structure.gates import read_network
 from tests.qcnn.simulators.step import step
 
@@ -113,6 +125,71 @@ def test_gradient_without_kept_states_is_equal() -> None:
     np.testing.assert_array_equal(results[0][1], results[1][1])
     with pytest.raises(ConfigError, match=r"^qubits: simulator statevector_cpu needs at least .*Given: 9$"):
         create(ansatz, QUBITS, SimulatorLimits(least - 1, 40))
+
+
+# Circuit and preparation of states that are evolved one at a time.
+ONE_STATE = [
+    pytest.param(circuits.build("deep", 14), Preparation("ry", 14), id="features-deep"),
+    # Readouts on registers with and without qubits in the lanes.
+    pytest.param(circuits.build("hybrid", 14), Preparation("ry", 14), id="features-hybrid"),
+    pytest.param(layered(15, 3), Preparation("ry", 15), id="features-layered"),
+    pytest.param(circuits.build("deep", 15), Preparation("excitation"), id="excitations-deep"),
+    pytest.param(layered(14, 2), Preparation("state"), id="states-layered"),
+]
+
+
+def samples_of(preparation: Preparation, qubits: int, samples: int) -> Inputs:
+    random = np.random.default_rng(4)
+    if preparation.kind == "excitation":
+        angles = random.uniform(-np.pi, np.pi, samples)
+        return ExcitationBatch(tf.constant(np.arange(samples), tf.int32), tf.constant(angles, tf.float32))
+    if preparation.kind == "state":
+        states = random.normal(size=(samples, 2**qubits))
+        return StateBatch(tf.constant(states / np.linalg.norm(states, axis=1, keepdims=True), tf.float32))
+    return batch_of(qubits, samples)
+
+
+@pytest.mark.parametrize(("ansatz", "preparation"), ONE_STATE)
+@pytest.mark.parametrize(("real_bytes", "tolerance"), [(8, 1e-12), (4, 1e-5)])
+def test_states_one_at_a_time_equal_statevector(
+    ansatz: Ansatz, preparation: Preparation, real_bytes: int, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs.statevector_cpu, "ONE_STATE_QUBITS", 14)
+    qubits = len(ansatz.circuit.all_qubits())
+    random = np.random.default_rng(5)
+    values, weights = random.uniform(0, 2, len(ansatz.symbols)), random.normal(size=(3, len(ansatz.readouts)))
+    batch, limits = samples_of(preparation, qubits, 3), SimulatorLimits(2**30, 3, real_bytes=8)
+    ring = circuits.ring(qubits)
+    reference = simulators.create("statevector", ansatz, ring, limits, preparation)
+    expected, gradient = step(reference, values, batch, weights, compiled=True)
+    limits = dataclasses.replace(limits, real_bytes=real_bytes)
+    simulator = simulators.create("statevector_cpu", ansatz, ring, limits, preparation)
+    plan = costs.statevector_cpu.plan_memory(simulator.network, limits)
+    assert plan.one_state
+    assert plan.keep
+    first, second = (step(simulator, values, batch, weights, compiled=True) for _ in range(2))
+    np.testing.assert_allclose(first[0], expected, atol=tolerance)
+    np.testing.assert_allclose(first[1], gradient, atol=tolerance)
+    # The threads share every state, and add their sums in the same order.
+    assert np.array_equal(first[1], second[1])
+    least = dataclasses.replace(limits, memory=plan.bytes / 2)
+    assert not costs.statevector_cpu.plan_memory(simulator.network, least).keep
+    again = step(
+        simulators.create("statevector_cpu", ansatz, ring, least, preparation), values, batch, weights, compiled=True
+    )
+    np.testing.assert_array_equal(again[0], first[0])
+    # Given states are read in chunks, whose gradients are added in a different order.
+    np.testing.assert_allclose(again[1], first[1], rtol=0, atol=1e-14 if preparation.kind == "state" else 0)
+
+
+@pytest.mark.parametrize("kind", ["ry", "excitation"])
+@pytest.mark.parametrize(("qubits", "gibibytes"), [(27, 2.1), (28, 4.1), (30, 16.1)])
+def test_large_states_need_two_vectors(kind: Kind, qubits: int, gibibytes: float) -> None:
+    network = read_network(circuits.build("deep", qubits), circuits.ring(qubits), Preparation(kind, qubits))
+    plan = costs.statevector_cpu.plan_memory(network, SimulatorLimits(gibibytes * 2**30, 32))
+    assert plan.one_state
+    assert not plan.keep
+    assert 2 * 2**qubits * 8 <= plan.bytes <= gibibytes * 2**30
 
 
 def test_missing_kernels_are_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

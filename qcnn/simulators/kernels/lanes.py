@@ -1,0 +1,159 @@
+"""Programs that evolve one state at a time: the lanes of a vector hold qubits of the state instead of samples.
+
+Registers of few qubits keep the same state in all lanes. Gates act on qubits of the rows only. Before a gate on a qubit
+of the lanes, all qubits of the lanes are exchanged with those that are not used for the longest time.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from qcnn.simulators.kernels.program import (
+    TILE_QUBITS,
+    Density,
+    Exchange,
+    Operation,
+    PlainZ,
+    Product,
+    Program,
+    Register,
+    Spread,
+    Tile,
+)
+
+# Minimum number of qubits of a register whose lanes hold qubits: those of a tile, of 8 lanes, and for an exchange.
+MIN_QUBITS = TILE_QUBITS + 2 * 3
+
+
+def can_spread(program: Program) -> bool:
+    """Return whether a register is large enough for lanes that hold qubits."""
+    return any(len(register.qubits) >= MIN_QUBITS for register in program.registers)
+
+
+def spread(program: Program, lanes: int) -> Program:
+    """Return the program that evolves one state, whose lanes hold qubits of the large registers.
+
+    Args:
+        program: Program that evolves a sample in each lane.
+        lanes: Number of lanes of a vector, a power of two.
+    """
+    builder = _SpreadBuilder(program, lanes.bit_length() - 1)
+    for number, operation in enumerate(program.operations):
+        builder.add(operation, program.operations[number:])
+    return dataclasses.replace(program, registers=tuple(builder.registers), operations=tuple(builder.operations))
+
+
+def lane_weights(program: Program, lanes: int) -> list[float]:
+    """Return the weight of a lane in the sum over the lanes, of every readout.
+
+    Lanes that hold the same state have equal values.
+
+    Args:
+        program: Program of `spread`.
+        lanes: Number of lanes.
+    """
+    measured = [each for each in program.operations if isinstance(each, Density | PlainZ)]
+    of_qubits = {each.qubits: each.target for each in measured if isinstance(each, Density)}
+    of_qubit = {qubit: each.target for each in measured if isinstance(each, PlainZ) for qubit in each.qubits}
+    targets = [
+        of_qubits[observable.qubits] if observable.blocks else of_qubit[observable.target]
+        for observable in program.split.observables
+    ]
+    return [1.0 if program.registers[target].lanes else 1.0 / lanes for target in targets]
+
+
+def exchanged(rows: Sequence[int], lanes: Sequence[int], qubits: Sequence[int]) -> tuple[int, ...]:
+    """Return the qubits of the rows after an exchange of the lanes with some of them."""
+    replacements = dict(zip(qubits, lanes, strict=True))
+    return tuple(replacements.get(qubit, qubit) for qubit in rows)
+
+
+class _SpreadBuilder:
+    def __init__(self, program: Program, count: int) -> None:
+        self.registers: list[Register] = []
+        self.operations: list[Operation] = []
+        self._count, self._spread = count, _large_registers(program)
+        # Number of each register of the old program, and current qubits of the rows and lanes of the new registers.
+        self._numbers: dict[int, int] = {}
+        self._rows: list[tuple[int, ...]] = []
+        self._lanes: list[tuple[int, ...]] = []
+        for number, register in enumerate(program.registers[: program.leaves]):
+            first = len(register.qubits) - count if number in self._spread else len(register.qubits)
+            self._numbers[number] = self._add_register(register.qubits[:first], register.qubits[first:])
+
+    def add(self, operation: Operation, following: Sequence[Operation]) -> None:
+        """Add an operation of the old program, and the exchanges that it needs."""
+        match operation:
+            case Product():
+                self._add_product(operation, following)
+            case PlainZ():
+                self._add_plain(operation, following)
+            case Tile() | Density():
+                number = self._numbers[operation.target]
+                self._bring_to_rows(number, operation.qubits, following)
+                self.operations.append(dataclasses.replace(operation, target=number))
+            case _:
+                raise TypeError(operation)
+
+    def _add_product(self, product: Product, following: Sequence[Operation]) -> None:
+        factors = [self._numbers[product.high], self._numbers[product.low]]
+        if product.target in self._spread and not any(self._lanes[number] for number in factors):
+            position = int(len(self._rows[factors[1]]) > len(self._rows[factors[0]]))
+            factors[position] = self._add_spread(factors[position], following)
+        high, low = factors
+        lanes = self._lanes[high] or self._lanes[low]
+        target = self._add_register(self._rows[high] + self._rows[low], lanes)
+        self._numbers[product.target] = target
+        self.operations.append(Product(target, high, low))
+
+    def _add_spread(self, source: int, following: Sequence[Operation]) -> int:
+        lanes = self._used_last(self._rows[source], following)
+        target = self._add_register(tuple(qubit for qubit in self._rows[source] if qubit not in lanes), lanes)
+        self.operations.append(Spread(target, source))
+        return target
+
+    def _add_plain(self, plain: PlainZ, following: Sequence[Operation]) -> None:
+        number = self._numbers[plain.target]
+        inside = set(self._lanes[number]).intersection(plain.qubits)
+        if rest := tuple(qubit for qubit in plain.qubits if qubit not in inside):
+            self.operations.append(PlainZ(number, rest))
+        if inside:
+            self._bring_to_rows(number, tuple(inside), following)
+            self.operations.append(PlainZ(number, tuple(sorted(inside))))
+
+    def _bring_to_rows(self, number: int, qubits: Sequence[int], following: Sequence[Operation]) -> None:
+        rows, lanes = self._rows[number], self._lanes[number]
+        if set(lanes).isdisjoint(qubits):
+            return
+        chosen = self._used_last([qubit for qubit in rows if qubit not in qubits], following)
+        self._rows[number], self._lanes[number] = exchanged(rows, lanes, chosen), chosen
+        self.operations.append(Exchange(number, chosen))
+
+    def _used_last(self, qubits: Sequence[int], following: Sequence[Operation]) -> tuple[int, ...]:
+        """Return the qubits for the lanes: those whose next gate or observable is the latest."""
+        uses = [operation.qubits for operation in following if isinstance(operation, Tile | Density)]
+
+        def next_use(qubit: int) -> int:
+            return next((number for number, used in enumerate(uses) if qubit in used), len(uses))
+
+        latest = sorted(qubits, key=next_use)[-self._count :]
+        return tuple(qubit for qubit in qubits if qubit in latest)
+
+    def _add_register(self, rows: tuple[int, ...], lanes: tuple[int, ...]) -> int:
+        first = sum(2 ** len(register.qubits) for register in self.registers)
+        self.registers.append(Register(rows, first, lanes))
+        self._rows.append(rows)
+        self._lanes.append(lanes)
+        return len(self.registers) - 1
+
+
+def _large_registers(program: Program) -> set[int]:
+    """Return the registers whose lanes hold qubits: large ones that are no factor, and the larger factors of those."""
+    large = {number for number, each in enumerate(program.registers) if len(each.qubits) >= MIN_QUBITS}
+    products = [operation for operation in program.operations if isinstance(operation, Product)]
+    factors = {factor for product in products for factor in (product.high, product.low)}
+    chosen = large - factors
+    for product in reversed(products):
+        if product.target in chosen:
+            larger = max(product.high, product.low, key=lambda factor: len(program.registers[factor].qubits))
+            chosen |= {larger} & large
+    return chosen
