@@ -1,18 +1,20 @@
 # Image of all pipeline steps: docker build -t qcnn .
-# It has no CUDA libraries, so TensorFlow detects no GPU. Processes whose job requests GPUs fail immediately.
+# The image for GPUs also has the extra gpu, the CUDA libraries (linux/amd64): docker build --build-arg EXTRA=gpu -t
+# qcnn:latest-gpu . Without it TensorFlow detects no GPU, and processes whose job requests GPUs fail immediately.
 # Platforms: linux/amd64 and linux/arm64. The lock file has the packages of each.
 # A release pins the base image by its digest: --build-arg BASE_IMAGE=python:3.11-slim@sha256:...
 ARG BASE_IMAGE=python:3.11-slim
 
 # Lists of the packages to install. The next stage is rebuilt only if their content changes.
 FROM ${BASE_IMAGE} AS requirements
+ARG EXTRA=
 WORKDIR /build
 COPY pyproject.toml uv.lock ./
 RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap = \["\(.*\)"\]$/\1/p' pyproject.toml)"
 # Steps run with a different release of kfp than the compiler. jax, jaxlib and libclang (0.5 GB) are dependencies that
 # no code in the image imports.
-RUN uv export --quiet --frozen --no-default-groups --extra run --extra vertex --prune kfp --prune kfp-kubernetes \
-      --no-emit-project \
+RUN uv export --quiet --frozen --no-default-groups --extra run --extra vertex ${EXTRA:+--extra "$EXTRA"} \
+      --prune kfp --prune kfp-kubernetes --no-emit-project \
       --no-emit-package jax --no-emit-package jaxlib --no-emit-package libclang --output-file requirements.txt \
  && uv export --quiet --frozen --only-group executor | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt \
  && uv export --quiet --frozen --only-group audit --output-file audit.txt
@@ -50,6 +52,9 @@ COPY --from=project /opt/qcnn /opt/qcnn
 COPY --from=contents /build/sbom.json /usr/share/qcnn/sbom.json
 # Processes write only to /tmp.
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/qcnn PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+# GKE and Vertex AI mount the driver's libraries into this folder. TensorFlow finds those of the extra gpu itself.
+ARG EXTRA=
+ENV LD_LIBRARY_PATH=${EXTRA:+/usr/local/nvidia/lib64}
 WORKDIR /opt/qcnn
 USER 10001:10001
 ARG QCNN_COMMIT=unknown

@@ -3,11 +3,13 @@ BIN := .venv/bin
 ARGS ?=
 # Variables of the Kubernetes targets. REGISTRY: registry to push to. BUILD: further arguments of docker build. IMAGE: an
 # existing image, instead of a build. NAME: name of the run. OUTPUT: URI of the outputs. POD: pod settings file.
-# NAMESPACE: namespace, if it is not that of the context.
+# NAMESPACE: namespace, if it is not that of the context. EXTRA=gpu: build the image with CUDA libraries, tag suffix -gpu.
 REGISTRY ?=
+EXTRA ?=
 # A modified working tree gets a different tag for each change, because nodes cache images by tag.
 TAG ?= $(shell git rev-parse --short=12 HEAD)$(shell git diff --quiet HEAD || echo "-$$(git diff HEAD | git hash-object --stdin | cut -c1-8)")
-image = $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG))
+suffix = $(if $(EXTRA),-$(EXTRA))
+image = $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG)$(suffix))
 NAME = qcnn
 OUTPUT =
 pods = --image $(image) $(if $(POD),--pod $(POD))
@@ -67,14 +69,14 @@ docs: .venv/.complete ## build the documentation into build/site; a broken link 
 compile: .venv/.complete ## compile the pipelines into build/
 	@$(BIN)/python compile.py $(ARGS)
 
-image: ## build the image of all steps as qcnn:latest; ARGS="--build-arg BASE_IMAGE=..." sets its base image
-	docker build --tag qcnn:latest --build-arg QCNN_COMMIT="$$(git rev-parse HEAD)" \
+image: ## build the image of all steps as qcnn:latest; ARGS="--build-arg BASE_IMAGE=..." sets its base image; EXTRA=gpu adds CUDA libraries
+	docker build --tag qcnn:latest$(suffix) $(if $(EXTRA),--build-arg EXTRA=$(EXTRA)) --build-arg QCNN_COMMIT="$$(git rev-parse HEAD)" \
 	  --build-arg QCNN_DIRTY="$$(test -z "$$(git status --porcelain --untracked-files=no)" && echo no || echo yes)" $(ARGS) .
-	@docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' qcnn:latest
+	@docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' qcnn:latest$(suffix)
 
 push: ## build the image and push it to REGISTRY, unless IMAGE is an existing image
 	@test -n "$(IMAGE)$(REGISTRY)" || { echo "push: requires REGISTRY=HOST/PATH, or IMAGE of an existing image. Given: none" >&2; exit 2; }
-	@test -n "$(IMAGE)" || { $(MAKE) --no-print-directory image ARGS="$(BUILD)" && docker tag qcnn:latest $(image) && docker push $(image); }
+	@test -n "$(IMAGE)" || { $(MAKE) --no-print-directory image ARGS="$(BUILD)" && docker tag qcnn:latest$(suffix) $(image) && docker push $(image); }
 
 training: .venv/.complete push ## train as a TFJob with outputs in OUTPUT; ARGS="--qubits 23" sets fields of the experiment
 	$(BIN)/qcnn submit --target tfjob --name $(NAME) --output "$(OUTPUT)" $(pods) $(where) $(ARGS)
@@ -118,15 +120,15 @@ simulators: .venv-frameworks/.complete ## benchmark the simulators and other fra
 	@UV_PROJECT_ENVIRONMENT=.venv-audit UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group audit \
 	  --python $(BIN)/python && touch $@
 
-audit: .venv-audit/.complete ## check the image's packages in uv.lock for known vulnerabilities; also fails if the database is unreachable
+audit: .venv-audit/.complete ## check the images' packages in uv.lock for known vulnerabilities; also fails if the database is unreachable
 	@mkdir -p build
-	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --prune kfp --prune kfp-kubernetes \
+	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --extra gpu --prune kfp --prune kfp-kubernetes \
 	  --no-emit-project --output-file build/requirements.txt
 	@.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement build/requirements.txt $(ARGS)
 
 sbom: ## copy the SBOM (CycloneDX) of the image qcnn:latest to build/sbom.json
 	@mkdir -p build
-	@docker run --rm --network none --entrypoint cat qcnn:latest /usr/share/qcnn/sbom.json >build/sbom.json.unfinished
+	@docker run --rm --network none --entrypoint cat qcnn:latest$(suffix) /usr/share/qcnn/sbom.json >build/sbom.json.unfinished
 	@mv build/sbom.json.unfinished build/sbom.json
 
 .venv-release/.complete: .venv/.complete

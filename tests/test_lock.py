@@ -38,7 +38,7 @@ PLATFORMS = {
 SOURCES = ("kfp", "kfp-kubernetes", "kfp-server-api")
 # Extras and dependency groups by type of installation.
 INSTALLED = {
-    "a wheel with all extras": (("kubeflow", "run", "serve", "vertex"), ()),
+    "a wheel with all extras": (("gpu", "kubeflow", "run", "serve", "vertex"), ()),
     "a clone": ((), ("dev", "docs")),
     "the steps' caller": ((), ("executor",)),
 }
@@ -129,6 +129,9 @@ def test_locked_packages_have_wheels_for_platform(
     if installed != "the steps' caller":
         assert {"tensorflow", "cirq-core", "pyarrow"} <= names
         assert ("tensorflow-quantum" in names) == (platform == ("linux", "x86_64"))
+    # CUDA libraries are published for one platform, and are too large for every clone.
+    has_cuda = installed == "a wheel with all extras" and platform == ("linux", "x86_64")
+    assert ("nvidia-cudnn-cu12" in names) == has_cuda
 
 
 def test_lock_file_covers_supported_platforms() -> None:

@@ -13,6 +13,7 @@ from tabulate import tabulate
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.references import gpu_image
 
 
 @contextlib.contextmanager
@@ -141,12 +142,13 @@ def on_stderr(line: str) -> None:
     click.echo(line, err=True)
 
 
-def warn_of_gpu_image(pod: PodSettings) -> None:
-    """Print on stderr that the image must have CUDA libraries, if a job requests GPUs."""
+def report_gpu_image(pod: PodSettings) -> None:
+    """Print on stderr which image the processes with GPUs of a job use, if it requests GPUs."""
     if pod.has_gpus:
         click.echo(
-            "pod.gpus: the image must contain TensorFlow's CUDA libraries, which the Dockerfile does not install; "
-            f"a process without a visible GPU fails at its start. Given: image {pod.image}",
+            f"pod.gpus: processes with GPUs use the image {gpu_image('pod.image', pod.image)}, which must contain "
+            "TensorFlow's CUDA libraries (make push EXTRA=gpu); a process without a visible GPU fails at its start. "
+            f"Given: image {pod.image}",
             err=True,
         )
 

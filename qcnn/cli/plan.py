@@ -15,7 +15,7 @@ from tabulate import tabulate
 from qcnn.cli.options.cost import format_usd, read_prices
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, prepare_experiments
 from qcnn.cli.options.settings import format_option, settings_options
-from qcnn.cli.output import warn_of_gpu_image
+from qcnn.cli.output import report_gpu_image
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError
 from qcnn.targets import targets_that
@@ -86,7 +86,7 @@ def plan(
 
     # Files are read before the benchmark, which takes seconds.
     settings, price_list = pod.pod_with(image=IMAGE), read_prices(prices)
-    warn_of_gpu_image(settings)
+    report_gpu_image(settings)
     platform = (
         targets_that(Submits)[target].platform(settings, price_list, machine_type or "") if target != _LOCAL else None
     )

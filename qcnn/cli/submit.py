@@ -12,7 +12,7 @@ from qcnn.cli.options.cost import CostOptions, confirm_cost, cost_options
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
 from qcnn.cli.options.settings import OutputOptions, flags_of, options_as, output_options, settings_options
-from qcnn.cli.output import print_requests, show_rows, warn_of_gpu_image
+from qcnn.cli.output import print_requests, report_gpu_image, show_rows
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
@@ -139,7 +139,7 @@ def submit_prepared(
         ConfigError: If the target rejects the job, or the cost exceeds the limit.
     """
     if prepared.pod:
-        warn_of_gpu_image(prepared.pod)
+        report_gpu_image(prepared.pod)
     if printing.dry_run:
         print_requests(prepared.requests(), target.requests_are, printing.output_format)
         return None

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from qcnn.errors import ConfigError, format_value
-from qcnn.jobs.references import IMAGE_FORM, is_image
+from qcnn.jobs.references import IMAGE_FORM, gpu_image, is_image
 from qcnn.monitoring.logs import FORMAT_VARIABLE, GPUS_VARIABLE
 from qcnn.provenance import IMAGE_VARIABLE
 
@@ -206,9 +206,15 @@ class PodSettings(BaseModel):
         return {**self.environment, **log_format, IMAGE_VARIABLE: self.image}
 
     @property
+    def process_image(self) -> str:
+        """Image of a process of the job: `image`, and with GPUs the one with CUDA libraries."""
+        return gpu_image("pod.image", self.image) if self.gpus else self.image
+
+    @property
     def process_variables(self) -> dict[str, str]:
-        """Environment of a process of the job, which may have GPUs: `variables`, and the number of GPUs."""
-        return self.variables | ({GPUS_VARIABLE: str(self.gpus)} if self.gpus else {})
+        """Environment of a process of the job, which may have GPUs: `variables`, its image and the number of GPUs."""
+        of_gpus = {GPUS_VARIABLE: str(self.gpus)} if self.gpus else {}
+        return {**self.variables, IMAGE_VARIABLE: self.process_image, **of_gpus}
 
     @property
     def has_gpus(self) -> bool:
@@ -233,7 +239,7 @@ class PodSettings(BaseModel):
 def pod_settings(values: Mapping[str, Any]) -> PodSettings:
     """Validate the pod settings of a job, and warn if an environment variable looks like a secret.
 
-    Only `image` is required.
+    Only `image` is required. With an accelerator, `gpus` is 1 by default, unless a role requests GPUs.
 
     Raises:
         ConfigError: If a setting is invalid.
@@ -243,8 +249,13 @@ def pod_settings(values: Mapping[str, Any]) -> PodSettings:
     except ValidationError as error:
         roles = (RoleResources, PodSettings.model_fields["roles"].description)
         raise settings_error(error, "pod", PodSettings, {"roles": roles}) from None
+    if pod.accelerator and "gpus" not in values and not pod.has_gpus:
+        pod = pod.model_copy(update={"gpus": 1})
     if pod.accelerator and not pod.has_gpus:
         raise ConfigError(f"pod.gpus: must be at least 1 with accelerator {pod.accelerator}. Given: {pod.gpus}")
+    if pod.has_gpus:
+        # An error in the manifest of a single role would come late.
+        gpu_image("pod.image", pod.image)
     for name in secrets_in(pod.environment):
         logger.warning(
             "warning: pod.environment: %s looks like a secret and is readable by anyone who can view the job; store it "

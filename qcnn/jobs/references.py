@@ -10,12 +10,15 @@ _DOMAIN_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
 _PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _NAME = rf"(?:{_DOMAIN}/)?{_PATH_PART}(?:/{_PATH_PART})*"
-_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+_MAX_TAG_LENGTH = 128
+_TAG = rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{_MAX_TAG_LENGTH - 1}}}"
 # opencontainers/go-digest v1.0.0, algorithm.go.
 _DIGEST = r"(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128})"
-_IMAGE = re.compile(rf"({_NAME})(?::{_TAG})?(?:@{_DIGEST})?")
+_IMAGE = re.compile(rf"({_NAME})(?::({_TAG}))?(?:@({_DIGEST}))?")
 _MAX_NAME_LENGTH = 255
 IMAGE_FORM = "an image reference, [HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST], the name in lowercase letters"
+# Suffix of the tag of an image with CUDA libraries, as in the Makefile, and the tag of a reference without one.
+_GPU_SUFFIX, _DEFAULT_TAG = "-gpu", "latest"
 # RFC 1123 label, as required for namespaces (apimachinery, pkg/util/validation).
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -34,6 +37,36 @@ def check_image(field: str, text: str) -> None:
     """Raise ConfigError if text is not a valid image reference."""
     if not is_image(text):
         raise ConfigError(f"{field}: must be {IMAGE_FORM}. Given: {text}")
+
+
+def gpu_image(field: str, image: str) -> str:
+    """Return the image for processes with GPUs: the same name with the tag suffix -gpu.
+
+    An image whose tag has the suffix is returned unchanged. So is an image with a digest, which determines its content.
+
+    Args:
+        field: Name of the setting, for the error message.
+        image: Valid image reference.
+
+    Raises:
+        ConfigError: If the tag is too long for the suffix.
+
+    >>> [gpu_image("image", image) for image in ("localhost:5000/qcnn:1.0", "qcnn", "qcnn:1.0-gpu")]
+    ['localhost:5000/qcnn:1.0-gpu', 'qcnn:latest-gpu', 'qcnn:1.0-gpu']
+    """
+    match = _IMAGE.fullmatch(image)
+    assert match, image
+    name, tag, digest = match.groups()
+    tag = tag or _DEFAULT_TAG
+    if digest or tag.endswith(_GPU_SUFFIX):
+        return image
+    longest = _MAX_TAG_LENGTH - len(_GPU_SUFFIX)
+    if len(tag) > longest:
+        raise ConfigError(
+            f"{field}: must have a tag of at most {longest} characters with GPUs, which add {_GPU_SUFFIX}. "
+            f"Given: {image}"
+        )
+    return f"{name}:{tag}{_GPU_SUFFIX}"
 
 
 def check_namespace(text: str) -> None:

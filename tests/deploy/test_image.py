@@ -2,11 +2,13 @@
 
 import fnmatch
 import re
+import subprocess
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from qcnn.jobs.pod_settings import secrets_in
+from qcnn.jobs.references import gpu_image
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -84,6 +86,36 @@ def test_all_stages_have_same_base_image() -> None:
     assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE_IMAGE}"}
     assert DOCKERFILE.count("ARG BASE_IMAGE=") == 1
     assert "sbom.json /usr/share/qcnn/sbom.json" in _last_stage()
+
+
+def test_extra_gpu_is_installed_on_request_only() -> None:
+    (exported,) = re.findall(r"uv export (?:.*\\\n)*?.*--output-file requirements.txt", DOCKERFILE)
+    assert '${EXTRA:+--extra "$EXTRA"}' in exported
+    # Empty by default, in each stage that uses it.
+    assert re.findall(r"^ARG EXTRA(.*)$", DOCKERFILE, re.MULTILINE) == ["=", "="]
+    assert re.findall(r"LD_LIBRARY_PATH=(.*)$", _last_stage(), re.MULTILINE) == ["${EXTRA:+/usr/local/nvidia/lib64}"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "build", "pushed"),
+    [
+        ((), "docker build --tag qcnn:latest  --build-arg QCNN_COMMIT", "host/qcnn:1"),
+        (
+            ("EXTRA=gpu",),
+            "docker build --tag qcnn:latest-gpu --build-arg EXTRA=gpu --build-arg QCNN_COMMIT",
+            "host/qcnn:1-gpu",
+        ),
+    ],
+)
+def test_make_tags_gpu_image_with_suffix(variables: tuple[str, ...], build: str, pushed: str) -> None:
+    def printed(*arguments: str) -> str:
+        command = ["make", "--silent", *arguments, "REGISTRY=host", "TAG=1", *variables]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert build in printed("--dry-run", "image")
+    # The recipe of `push` also runs with --dry-run, because it calls make.
+    assert printed("--eval=pushed: ; @echo '$(image)'", "pushed") == f"{pushed}\n"
+    assert pushed in ("host/qcnn:1", gpu_image("image", "host/qcnn:1"))
 
 
 def test_dockerfile_is_independent_of_architecture() -> None:

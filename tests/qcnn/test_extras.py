@@ -1,5 +1,6 @@
 """Messages for missing libraries, compared with the extras of pyproject.toml."""
 
+import importlib.metadata
 import re
 from pathlib import Path
 
@@ -24,6 +25,18 @@ def test_extra_installs_listed_libraries(extra: str) -> None:
     listed = {library for library, described in LIBRARIES.items() if extra in described.extras}
     assert installed - listed <= set(INDIRECT.get(extra, ()))
     assert listed <= installed
+
+
+def test_extra_gpu_is_cuda_extra_of_tensorflow() -> None:
+    """The extra names the packages, because tensorflow[and-cuda] would conflict with dependency groups."""
+
+    def pins(package: str, extra: str) -> dict[str, str]:
+        required = map(Requirement, importlib.metadata.requires(package) or ())
+        chosen = [each for each in required if each.marker and f'extra == "{extra}"' in str(each.marker)]
+        return {each.name: str(each.specifier) for each in chosen}
+
+    assert pins("qcnn", "gpu") == pins("tensorflow", "and-cuda")
+    assert "nvidia-cuda-nvcc-cu12" in pins("qcnn", "gpu")
 
 
 def test_missing_names_extra_of_target_if_it_has_library() -> None:

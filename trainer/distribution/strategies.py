@@ -24,7 +24,7 @@ def check_gpus(requested: int, fields: Mapping[str, str]) -> None:
         image = os.environ.get(IMAGE_VARIABLE)
         raise ConfigError(
             "pod.gpus: TensorFlow sees no GPU in this process, although its job requested GPUs; the image must have "
-            "TensorFlow's CUDA libraries, which the image of the Dockerfile does not have, and the node a driver. "
+            "TensorFlow's CUDA libraries, as the image of the Dockerfile with EXTRA=gpu has, and the node a driver. "
             f"Given: gpus {requested}{f', image {image}' if image else ''}"
         )
     for field, value in fields.items():

@@ -127,7 +127,7 @@ def _container(pod: PodSettings, name: str, command: Sequence[str], mounts: Sequ
     gpus = {"nvidia.com/gpu": str(pod.gpus)} if pod.gpus else {}
     return {
         "name": CONTAINER,
-        "image": pod.image,
+        "image": pod.process_image,
         "imagePullPolicy": pod.pull_policy,
         "command": list(command),
         "env": _environment_variables(pod, name),

@@ -167,7 +167,7 @@ def _pool(
         machine_spec={"machine_type": machine.name, **_accelerators(machine)},
         replica_count=count,
         container_spec={
-            "image_uri": pod.image,
+            "image_uri": pod.process_image,
             "command": [_insert_label(argument, label) for argument in job.argv],
             "env": [{"name": variable, "value": value} for variable, value in environment.items()],
         },

@@ -162,8 +162,9 @@ def board_of(name: str, logs: Sequence[str], settings: PodFields, *, public: boo
         ConfigError: If the pod cannot read the logs, or a setting is invalid.
         ArtifactError: If different logs have the same display name.
     """
-    # The account in the pod settings file is for training and may write. TensorBoard only reads.
-    pod = settings.pod_with().model_copy(update={"service_account": settings.service_account or ACCOUNT})
+    # The account in the pod settings file is for training and may write. TensorBoard only reads, and uses no GPU.
+    of_tensorboard = {"service_account": settings.service_account or ACCOUNT, "gpus": 0, "accelerator": ""}
+    pod = settings.pod_with().model_copy(update=of_tensorboard)
     for address in logs:
         if not parse_bucket_uri(address) and not pod.is_persistent(address):
             known = ", ".join(f"{scheme}://BUCKET/FOLDER" for scheme in SCHEMES)

@@ -225,7 +225,7 @@ def test_plan_with_gpus_names_required_image(
         main()
         captured = capsys.readouterr()
         assert json.loads(captured.out)["target"] == "kubeflow"
-        assert ("pod.gpus: the image must contain TensorFlow's CUDA libraries" in captured.err) is is_warned
+        assert ("pod.gpus: processes with GPUs use the image registry/qcnn:1-gpu" in captured.err) is is_warned
 
 
 def test_plan_reports_number_of_trajectories(plan: Callable[..., str]) -> None:

@@ -105,7 +105,11 @@ def test_pod_settings_survive_json_round_trip() -> None:
         ({"gpus": -1}, "pod.gpus: must be an integer, at least 0. Given: -1"),
         ({"gpus": True}, "pod.gpus: must be an integer, at least 0. Given: True"),
         ({"accelerator": "NVIDIA_L4", "gpus": 1}, f"pod.accelerator: must be one of {KINDS}. Given: 'NVIDIA_L4'"),
-        ({"accelerator": "nvidia-l4"}, "pod.gpus: must be at least 1 with accelerator nvidia-l4. Given: 0"),
+        ({"accelerator": "nvidia-l4", "gpus": 0}, "pod.gpus: must be at least 1 with accelerator nvidia-l4. Given: 0"),
+        (
+            {"image": f"qcnn:{125 * 'a'}", "roles": {"worker": {"gpus": 1}}},
+            f"pod.image: must have a tag of at most 124 characters with GPUs, which add -gpu. Given: qcnn:{125 * 'a'}",
+        ),
         ({"spot": "yes"}, "pod.spot: must be true or false. Given: 'yes'"),
         ({"metrics_port": 80}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: 80"),
         ({"metrics_port": "9095"}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: '9095'"),
@@ -144,7 +148,7 @@ def test_pod_settings_survive_json_round_trip() -> None:
         ({"roles": {"ps": {"cpu": "two"}}}, "pod.roles.ps.cpu: must be a quantity such as 2 or 500m. Given: 'two'"),
         ({"roles": {"ps": {"gpus": -1}}}, "pod.roles.ps.gpus: must be an integer, at least 0. Given: -1"),
         (
-            {"accelerator": "nvidia-l4", "roles": {"worker": {"gpus": 0}}},
+            {"accelerator": "nvidia-l4", "gpus": 0, "roles": {"worker": {"gpus": 0}}},
             "pod.gpus: must be at least 1 with accelerator nvidia-l4. Given: 0",
         ),
         ({"node_selector": ["a"]}, "pod.node_selector: must be a mapping of labels to text. Given: ['a']"),
@@ -191,6 +195,40 @@ def test_for_role_overrides_common_resources(role: str, resources: tuple[str, st
     common = {"image": "qcnn", "cpu": 2, "gpus": 1, "accelerator": "nvidia-l4"}
     pod = pod_settings({**common, "roles": of_roles}).for_role(role)
     assert (pod.cpu, pod.memory, pod.gpus, pod.accelerator) == resources
+
+
+@pytest.mark.parametrize(
+    ("given", "gpus"),
+    [
+        ({"accelerator": "nvidia-l4"}, {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}),
+        ({"accelerator": "nvidia-l4", "gpus": 2}, {"chief": 2, "worker": 2, "ps": 2, "evaluator": 2}),
+        (
+            {"accelerator": "nvidia-l4", "roles": {"ps": {"gpus": 0}}},
+            {"chief": 1, "worker": 1, "ps": 0, "evaluator": 1},
+        ),
+        # Only the named role requests GPUs.
+        (
+            {"accelerator": "nvidia-l4", "roles": {"worker": {"gpus": 2}}},
+            {"chief": 0, "worker": 2, "ps": 0, "evaluator": 0},
+        ),
+        ({}, {"chief": 0, "worker": 0, "ps": 0, "evaluator": 0}),
+    ],
+)
+def test_gpus_default_to_1_with_accelerator(given: dict[str, Any], gpus: dict[str, int]) -> None:
+    pod = pod_settings({"image": "qcnn", **given})
+    assert {role: pod.for_role(role).gpus for role in ROLES} == gpus
+    # The settings in a compiled pipeline are complete.
+    assert pod_settings(json.loads(json.dumps(pod.model_dump()))) == pod
+
+
+def test_processes_with_gpus_use_gpu_image() -> None:
+    pod = pod_settings({"image": "team/qcnn:1", "accelerator": "nvidia-l4", "roles": {"ps": {"gpus": 0}}})
+    images = {role: pod.for_role(role).process_image for role in ROLES}
+    assert images == {**dict.fromkeys(ROLES, "team/qcnn:1-gpu"), "ps": "team/qcnn:1"}
+    for role, image in images.items():
+        assert pod.for_role(role).process_variables["QCNN_IMAGE"] == image
+    # Steps of a pipeline have no GPUs.
+    assert (pod.image, pod.variables["QCNN_IMAGE"]) == ("team/qcnn:1", "team/qcnn:1")
 
 
 @pytest.mark.parametrize(

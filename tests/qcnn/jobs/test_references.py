@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.references import check_namespace, is_image, micro_time, parse_time
+from qcnn.jobs.references import check_namespace, gpu_image, is_image, micro_time, parse_time
 
 DIGEST = "sha256:" + 64 * "a"
 
@@ -32,6 +32,38 @@ def test_is_image_accepts_valid_references(text: str) -> None:
 )
 def test_is_image_rejects_invalid_references(text: str) -> None:
     assert not is_image(text)
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("qcnn", "qcnn:latest-gpu"),
+        ("qcnn:latest", "qcnn:latest-gpu"),
+        ("team/qcnn-gpu", "team/qcnn-gpu:latest-gpu"),
+        # The port is not a tag.
+        ("localhost:5000/qcnn", "localhost:5000/qcnn:latest-gpu"),
+        ("localhost:5000/team/qcnn:1.0", "localhost:5000/team/qcnn:1.0-gpu"),
+        ("[2001:db8::1]:5/a:b", "[2001:db8::1]:5/a:b-gpu"),
+        ("qcnn:1.0-gpu", "qcnn:1.0-gpu"),
+        ("qcnn:gpu", "qcnn:gpu-gpu"),
+        (f"qcnn@{DIGEST}", f"qcnn@{DIGEST}"),
+        (f"host/qcnn:1@{DIGEST}", f"host/qcnn:1@{DIGEST}"),
+        ("qcnn:" + 124 * "t", "qcnn:" + 124 * "t" + "-gpu"),
+    ],
+)
+def test_gpu_image_adds_tag_suffix_once(image: str, expected: str) -> None:
+    assert gpu_image("image", image) == expected
+    assert is_image(expected)
+    assert gpu_image("image", expected) == expected
+
+
+def test_gpu_image_too_long_tag_is_an_error() -> None:
+    image = "qcnn:" + 125 * "t"
+    with pytest.raises(ConfigError) as error:
+        gpu_image("pod.image", image)
+    assert str(error.value) == (
+        f"pod.image: must have a tag of at most 124 characters with GPUs, which add -gpu. Given: {image}"
+    )
 
 
 @pytest.mark.parametrize("text", ["a", "kubeflow", "team-1", "1a", 63 * "n"])

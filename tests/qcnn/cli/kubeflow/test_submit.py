@@ -295,7 +295,7 @@ def test_submit_with_gpus_names_required_image(backend: FakeBackend, typed: Type
     flags = ("--host", backend.host, "--pod", str(path), "--image", "registry/qcnn:1")
     code, _, err = typed("submit", "--target", "kubeflow", *flags)
     assert code == 0
-    assert err.count("pod.gpus: the image must contain TensorFlow's CUDA libraries") == 1
+    assert err.count("pod.gpus: processes with GPUs use the image registry/qcnn:1-gpu, which must contain") == 1
 
 
 @pytest.mark.parametrize("command", [("submit",), ("schedule", "create", "--cron", "0 9 * * *", "--run-name", "a")])

@@ -183,11 +183,19 @@ def test_secrets_are_referenced_by_name_only(typed: Typed, pod: str) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_dry_run_with_gpus_names_required_image(typed: Typed) -> None:
-    code, out, err = typed(*SUBMIT, "--gpus", "1", "--dry-run")
+@pytest.mark.parametrize("flags", [("--gpus", "1"), ("--accelerator", "nvidia-l4")])
+def test_dry_run_with_gpus_uses_and_names_gpu_image(typed: Typed, flags: tuple[str, ...]) -> None:
+    code, out, err = typed(*SUBMIT, *flags, "--dry-run")
     assert code == 0
-    assert len(list(yaml.safe_load_all(out))) == 2
-    assert err.startswith("pod.gpus: the image must contain TensorFlow's CUDA libraries, which the Dockerfile")
+    job, _ = yaml.safe_load_all(out)
+    template = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    (container,) = template["containers"]
+    assert container["image"] == "qcnn:1-gpu"
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert {"name": "QCNN_IMAGE", "value": "qcnn:1-gpu"} in container["env"]
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-l4"} if "nvidia-l4" in flags else None
+    assert template.get("nodeSelector") == labels
+    assert err.startswith("pod.gpus: processes with GPUs use the image qcnn:1-gpu, which must contain TensorFlow's")
     assert err.endswith("Given: image qcnn:1\n")
 
 
