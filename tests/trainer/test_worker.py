@@ -19,6 +19,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.model.checkpoints import load_latest
 from qcnn.model.history import load_history
+from qcnn.operating_system import cores
 from qcnn.trainer import worker
 from qcnn.trainer.distribution.joining import answers
 from tests.forks import run, started
@@ -182,7 +183,9 @@ def test_worker_waiting_for_peers_handles_signals_and_metrics(tmp_path: Path, un
                 assert process.poll() is None
             assert values(scrape(metrics))["qcnn_epochs"][1] == 2
             assert _ended(process, number) == 128 + number
-            assert lines.read() == f"ended by {number.name}; the last checkpoint is kept\n"
+            devices, end = lines.read().splitlines()
+            assert devices.startswith("devices: ")
+            assert end == f"ended by {number.name}; the last checkpoint is kept"
         output = limited_output.read()
         assert limited.wait() == RETRYABLE
         assert output.endswith("error: lost worker 1 (no answer at 127.0.0.1:1), after 0.5 s of waiting\n")
@@ -257,7 +260,10 @@ def test_worker_on_vertex_uses_folders_and_reports_to_tuner(tmp_path: Path) -> N
     one = from_mapping({"qubits": 4, "epochs": 5, "workers": 1}).to_json()
     searched = ["--epochs=2.0", "--learning_rate=0.03125", "--model=hybrid"]
     command = (*WORKER, "--experiment", one, "--profiler-port", "0", *searched)
-    run(*command, environment={**os.environ, **environment}).check_returncode()
+    done = run(*command, environment={**os.environ, **environment})
+    done.check_returncode()
+    (devices,) = re.findall(r"^devices: (.*)$", done.stderr + done.stdout, re.MULTILINE)
+    assert re.fullmatch(rf"(\d+ GPUs? \(.+\), )?{cores()} CPU cores?", devices)
     history = load_history(tmp_path / "checkpoints" / "history.csv")
     reports = [json.loads(line) for line in (tmp_path / "output.metrics").read_text().splitlines()]
     assert [line["val_loss"] for line in reports] == [str(epoch.val_loss) for epoch in history]

@@ -1,5 +1,6 @@
 """Configuration of the devices of a process, and creation of its TensorFlow distribution strategy."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 
@@ -8,12 +9,15 @@ import tensorflow as tf
 from qcnn import requirements
 from qcnn.errors import ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
+from qcnn.operating_system import cores
 from qcnn.provenance import IMAGE_VARIABLE
 from qcnn.startup import buffer_stderr
 from qcnn.trainer.distribution.joining import joining, restrict_to_localhost
 from qcnn.trainer.distribution.roles import ClusterConfig
 
 _MIB = 1024
+
+logger = logging.getLogger("qcnn")
 
 
 def check_gpus(requested: int, fields: Mapping[str, str]) -> None:
@@ -32,7 +36,7 @@ def check_gpus(requested: int, fields: Mapping[str, str]) -> None:
 
 
 def set_up(config: ExperimentConfig) -> None:
-    """Configure devices and threads of this process for an experiment.
+    """Configure devices and threads of this process for an experiment, and log the devices.
 
     TensorFlow uses the first configuration for all experiments of a process. Without GPUs, `devices` are logical
     devices of the processor.
@@ -65,6 +69,19 @@ def set_up(config: ExperimentConfig) -> None:
                 f"Given: {options.devices}"
             ) from None
     tf.debugging.set_log_device_placement(options.placement_log)
+    logger.info("devices: %s", describe_devices())
+
+
+def describe_devices() -> str:
+    """Return the devices that TensorFlow uses in this process as text, such as 1 GPU (NVIDIA L4), 4 CPU cores."""
+    gpus = tf.config.get_visible_devices("GPU")
+    models = [tf.config.experimental.get_device_details(gpu).get("device_name", "unknown model") for gpu in gpus]
+    parts = [_count(len(gpus), "GPU") + f" ({', '.join(dict.fromkeys(models))})"] if gpus else []
+    return ", ".join([*parts, _count(cores(), "CPU core")])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def device_names(config: ExperimentConfig) -> list[str]:

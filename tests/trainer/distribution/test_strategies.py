@@ -11,8 +11,16 @@ from qcnn import requirements
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
+from qcnn.trainer.distribution import strategies
 from qcnn.trainer.distribution.roles import ClusterConfig
-from qcnn.trainer.distribution.strategies import STRATEGIES, check_gpus, create_strategy, device_names, set_up
+from qcnn.trainer.distribution.strategies import (
+    STRATEGIES,
+    check_gpus,
+    create_strategy,
+    describe_devices,
+    device_names,
+    set_up,
+)
 from tests.shared_training_runs import ROOT
 
 _PROGRAM = """
@@ -71,6 +79,32 @@ def test_check_gpus_requested_without_gpu_raises(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError, match=r"^pod\.gpus: .* Given: gpus 2, image registry/qcnn:1$"):
         check_gpus(2, {"gpu_memory": "growth"})
     check_gpus(0, {})
+
+
+@no_gpu
+@pytest.mark.parametrize(("count", "text"), [(1, "1 CPU core"), (4, "4 CPU cores")])
+def test_devices_without_gpu_are_cores(monkeypatch: pytest.MonkeyPatch, count: int, text: str) -> None:
+    monkeypatch.setattr(strategies, "cores", lambda: count)
+    assert describe_devices() == text
+
+
+@pytest.mark.parametrize(
+    ("models", "text"),
+    [
+        (["NVIDIA L4"], "1 GPU (NVIDIA L4), 2 CPU cores"),
+        (["NVIDIA L4", "NVIDIA L4"], "2 GPUs (NVIDIA L4), 2 CPU cores"),
+        (["NVIDIA L4", "Tesla T4", "NVIDIA L4"], "3 GPUs (NVIDIA L4, Tesla T4), 2 CPU cores"),
+        ([""], "1 GPU (unknown model), 2 CPU cores"),
+    ],
+)
+def test_devices_with_gpus_include_their_models(monkeypatch: pytest.MonkeyPatch, models: list[str], text: str) -> None:
+    def details(gpu: str) -> dict[str, str]:
+        return {"device_name": gpu} if gpu else {}
+
+    monkeypatch.setattr(strategies, "cores", lambda: 2)
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: models if kind == "GPU" else [])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
+    assert describe_devices() == text
 
 
 def _config(strategy: str, **options: Any) -> ExperimentConfig:
