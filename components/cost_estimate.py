@@ -8,18 +8,24 @@ import psutil
 
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
+from qcnn.jobs.accelerators import ACCELERATORS, Accelerator
 from qcnn.jobs.pod_settings import PodSettings, parse_quantity
 from qcnn.jobs.pricing import CostEstimate, Prices, estimate_node_cost, total_cost
 from qcnn.jobs.vertex.machines import estimate_vm_cost, machine_for, vertex_settings
 from qcnn.model.history import epochs_left
 from qcnn.planning.machine import MachineProfile
-from qcnn.planning.plan import Counts, predict, process_bytes, with_synchronous_workers
+from qcnn.planning.plan import Counts, count, predict, process_bytes, with_simulator_on_gpus, with_synchronous_workers
 from qcnn.planning.training_estimate import WRITING_SECONDS, break_even_workers
 from qcnn.requirements import ROLES, STRATEGIES
+from qcnn.simulators.costs.cost import MachineSpeed
+from qcnn.simulators.registry import builtin_simulators
 
 # Time of a process before its first and after its last training step: imports, tracing, compilation, last checkpoint.
 # Measured with `make run` (python -m benchmarks.startup_time) and rounded up.
 START_SECONDS = 15.0
+# Seconds per kernel on a GPU if kernels are short and their launches overlap, measured by NVIDIA on a V100
+# (developer.nvidia.com/blog/cuda-graphs, 2019).
+_GPU_KERNEL_SECONDS = 3.8e-6
 # A shorter training run always stays on the local machine.
 _SHORT_SECONDS = 900.0
 
@@ -28,19 +34,23 @@ _SHORT_SECONDS = 900.0
 class PricingPlatform:
     """Platform of a job: cores and bytes of memory of each worker, and its pricing.
 
-    `bill` estimates the cost of a number of processes by role, for a duration in seconds.
+    `bill` estimates the cost of a number of processes by role, for a duration in seconds. `gpus` is the number of GPUs
+    of each worker, and `accelerator` has their rates, or is None if the model is unknown.
     """
 
     cores: float
     memory: float
     bill: Callable[[Mapping[str, int], float], CostEstimate]
+    gpus: int = 0
+    accelerator: Accelerator | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class ScalingOption:
     """Estimated duration and cost of a training run with a number of workers.
 
-    `fits` is whether the simulated states fit in the memory of a process.
+    `fits` is whether the simulated states fit in the memory of a process or of its GPU, and `fits_gpu` only in that of
+    its GPU. With `on_gpu`, the states are on a GPU and the seconds are those of its peak rates.
     """
 
     workers: int
@@ -48,19 +58,23 @@ class ScalingOption:
     seconds: float
     bill: CostEstimate
     fits: bool
+    fits_gpu: bool = True
+    on_gpu: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class ScalingOptions:
     """Requested scaling option, and the options that were compared, sorted by workers.
 
-    `cores` is the number of cores of each process. `spot` is True for Spot machines.
+    `cores` is the number of cores of each process. `spot` is True for Spot machines. `simulator` is the one that runs
+    there.
     """
 
     requested: ScalingOption
     compared: Sequence[ScalingOption]
     cores: float
     spot: bool
+    simulator: str
 
     @property
     def cheapest(self) -> ScalingOption:
@@ -104,6 +118,8 @@ def on_kubernetes(pod: PodSettings, prices: Prices, machine_type: str = "") -> P
                 for of_pods, pods in _count_by_settings(pod, replicas)
             ]
         ),
+        worker.gpus,
+        ACCELERATORS.get(worker.accelerator),
     )
 
 
@@ -131,6 +147,8 @@ def on_vertex(pod: PodSettings, prices: Prices, machine_type: str = "") -> Prici
                 for of_processes, processes in _count_by_settings(pod, replicas)
             ]
         ),
+        worker.gpus,
+        ACCELERATORS.get(worker.accelerator),
     )
 
 
@@ -144,24 +162,42 @@ def compare_worker_counts(
     Args:
         config: Experiment to estimate.
         counts: Operation counts of the experiment, by number of workers.
-        platform: Platform to run on.
+        platform: Platform to run on. On GPUs, the experiment is counted again with the simulator that runs there.
         machine: Speed of the local machine. Every process gets the platform's number of such cores.
         spot: Whether to compare Spot prices.
 
     Raises:
-        ConfigError: If no machine type fits a process, or its price is unknown.
+        ConfigError: If no machine type fits a process, its price is unknown, or the experiment cannot run on GPUs.
     """
     on_platform = machine.with_cores(platform.cores)
+    if platform.gpus:
+        config = with_simulator_on_gpus(config)
+        counts = count(config)
+    gpu = platform.accelerator if config.simulator in builtin_simulators() else None
+    if gpu:
+        on_platform = on_platform.with_gpus(gpu_speed(gpu))
     seconds = predict(config, counts, on_platform)
-    requested = _scaling_option(config, seconds.chosen, counts.chosen.cost.memory, platform)
+    requested = _scaling_option(config, seconds.chosen, counts.chosen.cost.memory, platform, gpu)
     compared = {requested.workers: requested}
     needs = STRATEGIES[config.strategy]
     if needs.is_synchronous and not needs.devices:
         for workers, epoch_seconds in seconds.by_workers.items():
             shared = with_synchronous_workers(config, workers)
             memory = counts.by_workers[workers].cost.memory
-            compared.setdefault(workers, _scaling_option(shared, epoch_seconds, memory, platform))
-    return ScalingOptions(requested, [compared[workers] for workers in sorted(compared)], platform.cores, spot)
+            compared.setdefault(workers, _scaling_option(shared, epoch_seconds, memory, platform, gpu))
+    options = [compared[workers] for workers in sorted(compared)]
+    return ScalingOptions(requested, options, platform.cores, spot, counts.chosen.simulator)
+
+
+def gpu_speed(accelerator: Accelerator) -> MachineSpeed:
+    """Return the speed of a GPU at its peak rates. Small arrays are evolved in 64 bits, as on the processor."""
+    return MachineSpeed(
+        flops=accelerator.flops,
+        traffic=accelerator.traffic,
+        few_flops=accelerator.double_flops,
+        kernel_seconds=_GPU_KERNEL_SECONDS,
+        double_flops=accelerator.double_flops,
+    )
 
 
 def total_seconds(config: ExperimentConfig, epoch_seconds: float) -> float:
@@ -194,8 +230,17 @@ def _count_by_settings(pod: PodSettings, replicas: Mapping[str, int]) -> list[tu
 
 
 def _scaling_option(
-    config: ExperimentConfig, epoch_seconds: float, memory: float, platform: PricingPlatform
+    config: ExperimentConfig, epoch_seconds: float, memory: float, platform: PricingPlatform, gpu: Accelerator | None
 ) -> ScalingOption:
     seconds = total_seconds(config, epoch_seconds)
-    fits = process_bytes(memory) <= platform.memory
-    return ScalingOption(config.workers, epoch_seconds, seconds, platform.bill(config.replicas, seconds), fits)
+    fits_gpu = gpu is None or memory <= gpu.memory
+    fits = fits_gpu and process_bytes(0 if gpu else memory) <= platform.memory
+    return ScalingOption(
+        config.workers,
+        epoch_seconds,
+        seconds,
+        platform.bill(config.replicas, seconds),
+        fits,
+        fits_gpu,
+        on_gpu=gpu is not None,
+    )

@@ -511,6 +511,12 @@ class ExperimentConfig(_FrozenModel):
         # Sampled readouts are split by sample: each replica then computes its share as a separate step.
         return dataclasses.replace(found, batch=found.share, replicas=1) if self.options.shots else found
 
+    def limits_on(self, *, gpus: bool) -> SimulatorLimits:
+        """Return the limits of a worker's simulator. On GPUs, `auto` selects among simulators that run there."""
+        is_restricted = gpus and self.simulator == "auto"
+        limits = self.limits
+        return dataclasses.replace(limits, builtin_operations=limits.builtin_operations or is_restricted)
+
     @property
     def gpu_fields(self) -> dict[str, str]:
         """Fields that require a GPU, with their values."""

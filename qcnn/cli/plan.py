@@ -18,6 +18,7 @@ from qcnn.cli.options.settings import format_option, settings_options
 from qcnn.cli.output import report_gpu_image
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError
+from qcnn.jobs.accelerators import ACCELERATORS, DATE
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
 from qcnn.targets.settings import PodFields
@@ -276,12 +277,33 @@ def _remote_lines(
         f"prices of {prices.region} on {prices.date}, without taxes and discounts",
         tabulate(rows, headers=_SCALING_HEADER, tablefmt="simple", disable_numparse=True),
     ]
-    if remote.pod.gpus:
-        lines.append("the cost includes GPUs, but their speed is unknown: the times are those of the CPU cores")
+    lines += _gpu_lines(remote, experiment)
     local = total_seconds(experiment, predicted.by_workers[1])
     if local_is_sufficient(local, counts.by_workers[1].cost.memory, scaling):
         lines.append(f"the local machine is sufficient: one process trains in about {format_duration(local)}")
     return lines
+
+
+def _gpu_lines(remote: _RemoteTarget, experiment: ExperimentConfig) -> list[str]:
+    """Return the line about the origin of the times on GPUs, or no line without GPUs."""
+    from qcnn.requirements import STRATEGIES
+
+    worker, simulator = remote.pod.for_role("worker"), remote.scaling.simulator
+    if not worker.gpus:
+        return []
+    if not worker.accelerator:
+        return [f"the times are those of the CPU cores with simulator {simulator}: --accelerator names the GPU model"]
+    if not remote.scaling.requested.on_gpu:
+        return [f"the times are those of the CPU cores, because simulator {simulator} does not use GPUs"]
+    gpu = ACCELERATORS[worker.accelerator]
+    used = experiment.num_replicas_in_sync if STRATEGIES[experiment.strategy].devices else 1
+    count = f"{min(used, worker.gpus)} of {worker.gpus} GPUs" if worker.gpus > 1 else "1 GPU"
+    return [
+        f"the times are estimates from data sheets ({DATE}), not measured: {count} {worker.accelerator} per process "
+        f"with simulator {simulator}, {gpu.flops / 1e12:.3g} TFLOPS ({gpu.double_flops / 1e12:.3g} in 64 bits), "
+        f"{gpu.traffic / 1e9:.4g} GB/s, {gpu.memory / 1e9:.3g} GB",
+        "run a probe there, such as the same training with --epochs 3, and compare the seconds of an epoch in its log",
+    ]
 
 
 def _notes(option: ScalingOption, scaling: ScalingOptions) -> list[str]:
@@ -289,7 +311,8 @@ def _notes(option: ScalingOption, scaling: ScalingOptions) -> list[str]:
         "requested": option is scaling.requested,
         "cheapest": option is scaling.cheapest,
         "fastest": option is scaling.fastest,
-        "needs more memory": not option.fits,
+        "needs more GPU memory": not option.fits_gpu,
+        "needs more memory": option.fits_gpu and not option.fits,
     }
     return [note for note, applies in notes.items() if applies]
 
@@ -337,6 +360,8 @@ def _as_json(
             "asked": scaling.requested.workers,
             "cheapest": scaling.cheapest.workers,
             "fastest": scaling.fastest.workers,
+            "remote_simulator": scaling.simulator,
+            "gpu_data_sheets": DATE if scaling.requested.on_gpu else None,
             "ways": [dataclasses.asdict(option) for option in scaling.compared],
         }
     return values

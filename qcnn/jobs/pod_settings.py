@@ -1,9 +1,4 @@
-"""Settings of the pods of a job: image, resources, accelerators, scheduling, environment and volumes.
-
-Accelerators have one name on every platform: the GPU model of Compute Engine, as in the GKE node label
-(cloud.google.com/kubernetes-engine/docs/how-to/gpus, 2026-11). Vertex AI uses the same names in uppercase and with
-underscores (google.cloud.aiplatform_v1.AcceleratorType of google-cloud-aiplatform 1.165.1).
-"""
+"""Settings of the pods of a job: image, resources, accelerators, scheduling, environment and volumes."""
 
 import logging
 import posixpath
@@ -15,29 +10,10 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from qcnn.errors import ConfigError, format_value
+from qcnn.jobs.accelerators import ACCELERATORS
 from qcnn.jobs.references import IMAGE_FORM, gpu_image, is_image
 from qcnn.monitoring.logs import FORMAT_VARIABLE, GPUS_VARIABLE
 from qcnn.provenance import IMAGE_VARIABLE
-
-ACCELERATORS = (
-    "nvidia-l4",
-    "nvidia-tesla-t4",
-    "nvidia-tesla-v100",
-    "nvidia-tesla-p4",
-    "nvidia-tesla-p100",
-    "nvidia-tesla-a100",
-    "nvidia-a100-80gb",
-    "nvidia-h100-80gb",
-    "nvidia-h100-mega-80gb",
-    "nvidia-h200-141gb",
-    "nvidia-b200",
-)
-
-
-def on_vertex(accelerator: str) -> str:
-    """Return the Vertex AI name of an accelerator."""
-    return accelerator.upper().replace("-", "_")
-
 
 # Parts of a variable name, as in AWS_SECRET_ACCESS_KEY. KEY alone is too common.
 _SECRET_PARTS = "SECRET|TOKEN|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY"

@@ -4,7 +4,6 @@ Everything around the simulator is float64. Sums over samples then agree to the 
 workers, so training does not depend on the number of workers.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,7 +14,7 @@ import tf_keras
 from qcnn import data, simulators
 from qcnn.circuits import circuits
 from qcnn.experiment import ExperimentConfig
-from qcnn.simulators import SimulatorLimits, batch_of
+from qcnn.simulators import batch_of
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift
 
 PRECISION = "float64"
@@ -129,18 +128,12 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
         config.simulator,
         ansatz,
         ring,
-        _limits_on_devices(config),
+        config.limits_on(gpus=bool(tf.config.get_visible_devices("GPU"))),
         config.preparation,
         config.noise_in_training,
         config.options.gradient,
     )
     return assemble(config, ansatz, simulator)
-
-
-def _limits_on_devices(config: ExperimentConfig) -> SimulatorLimits:
-    """Return the limits of an experiment. On GPUs, `auto` selects among simulators that run there."""
-    on_gpus = config.simulator == "auto" and bool(tf.config.get_visible_devices("GPU"))
-    return dataclasses.replace(config.limits, builtin_operations=config.limits.builtin_operations or on_gpus)
 
 
 def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simulators.Simulator) -> tf_keras.Model:

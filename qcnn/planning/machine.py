@@ -27,13 +27,15 @@ _WEIGHT_FLOPS, _ACTIVATION = 8, 16
 class MachineProfile:
     """Measured rates of a machine: steps, seconds per program call, and seconds per sample for ordering.
 
-    `cores` is the number of cores at the time of the benchmark.
+    `cores` is the number of cores at the time of the benchmark. With `has_gpus`, `speed` is that of a GPU, and every
+    device has its own.
     """
 
     speed: MachineSpeed
     call_seconds: float
     sample_seconds: float
     cores: int
+    has_gpus: bool = False
 
     def with_cores(self, cores: float) -> "MachineProfile":
         """Return the profile of the same machine with another number of cores, which may be less than one.
@@ -50,6 +52,10 @@ class MachineProfile:
             kernel_seconds=self.speed.kernel_seconds / one_core,
         )
         return MachineProfile(speed, self.call_seconds / one_core, self.sample_seconds / one_core, max(1, int(cores)))
+
+    def with_gpus(self, speed: MachineSpeed) -> "MachineProfile":
+        """Return the profile of the same machine if the simulator runs on GPUs of this speed."""
+        return dataclasses.replace(self, speed=speed, has_gpus=True)
 
 
 # Two cores of a typical machine.
@@ -107,7 +113,7 @@ def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate
     if not needs.is_synchronous:
         # Workers train in parallel, limited by the rate at which the chief dispatches batches. The chief validates.
         return before + train * max(_DISPATCH_SECONDS, step / config.workers) + _FORWARD * validation * step
-    if needs.devices:
+    if needs.devices and not machine.has_gpus:
         # The devices share the cores of one machine.
         together = config.num_replicas_in_sync * step + (_DEVICES_SECONDS if config.num_replicas_in_sync > 1 else 0.0)
         return before + train * together + _FORWARD * validation * config.num_replicas_in_sync * step

@@ -68,9 +68,7 @@ def count(config: ExperimentConfig) -> Counts:
     """
     if config.needs_row_count:
         raise ConfigError(f"data: the file must be read first, for its number of rows. Given: {config.data}")
-    _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
-    network = with_shift_rule(network, config.options.gradient)
-    own = config.limits
+    network, own = _network(config), config.limits
     if config.simulator != "auto":
         registry.check(config.simulator, network, own)
     estimates = registry.estimates(network, own)
@@ -94,6 +92,27 @@ def count(config: ExperimentConfig) -> Counts:
         },
         trajectories=splits.test * config.options.trajectories if config.noise_by_trajectories else 0,
     )
+
+
+def with_simulator_on_gpus(config: ExperimentConfig) -> ExperimentConfig:
+    """Return the experiment with the simulator that trains it on GPUs.
+
+    Raises:
+        ConfigError: If the experiment cannot run there.
+    """
+    if config.simulator == "auto":
+        network, limits = _network(config), config.limits_on(gpus=True)
+        chosen = registry.cheapest(registry.estimates(network, limits), network, limits).simulator
+        return config.model_copy(update={"simulator": chosen})
+    if registry.SIMULATORS[config.simulator].DECLARATION.compiled_kernels:
+        able = " or ".join(["auto", *registry.builtin_simulators()])
+        raise ConfigError(f"simulator: must be {able} in processes with GPUs. Given: {config.simulator}")
+    return config
+
+
+def _network(config: ExperimentConfig) -> CircuitIR:
+    _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
+    return with_shift_rule(network, config.options.gradient)
 
 
 def process_bytes(states: float) -> float:

@@ -9,12 +9,14 @@ from qcnn.components.cost_estimate import (
     PricingPlatform,
     ScalingOptions,
     compare_worker_counts,
+    gpu_speed,
     local_is_sufficient,
     on_kubernetes,
     on_vertex,
 )
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
+from qcnn.jobs.accelerators import ACCELERATORS
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.pricing import CostEstimate, Prices, load_default_prices
 from qcnn.planning.machine import NOMINAL_MACHINE
@@ -92,6 +94,38 @@ def test_option_that_exceeds_memory_is_not_selected() -> None:
     assert fits[2]
     assert fits[found.cheapest.workers]
     assert fits[found.fastest.workers]
+
+
+def test_time_on_gpu_is_that_of_its_peak_rates() -> None:
+    """Memory bandwidth determines the time in complex64. In complex128, it is the low 64-bit rate of this GPU."""
+    gpu = ACCELERATORS["nvidia-l4"]
+    speed, seconds = gpu_speed(gpu), {}
+    for precision, flops in (("complex64", gpu.flops), ("complex128", 2 * gpu.double_flops)):
+        fields = {**LARGE, "simulator": "statevector", "workers": 1, "options": {"precision": precision}}
+        cost = count(from_mapping(fields)).chosen.cost
+        seconds[precision] = speed.seconds(cost) - cost.kernels * speed.kernel_seconds
+        assert seconds[precision] == pytest.approx(max(cost.flops / flops, cost.traffic / gpu.traffic))
+        assert gpu_speed(ACCELERATORS["nvidia-h100-80gb"]).seconds(cost) < speed.seconds(cost)
+    assert seconds["complex128"] > 4 * seconds["complex64"]
+
+
+def test_workers_on_gpus_are_compared_by_their_gpus() -> None:
+    settings = {"cpu": "4", "memory": "4Gi"}
+    on_cores, on_gpus = estimated(settings, workers=2), estimated({**settings, "accelerator": "nvidia-l4"}, workers=2)
+    assert (on_cores.requested.on_gpu, on_gpus.requested.on_gpu) == (False, True)
+    assert on_gpus.requested.epoch_seconds < 0.5 * on_cores.requested.epoch_seconds
+    # Devices of a processor share its cores, but each GPU has its own rates.
+    mirrored: dict[str, Any] = {"strategy": "mirrored", "workers": 1, "options": {"devices": 2}}
+    two = estimated({**settings, "accelerator": "nvidia-l4", "gpus": 2}, **mirrored).requested.epoch_seconds
+    one = estimated({**settings, "accelerator": "nvidia-l4"}, workers=1, strategy="none").requested.epoch_seconds
+    assert two < one
+
+
+def test_gpu_of_unknown_model_has_time_of_cores() -> None:
+    on_cores, unknown = estimated({"cpu": "4", "memory": "4Gi"}), estimated({"cpu": "4", "memory": "4Gi", "gpus": 1})
+    assert not unknown.requested.on_gpu
+    assert unknown.requested.epoch_seconds == on_cores.requested.epoch_seconds
+    assert unknown.requested.bill.dollars > on_cores.requested.bill.dollars
 
 
 def test_vertex_cores_are_those_of_the_machine_type() -> None:

@@ -185,8 +185,9 @@ def _line(
     title = "training" if trials == 1 else f"{trials} sequential training runs"
     is_short = not all(estimate.fits for estimate in estimates)
     memory = "; the processes need more memory than their pods request" if is_short else ""
+    gpus = "; the time on GPUs is from data sheets" if any(estimate.on_gpu for estimate in estimates) else ""
     machines = f"{bill.machines} x {bill.machine}{' (Spot)' if pod.spot else ''}"
     return (
         f"estimate: {title} {format_duration(seconds)} on {machines}, {hours:.2g} machine hours, {about_usd(dollars)} "
-        f"at the prices of {prices.region} on {prices.date}{memory}"
+        f"at the prices of {prices.region} on {prices.date}{memory}{gpus}"
     )

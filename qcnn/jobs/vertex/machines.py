@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from qcnn.errors import ConfigError, format_value
-from qcnn.jobs.pod_settings import PodSettings, on_vertex, parse_quantity, settings_error
+from qcnn.jobs.accelerators import on_vertex
+from qcnn.jobs.pod_settings import PodSettings, parse_quantity, settings_error
 from qcnn.jobs.pricing import CostEstimate, Prices, allocatable_memory, estimate_cost
 
 

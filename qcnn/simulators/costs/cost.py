@@ -27,11 +27,12 @@ class StepCost:
     """Cost of a training step.
 
     Attributes:
-        flops: Arithmetic operations.
+        flops: Arithmetic operations. One on 64-bit numbers counts as two.
         traffic: Memory traffic, in bytes.
         few_flops: Arithmetic operations on arrays that fit in the cache of one core.
         kernels: Number of kernels of the compiled programs. Each has a constant overhead.
         memory: Memory of the states, in bytes. Infinite if the simulator cannot run the circuit.
+        real_bytes: Bytes of a real number of `flops`, 4 or 8.
     """
 
     flops: float = 0.0
@@ -39,6 +40,7 @@ class StepCost:
     few_flops: float = 0.0
     kernels: float = 0.0
     memory: float = 0.0
+    real_bytes: int = 4
 
     @property
     def operations(self) -> float:
@@ -53,28 +55,38 @@ class StepCost:
             self.few_flops + other.few_flops,
             self.kernels + other.kernels,
             max(self.memory, other.memory),
+            max(self.real_bytes, other.real_bytes),
         )
 
     def __mul__(self, times: float) -> StepCost:
         """Return the cost of consecutive repetitions."""
-        return StepCost(
-            self.flops * times, self.traffic * times, self.few_flops * times, self.kernels * times, self.memory
+        return dataclasses.replace(
+            self,
+            flops=self.flops * times,
+            traffic=self.traffic * times,
+            few_flops=self.few_flops * times,
+            kernels=self.kernels * times,
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class MachineSpeed:
-    """Operations and bytes per second of a machine, and the overhead of a kernel in seconds."""
+    """Operations and bytes per second of a machine, and the overhead of a kernel in seconds.
+
+    `double_flops` are operations on 64-bit numbers per second. None: half of `flops`, as on CPUs.
+    """
 
     flops: float
     traffic: float
     few_flops: float
     kernel_seconds: float
+    double_flops: float | None = None
 
     def seconds(self, cost: StepCost) -> float:
         """Return the duration of a computation, in seconds."""
         few = cost.kernels * self.kernel_seconds + cost.few_flops / self.few_flops
-        return few + max(cost.flops / self.flops, cost.traffic / self.traffic)
+        flops = self.flops if self.double_flops is None or cost.real_bytes == 4 else 2 * self.double_flops
+        return few + max(cost.flops / flops, cost.traffic / self.traffic)
 
 
 # Two cores of a present-day machine. Only used to select a simulator: all workers must select the same one, also on
@@ -110,7 +122,7 @@ def evolution(groups: Sequence[GateGroup], amplitudes: float, real_bytes: int) -
     if amplitudes <= FEW_AMPLITUDES:
         return StepCost(few_flops=operations)
     traffic = _SWEEPS * 2 * 2.0 * real_bytes * len(groups) * amplitudes
-    return StepCost(flops=operations * real_bytes / 4, traffic=traffic)
+    return StepCost(flops=operations * real_bytes / 4, traffic=traffic, real_bytes=real_bytes)
 
 
 def format_bytes(count: float) -> str:

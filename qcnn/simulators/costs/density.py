@@ -5,6 +5,7 @@ The readouts are propagated backwards through the noisy circuit (Heisenberg pict
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
@@ -39,7 +40,7 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     for pulled in every:
         total += _evolution(pulled)
         memory += _memory(pulled, limits)
-    return StepCost(total.flops, total.traffic, total.few_flops, total.kernels, memory)
+    return dataclasses.replace(total, memory=memory)
 
 
 def check(network: CircuitIR, limits: SimulatorLimits) -> None:
@@ -66,7 +67,7 @@ def _evolution(pulled: PropagatedObservable) -> StepCost:
         return kernels + StepCost(few_flops=_SWEEPS * flops)
     # The speed is stated for 4-byte numbers and halves for 8-byte numbers.
     traffic = _SWEEPS * 4.0 * _REAL_BYTES * (sum(numbers) + len(pulled.qubits) * numbers[-1])
-    return kernels + StepCost(flops=2 * _SWEEPS * flops, traffic=traffic)
+    return kernels + StepCost(flops=2 * _SWEEPS * flops, traffic=traffic, real_bytes=_REAL_BYTES)
 
 
 def _memory(pulled: PropagatedObservable, limits: SimulatorLimits) -> float:

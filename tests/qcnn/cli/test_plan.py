@@ -15,6 +15,7 @@ from qcnn.cli.main import main
 from qcnn.planning import machine_cache
 from qcnn.planning.machine import NOMINAL_MACHINE
 
+ROOT = Path(__file__).parents[3]
 WORDS = ["--qubits", "12", "--rounds", "10", "--batch-size", "16", "--workers", "1", "--strategy", "none"]
 
 
@@ -208,12 +209,82 @@ def test_plan_reports_sufficient_local_machine(plan: Callable[..., str]) -> None
     assert enough not in plan(*REMOTE, "--target", "kubeflow", "--cpu", "8", "--epochs", "9999")
 
 
-def test_plan_with_gpus_reports_unknown_speed(plan: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "pod.yaml").write_text("gpus: 1\naccelerator: nvidia-l4\n")
-    flags = ("--qubits", "12", "--workers", "1", "--target", "vertex")
-    message = "the cost includes GPUs, but their speed is unknown"
-    assert message in plan(*flags, "--pod", str(tmp_path / "pod.yaml"))
-    assert message not in plan(*flags)
+GPU_TIMES = "the times are estimates from data sheets (2026-11), not measured: "
+
+
+@pytest.mark.parametrize("target", ["kubeflow", "tfjob", "vertex", "vertex-job"])
+def test_plan_with_accelerator_reports_estimates_from_data_sheets(plan: Callable[..., str], target: str) -> None:
+    flags = ("--qubits", "12", "--workers", "1", "--target", target)
+    text = plan(*flags, "--accelerator", "nvidia-l4")
+    assert f"{GPU_TIMES}1 GPU nvidia-l4 per process with simulator " in text
+    assert ", 30.3 TFLOPS (0.473 in 64 bits), 300 GB/s, 24 GB\nrun a probe there, such as " in text
+    assert "g2-standard-" in text
+    assert "data sheets" not in plan(*flags)
+
+
+def test_plan_counts_gpus_that_strategy_uses(plan: Callable[..., str]) -> None:
+    flags = (*REMOTE, "--target", "tfjob", "--accelerator", "nvidia-l4", "--gpus", "2", "--workers", "1")
+    assert f"{GPU_TIMES}1 of 2 GPUs nvidia-l4 per" in plan(*flags, "--strategy", "none")
+    assert f"{GPU_TIMES}2 of 2 GPUs nvidia-l4 per" in plan(*flags, "--strategy", "mirrored", "--devices", "2")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--gpus", "1"), "the times are those of the CPU cores with simulator statevector: --accelerator names the"),
+        (
+            ("--accelerator", "nvidia-l4", "--simulator", "tfq"),
+            "the times are those of the CPU cores, because simulator tfq does not use GPUs",
+        ),
+    ],
+)
+def test_plan_reports_why_times_are_not_those_of_gpus(
+    plan: Callable[..., str], flags: tuple[str, ...], message: str
+) -> None:
+    text = plan(*REMOTE, "--target", "kubeflow", *flags)
+    assert message in text
+    assert GPU_TIMES not in text
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ("--accelerator", "nvidia-l4", "--simulator", "statevector_cpu"),
+            "error: simulator: must be auto or lightcone or statevector or density in processes with GPUs. "
+            "Given: statevector_cpu",
+        ),
+        (("--accelerator", "nvidia-l5"), "error: pod.accelerator: must be one of nvidia-l4, nvidia-tesla-t4, "),
+        (("--accelerator", "nvidia-l4", "--gpus", "0"), "error: pod.gpus: must be at least 1 with accelerator"),
+    ],
+)
+def test_plan_with_invalid_accelerator_is_an_error(
+    plan: Callable[..., str], flags: tuple[str, ...], message: str
+) -> None:
+    (*_, line) = plan(*REMOTE, "--target", "kubeflow", *flags).splitlines()
+    assert line.startswith(message)
+
+
+def test_plan_on_gpus_uses_simulator_that_runs_there(plan: Callable[..., str]) -> None:
+    """Features on this network are evolved fastest by the compiled kernels, which do not run on GPUs."""
+    flags = ("--config", str(ROOT / "examples" / "digits.yaml"), "--model", "deep", "--target", "tfjob")
+    on_cores, on_gpus = (
+        json.loads(plan(*flags, "--format", "json", *more)) for more in ((), ("--accelerator", "nvidia-l4"))
+    )
+    assert on_cores["simulator"] == on_cores["remote_simulator"] == on_gpus["simulator"] == "statevector_cpu"
+    assert on_gpus["remote_simulator"] in ("lightcone", "statevector")
+    assert (on_cores["gpu_data_sheets"], on_gpus["gpu_data_sheets"]) == (None, "2026-11")
+
+
+def test_plan_reports_states_that_exceed_gpu_memory(plan: Callable[..., str]) -> None:
+    """The states of one worker take 33 GB. The memory of the pods is sufficient, and that of the GPU is not."""
+    large = ("--model", "deep", "--qubits", "24", "--rounds", "10", "--batch-size", "32", "--workers", "1")
+    memory = ("--simulator", "statevector", "--simulator-memory-gib", "64", "--memory", "100Gi")
+    flags = (*large, *memory, "--target", "tfjob")
+    (requested,) = re.findall(r"^1 .*requested.*$", plan(*flags, "--accelerator", "nvidia-l4"), re.MULTILINE)
+    assert "needs more GPU memory" in requested
+    assert "needs more" not in plan(*flags, "--accelerator", "nvidia-a100-80gb")
+    assert "needs more" not in plan(*flags)
 
 
 def test_plan_with_gpus_names_required_image(

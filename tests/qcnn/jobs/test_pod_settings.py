@@ -8,7 +8,8 @@ import pytest
 import qcnn.jobs.vertex.custom_job
 import qcnn.requirements
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import ACCELERATORS, ROLES, PodSettings, RoleResources, on_vertex, pod_settings, secrets_in
+from qcnn.jobs.accelerators import ACCELERATORS, on_vertex
+from qcnn.jobs.pod_settings import ROLES, PodSettings, RoleResources, pod_settings, secrets_in
 from qcnn.jobs.references import IMAGE_FORM
 from qcnn.jobs.tfjob.manifest import REPLICA_TYPES
 

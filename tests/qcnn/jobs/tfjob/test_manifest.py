@@ -184,7 +184,7 @@ def test_pod_template_contains_pod_settings() -> None:
     assert spec["nodeSelector"] == {"pool": "spot"}
     assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}]
     (container,) = spec["containers"]
-    assert (container["image"], container["imagePullPolicy"]) == ("registry/qcnn:1", "Never")
+    assert (container["image"], container["imagePullPolicy"]) == ("registry/qcnn:1-gpu", "Never")
     assert container["resources"] == {
         "requests": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "2"},
         "limits": {"memory": "1Gi", "nvidia.com/gpu": "2"},

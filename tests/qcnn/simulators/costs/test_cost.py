@@ -1,5 +1,6 @@
 """Arithmetic and formatting of simulation costs."""
 
+import dataclasses
 import math
 
 import pytest
@@ -31,7 +32,19 @@ def test_evolution_few_amplitudes_use_one_core() -> None:
     few, many = evolution(groups, 2.0**15, 8), evolution(groups, 2.0**16, 8)
     assert few == StepCost(few_flops=4 * 8 * 2**4 * 2.0**15 * len(groups))
     # The speed halves for 8-byte numbers. Each sweep reads and writes two of them per amplitude.
-    assert many == StepCost(flops=2 * 2 * few.few_flops, traffic=4 * 2 * 2 * 8 * 2.0**16 * len(groups))
+    traffic = 4 * 2 * 2 * 8 * 2.0**16 * len(groups)
+    assert many == StepCost(flops=2 * 2 * few.few_flops, traffic=traffic, real_bytes=8)
+
+
+def test_seconds_on_gpu_depend_on_64_bit_rate() -> None:
+    """An operation on 64-bit numbers counts as two."""
+    single, double = StepCost(flops=640.0), StepCost(flops=640.0, real_bytes=8)
+    processor = MachineSpeed(flops=64.0, traffic=1.0, few_flops=1.0, kernel_seconds=1.0)
+    assert processor.seconds(single) == processor.seconds(double) == 10
+    gpu = dataclasses.replace(processor, double_flops=2.0)
+    assert (gpu.seconds(single), gpu.seconds(double)) == (10, 160)
+    # A sum has the larger numbers, also after repetition.
+    assert gpu.seconds((single + double) * 2) == 4 * 160
 
 
 def test_step_equal_gates_count_once_on_any_ring() -> None:
