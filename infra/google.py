@@ -24,7 +24,8 @@ _MEMBERS = ("--flatten=bindings[].members", '--format=value[separator="="](bindi
 # Relative to the repository root, where commands run.
 _LIFECYCLE = "infra/lifecycle.json"
 _LIFECYCLE_ACTIONS = "--format=value(lifecycle_config.rule[].action.type)"
-_TRAINING_POOL = "training"
+_TRAINING_POOL, _GPU_POOL = "training", "training-gpu"
+_STATUS = "--format=value(name,status)"
 # gcloud requires both flags or none.
 _SHIELDED = ("--shielded-secure-boot", "--shielded-integrity-monitoring")
 
@@ -173,23 +174,35 @@ def accounts(settings: InfraSettings) -> list[InfraResource]:
 
 
 def cluster(settings: InfraSettings) -> list[InfraResource]:
-    """Return the cluster and the training node pool."""
-    clusters, pools = ("container", "clusters"), ("container", "node-pools")
-    location, of_cluster = f"--location={settings.zone}", f"--cluster={settings.cluster_name}"
-    node = (f"--service-account={email(settings, settings.node_account_name)}", *_SHIELDED)
-    status = "--format=value(name,status)"
+    """Return the cluster and the training node pools. Without an accelerator, there is no pool with GPUs."""
+    clusters, location = ("container", "clusters"), f"--location={settings.zone}"
+    gpus = f"{settings.gpus_per_node} {settings.accelerator}"
+    # GKE installs the driver, and adds a taint to the nodes and its toleration to pods that request GPUs.
+    accelerator = f"--accelerator=type={settings.accelerator},count={settings.gpus_per_node},gpu-driver-version=default"
+    pools = [
+        _node_pool(
+            settings,
+            *("training nodes", f"Spot nodes {settings.machine_type}, autoscaled", _TRAINING_POOL),
+            *(settings.num_nodes, f"--machine-type={settings.machine_type}"),
+        ),
+        _node_pool(
+            settings,
+            *("GPU nodes", f"Spot nodes {settings.gpu_machine_type} with {gpus}, autoscaled", _GPU_POOL),
+            *(settings.num_gpu_nodes, f"--machine-type={settings.gpu_machine_type}", accelerator),
+        ),
+    ]
     return [
         InfraResource(
             name=CLUSTER,
             description=f"cluster {settings.cluster_name} with one {settings.system_machine_type} node, network "
             "policies and workload identity",
-            describe=_gcloud(settings, *clusters, "describe", settings.cluster_name, location, status),
+            describe=_gcloud(settings, *clusters, "describe", settings.cluster_name, location, _STATUS),
             expected=(settings.cluster_name,),
             create=(
                 _gcloud(
                     *(settings, *clusters, "create", settings.cluster_name, location, "--release-channel=regular"),
                     *("--enable-ip-alias", "--enable-dataplane-v2", f"--workload-pool={_pool(settings)}"),
-                    *("--num-nodes=1", f"--machine-type={settings.system_machine_type}", *node),
+                    *("--num-nodes=1", f"--machine-type={settings.system_machine_type}", *_node_flags(settings)),
                 ),
             ),
             delete=(_gcloud(settings, *clusters, "delete", settings.cluster_name, location),),
@@ -197,24 +210,37 @@ def cluster(settings: InfraSettings) -> list[InfraResource]:
             api=_CONTAINER,
             connect=_gcloud(settings, *clusters, "get-credentials", settings.cluster_name, location),
         ),
-        InfraResource(
-            name="training nodes",
-            description=f"0 to {settings.num_nodes} Spot nodes {settings.machine_type}, autoscaled",
-            describe=_gcloud(settings, *pools, "describe", _TRAINING_POOL, of_cluster, location, status),
-            expected=(_TRAINING_POOL,),
-            create=(
-                _gcloud(
-                    *(settings, *pools, "create", _TRAINING_POOL, of_cluster, location, "--spot"),
-                    *("--enable-autoscaling", "--num-nodes=0", "--min-nodes=0", f"--max-nodes={settings.num_nodes}"),
-                    # Restricts the nodes to pods with `spot: true`. GKE does not add this taint itself.
-                    "--node-taints=cloud.google.com/gke-spot=true:NoSchedule",
-                    *(f"--machine-type={settings.machine_type}", "--workload-metadata=GKE_METADATA", *node),
-                ),
-            ),
-            parent=CLUSTER,
-            api=_CONTAINER,
-        ),
+        *(pools if settings.accelerator else pools[:1]),
     ]
+
+
+def _node_pool(
+    settings: InfraSettings, name: str, description: str, pool: str, maximum: int, *flags: str
+) -> InfraResource:
+    """Return a node pool of 0 to `maximum` Spot nodes for training."""
+    pools = ("container", "node-pools")
+    of_cluster = (f"--cluster={settings.cluster_name}", f"--location={settings.zone}")
+    return InfraResource(
+        name=name,
+        description=f"0 to {maximum} {description}",
+        describe=_gcloud(settings, *pools, "describe", pool, *of_cluster, _STATUS),
+        expected=(pool,),
+        create=(
+            _gcloud(
+                *(settings, *pools, "create", pool, *of_cluster, "--spot"),
+                *("--enable-autoscaling", "--num-nodes=0", "--min-nodes=0", f"--max-nodes={maximum}"),
+                # Restricts the nodes to pods with `spot: true`. GKE does not add this taint itself.
+                "--node-taints=cloud.google.com/gke-spot=true:NoSchedule",
+                *(*flags, "--workload-metadata=GKE_METADATA", *_node_flags(settings)),
+            ),
+        ),
+        parent=CLUSTER,
+        api=_CONTAINER,
+    )
+
+
+def _node_flags(settings: InfraSettings) -> tuple[str, ...]:
+    return (f"--service-account={email(settings, settings.node_account_name)}", *_SHIELDED)
 
 
 def identity(settings: InfraSettings, account: str, namespace: str, owner: str) -> InfraResource:

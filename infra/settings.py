@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from ruamel.yaml import YAML
 
 from qcnn.errors import ConfigError, format_value, single_line
+from qcnn.jobs.accelerators import ACCELERATORS
 
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
 Project = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
@@ -20,6 +21,16 @@ Region = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
 Zone = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+-[a-z]$")]
 MachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$")]
 
+
+def _check_accelerator(name: str) -> str:
+    if name and name not in ACCELERATORS:
+        raise ValueError(name)
+    return name
+
+
+# Empty: no accelerator.
+Accelerator = Annotated[str, AfterValidator(_check_accelerator)]
+
 _ACCOUNT = "6 to 30 lowercase letters, digits and -, beginning with a letter, no - at the end"
 _MACHINE_TYPE = "the name of a machine type such as n2-standard-8"
 _ACCOUNTS = ("service_account_name", "launcher_account_name", "viewer_account_name", "node_account_name")
@@ -29,7 +40,8 @@ _SHORTEST_SOFT_DELETE = 7
 class InfraSettings(BaseModel):
     """Names, locations and sizes of the cloud resources.
 
-    All fields are required. The description of a field lists its allowed values; infra/settings.yaml describes its use.
+    Fields without a default are required. The description of a field lists its allowed values; infra/settings.yaml
+    describes its use.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +53,12 @@ class InfraSettings(BaseModel):
     bucket_region: Region = Field(description="a region such as us-central1")
     num_nodes: int = Field(ge=1, le=1000, strict=True, description="an integer, 1 to 1000")
     machine_type: MachineType = Field(description=_MACHINE_TYPE)
+    accelerator: Accelerator = Field("", description=f"one of {', '.join(ACCELERATORS)}, or empty for no GPU nodes")
+    gpus_per_node: int = Field(1, ge=1, le=16, strict=True, description="an integer, 1 to 16")
+    gpu_machine_type: MachineType = Field(
+        "g2-standard-8", description="the name of a machine type with GPUs such as g2-standard-8"
+    )
+    num_gpu_nodes: int = Field(2, ge=1, le=1000, strict=True, description="an integer, 1 to 1000")
     service_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
     launcher_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
     viewer_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")

@@ -18,6 +18,12 @@ def settings() -> InfraSettings:
 
 
 @pytest.fixture
+def with_gpus(settings: InfraSettings) -> InfraSettings:
+    """Return the settings with a node pool with GPUs, which the file does not have."""
+    return settings.model_copy(update={"accelerator": "nvidia-l4", "gpus_per_node": 2, "num_gpu_nodes": 3})
+
+
+@pytest.fixture
 def table(settings: InfraSettings) -> tuple[InfraResource, ...]:
     return resources(settings)
 

@@ -64,9 +64,11 @@ def _of_gcloud(table: Table) -> list[Argv]:
 
 @needs_gcloud
 def test_gcloud_parses_all_commands_and_rejects_wrong_ones(
-    tmp_path: Path, settings: InfraSettings, table: Table
+    tmp_path: Path, settings: InfraSettings, with_gpus: InfraSettings, table: Table
 ) -> None:
     commands = _of_gcloud(table)
+    with_pools = resources(with_gpus)
+    commands += [argv for resource in with_pools if resource.name == "GPU nodes" for argv in resource.create]
     without_soft_delete = settings.model_copy(update={"soft_delete_days": 0})
     commands += [argv for resource in resources(without_soft_delete) if resource.is_data for argv in resource.create]
     (cluster,) = [argv for argv in commands if argv[1:4] == ("container", "clusters", "create")]
@@ -75,6 +77,7 @@ def test_gcloud_parses_all_commands_and_rejects_wrong_ones(
         (*cluster, "--num-nodes=some"),
         (*cluster, "--release-channel=weekly"),
         ("gcloud", "container", "clusters", "make", "qcnn"),
+        tuple(word.replace("gpu-driver-version", "gpu-driver") for word in commands[-2]),
     ]
     run = _gcloud({"CLOUDSDK_CONFIG": str(tmp_path)})
     answers = run([*commands, *wrong])
@@ -239,7 +242,9 @@ def test_state_of_existing_resources_is_present(google: Google, table: Table) ->
 
 
 @needs_gcloud
-def test_gcloud_requests_match_settings(google: Google, settings: InfraSettings, table: Table) -> None:
+def test_gcloud_requests_match_settings(
+    google: Google, settings: InfraSettings, with_gpus: InfraSettings, table: Table
+) -> None:
     """gcloud rejects some combinations of flags only when it builds the request."""
     run = google.with_answers({"etIamPolicy": (200, {}), "/iam": (200, {}), "": _error(403, "PERMISSION_DENIED")})
     commands = [argv for argv in _of_gcloud(table) if "create" in argv or "delete" in argv or "update" in argv]
@@ -270,6 +275,25 @@ def test_gcloud_requests_match_settings(google: Google, settings: InfraSettings,
     assert pool["config"]["machineType"] == settings.machine_type
     assert {default["config"]["serviceAccount"], pool["config"]["serviceAccount"]} == {nodes}
     assert default["initialNodeCount"] - pool["initialNodeCount"] == 1
+
+    (gpu_nodes,) = [resource for resource in resources(with_gpus) if resource.name == "GPU nodes"]
+    run(gpu_nodes.create)
+    *_, gpu_pool = [sent["nodePool"] for sent in google.sent("POST", "/nodePools")]
+    assert gpu_pool["name"] == "training-gpu"
+    assert gpu_pool["autoscaling"] == {"enabled": True, "minNodeCount": 0, "maxNodeCount": 3}
+    assert gpu_pool["config"]["machineType"] == "g2-standard-8"
+    (accelerator,) = gpu_pool["config"]["accelerators"]
+    assert accelerator == {
+        "acceleratorType": "nvidia-l4",
+        "acceleratorCount": "2",
+        "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
+    }
+    # Except for the GPUs, these nodes are like the others.
+    assert {**gpu_pool["config"], "machineType": "", "accelerators": []} == {
+        **pool["config"],
+        "machineType": "",
+        "accelerators": [],
+    }
 
     def members(end: str, method: str = "POST") -> set[tuple[str, str]]:
         policies = [sent.get("policy", sent) for sent in google.sent(method, end)]

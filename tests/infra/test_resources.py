@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from infra.__main__ import resources
 from infra.commands import Argv, InfraResource
 from infra.google import CLUSTER, account_name, email
 from infra.kubernetes import IDENTITIES
@@ -43,6 +44,16 @@ def test_kubectl_commands_have_the_cluster_context(table: Table) -> None:
             assert resource.parent == CLUSTER
             # An error then never means that an object is missing.
             assert "--ignore-not-found" in resource.describe
+
+
+def test_gpu_nodes_exist_with_accelerator_only(table: Table, with_gpus: InfraSettings) -> None:
+    more = resources(with_gpus)
+    (added,) = [resource for resource in more if resource not in table]
+    assert len(more) == len(table) + 1
+    assert (added.name, added.parent, added.expected) == ("GPU nodes", CLUSTER, ("training-gpu",))
+    assert added.description == "0 to 3 Spot nodes g2-standard-8 with 2 nvidia-l4, autoscaled"
+    (argv,) = added.create
+    assert argv[:5] == ("gcloud", "container", "node-pools", "create", "training-gpu")
 
 
 def test_gcloud_commands_have_the_project(table: Table) -> None:

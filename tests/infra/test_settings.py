@@ -54,6 +54,10 @@ def test_settings_file_has_parameters_of_the_tutorial() -> None:
         ("num_nodes", True, "an integer, 1 to 1000"),
         ("num_nodes", "4", "an integer, 1 to 1000"),
         ("machine_type", "n2 standard", "a machine type such as n2-standard-8"),
+        ("accelerator", "nvidia-l5", "one of nvidia-l4, nvidia-tesla-t4, .*, or empty for no GPU nodes"),
+        ("gpus_per_node", 0, "an integer, 1 to 16"),
+        ("gpu_machine_type", "g2", "a machine type with GPUs such as g2-standard-8"),
+        ("num_gpu_nodes", 1001, "an integer, 1 to 1000"),
         ("service_account_name", "qcnn", "6 to 30"),
         ("launcher_account_name", "a@b.iam.gserviceaccount.com", "without the part from @ on"),
         ("repository_name", "Q", "1 to 63"),
@@ -65,6 +69,12 @@ def test_invalid_setting_error_has_allowed_values(name: str, value: object, allo
     with pytest.raises(ConfigError, match=rf"^settings\.{name}: must be .*{allowed}.*Given: ") as error:
         parse_settings({**_values(), name: value})
     assert "\n" not in str(error.value)
+
+
+def test_file_without_gpu_settings_has_no_gpu_nodes() -> None:
+    values = {name: value for name, value in _values().items() if "gpu" not in name and name != "accelerator"}
+    assert parse_settings(values) == read_settings(FILE)
+    assert read_settings(FILE).accelerator == ""
 
 
 def test_missing_and_unknown_settings_are_reported() -> None:

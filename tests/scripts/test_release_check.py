@@ -35,11 +35,12 @@ def script() -> types.ModuleType:
 
 
 def test_commands_contain_all_extras(script: types.ModuleType) -> None:
-    assert script.COMMANDS.keys() == {script.NO_EXTRA, *PROJECT["optional-dependencies"]}
+    assert {*script.COMMANDS, script.RESOLVED} == {script.NO_EXTRA, *PROJECT["optional-dependencies"]}
+    assert script.RESOLVED not in script.COMMANDS
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("extra", ["none", *PROJECT["optional-dependencies"]])
+@pytest.mark.parametrize("extra", ["none", *sorted(PROJECT["optional-dependencies"].keys() - {"gpu"})])
 def test_use_of_installed_extra_succeeds(script: types.ModuleType, tmp_path: Path, extra: str) -> None:
     script.use(Path(sys.executable).parent, PROJECT["version"], extra, tmp_path)
 
@@ -65,10 +66,10 @@ def test_missing_reports_tag_and_changelog_section(
 
 
 def test_untried_reports_missing_pairs(script: types.ModuleType) -> None:
-    done = {("3.11", extra) for extra in script.COMMANDS} | {("3.12", "none"), ("3.12", "run")}
+    done = {("3.11", extra) for extra in script.EXTRAS} | {("3.12", "none"), ("3.12", "run")}
     assert script.untried(["3.10", "3.11", "3.12"], done) == [
         "Python 3.10: must work with every extra. Given: not tried",
-        "Python 3.12: must work with every extra. Given: not tried with kubeflow, vertex, serve",
+        "Python 3.12: must work with every extra. Given: not tried with kubeflow, vertex, serve, gpu",
     ]
 
 
@@ -107,7 +108,7 @@ def test_main_with_incomplete_release_fails_only_with_tag(
     classifier = '"Programming Language :: Python :: 3.11"'
     (tmp_path / "pyproject.toml").write_text(f'[project]\nversion = "1.2.0"\nclassifiers = [{classifier}]\n')
     (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n")
-    tried = {("3.11", extra) for extra in script.COMMANDS}
+    tried = {("3.11", extra) for extra in script.EXTRAS}
     monkeypatch.setattr(script, "ROOT", tmp_path)
     # It installs gigabytes from a package index.
     monkeypatch.setattr(script, "try_release", lambda version, pythons, extras: (tried, failures))
