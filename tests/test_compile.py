@@ -19,6 +19,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import EXPERIMENT_FIELDS, Options
 from qcnn.experiment_io import as_parameters
 from qcnn.fields import describe_allowed, field_type
+from qcnn.jobs.pod_settings import pod_settings
 from tests.buckets import ROWS
 
 ROOT = Path(__file__).parents[1]
@@ -275,6 +276,18 @@ def test_step_resources_have_defaults_and_overrides(tmp_path: Path, name: str) -
     if name == "study":
         expected["plan-study"] = ("50m", "256Mi", "2Gi")
     assert {step: tuple(given[key] for key in _RESOURCES) for step, given in found.items()} == expected
+
+
+def test_only_processes_of_tfjob_use_gpu_image(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text("image: team/qcnn:1\naccelerator: nvidia-l4\n")
+    spec, _ = _parse(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))
+    for container in _containers(spec):
+        assert container["image"] == "team/qcnn:1"
+        assert {"name": "QCNN_IMAGE", "value": "team/qcnn:1"} in container["env"]
+    # The launcher in step `train` creates the TFJob from these settings.
+    pod = pod_settings(_settings(spec))
+    assert (pod.gpus, pod.accelerator) == (1, "nvidia-l4")
+    assert pod.for_role("worker").process_image == "team/qcnn:1-gpu"
 
 
 def test_pod_settings_apply_to_tfjob_and_steps(tmp_path: Path) -> None:

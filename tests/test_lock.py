@@ -134,6 +134,15 @@ def test_locked_packages_have_wheels_for_platform(
     assert ("nvidia-cudnn-cu12" in names) == has_cuda
 
 
+def test_documents_state_size_of_cuda_libraries() -> None:
+    sizes = [
+        wheel["size"] for (name, _), each in PACKAGES.items() if name.startswith("nvidia-") for wheel in each["wheels"]
+    ]
+    text = f"{sum(sizes) / 1e9:.1f} GB"
+    for page in ("docs/pod-settings.md", "docs/python.md", "CHANGELOG.md"):
+        assert text in (ROOT / page).read_text(), page
+
+
 def test_lock_file_covers_supported_platforms() -> None:
     def clauses(markers: list[str]) -> list[set[str]]:
         return [set(marker.split(" and ")) for marker in markers]

@@ -7,7 +7,7 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import JobIdentity, JobSpec
-from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, SPEC_LABEL, custom_job, outputs
 from qcnn.jobs.vertex.location import VertexLocation
@@ -84,6 +84,17 @@ def test_custom_job_contains_command_and_output_folder() -> None:
     assert first.image_uri == image
     assert job.job_spec.base_output_directory.output_uri_prefix == f"gs://bucket/run/{label}"
     assert outputs(JOB, job)["logs"] == f"gs://bucket/run/{label}/logs"
+
+
+def test_custom_job_roles_with_gpus_use_gpu_image() -> None:
+    roles = {"ps": {"gpus": 0}, "evaluator": {"gpus": 0}}
+    pod = pod_settings({"image": "registry/qcnn:1", "accelerator": "nvidia-l4", "roles": roles})
+    job = custom_job(dataclasses.replace(JOB, pod=pod, replicas={"chief": 1, "worker": 1, "ps": 1}), RUN, PLACE)
+    images = [pool.container_spec.image_uri for pool in job.job_spec.worker_pool_specs]
+    assert images == ["registry/qcnn:1-gpu", "registry/qcnn:1-gpu", "registry/qcnn:1"]
+    for pool in job.job_spec.worker_pool_specs:
+        environment = {variable.name: variable.value for variable in pool.container_spec.env}
+        assert environment["QCNN_IMAGE"] == pool.container_spec.image_uri
 
 
 def test_custom_job_mounted_output_becomes_bucket_uri() -> None:
