@@ -18,7 +18,7 @@ from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.storage.copies import local_file
 from qcnn.targets.base import Compiles
 from qcnn.targets.errors import suppress_output
-from qcnn.targets.settings import setting
+from qcnn.targets.settings import ACCELERATOR_HELP, setting
 
 # Compiles a pipeline. Parameters: path of the output file, image of all steps, and settings of the training pods.
 Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
@@ -38,6 +38,12 @@ class PipelineSource:
     pod: Mapping[str, Any] = setting(
         "Settings of the training pods (a YAML file on the command line). Not with --package.", {}, metavar="FILE"
     )
+    accelerator: str | None = setting(f"{ACCELERATOR_HELP} Not with --package.", None, metavar="NAME")
+
+    @property
+    def pod_values(self) -> dict[str, Any]:
+        """Settings of the training pods. The accelerator overrides that of `pod`."""
+        return {**self.pod, **({"accelerator": self.accelerator} if self.accelerator is not None else {})}
 
 
 def compile_main(target: Compiles, *, per_run_seed: bool = False, board: str = "") -> Compile:
@@ -126,15 +132,20 @@ def compiled_package(source: PipelineSource, compile_now: Compile) -> Iterator[P
     """Context manager that yields the path of a compiled pipeline, compiled on demand.
 
     Raises:
-        ConfigError: If a pod setting is invalid.
+        ConfigError: If a pod setting is invalid, or an accelerator is given for a file.
     """
     if source.package:
+        if source.accelerator is not None:
+            raise ConfigError(
+                "accelerator: must be without --package, as the compiler sets the resources of the training pods. "
+                f"Given: {source.accelerator}"
+            )
         yield source.package
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "pipeline.yaml")
         with suppress_output():
-            compile_now(path, source.image, source.pod)
+            compile_now(path, source.image, source.pod_values)
         yield path
 
 

@@ -188,6 +188,7 @@ def _convert(field: Described, value: Any) -> Any:
     return value
 
 
+ACCELERATOR_HELP = "GPU model, such as nvidia-l4. Processes with GPUs use the image with the tag suffix -gpu."
 # Pod settings that often differ between jobs. The others are set in `pod` only.
 _POD_OVERRIDES = (
     *("image", "cpu", "memory", "gpus", "accelerator", "service_account", "queue", "priority_class"),
@@ -206,9 +207,7 @@ class PodFields:
     cpu: str | None = setting("CPUs of each pod, such as 2 or 500m.", None)
     memory: str | None = setting("Memory of each pod, such as 4Gi.", None)
     gpus: int | None = setting("GPUs of each pod (nvidia.com/gpu).", None, shown="1 with an accelerator, else 0")
-    accelerator: str | None = setting(
-        "GPU model, such as nvidia-l4. Pods with GPUs use the image with the tag suffix -gpu.", None
-    )
+    accelerator: str | None = setting(ACCELERATOR_HELP, None, metavar="NAME")
     service_account: str | None = setting("Service account of the pods.", None)
     queue: str | None = setting("Kueue LocalQueue for the job.", None)
     priority_class: str | None = setting("Priority class of the pods.", None)

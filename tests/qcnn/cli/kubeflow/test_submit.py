@@ -12,6 +12,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.pipelines.vertex import VERTEX
+from qcnn.targets.compiled_pipeline import pod_settings_in
 from tests.buckets import ROWS
 from tests.kfp_backend import FakeBackend, Object, spec_of
 from tests.qcnn.cli.conftest import Typed
@@ -296,6 +297,39 @@ def test_submit_with_gpus_names_required_image(backend: FakeBackend, typed: Type
     code, _, err = typed("submit", "--target", "kubeflow", *flags)
     assert code == 0
     assert err.count("pod.gpus: processes with GPUs use the image registry/qcnn:1-gpu, which must contain") == 1
+
+
+COMMANDS = [
+    ("submit", "--dry-run"),
+    ("study", "--grid", "seed=0,1", "--dry-run"),
+    ("schedule", "create", "--interval", "10m", "--dry-run"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_accelerator_flag_overrides_pod_file(
+    backend: FakeBackend, typed: Typed, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (path := tmp_path / "pod.yaml").write_text("accelerator: nvidia-tesla-t4\nmemory: 4Gi\n")
+    flags = ("--target", "kubeflow", "--host", backend.host, "--pod", str(path), "--image", "registry/qcnn:1")
+    code, out, err = typed(*command, *flags, "--accelerator", "nvidia-l4")
+    assert code == 0, err
+    # The settings are JSON within the JSON of the compiled pipeline.
+    pod = pod_settings_in(json.loads(out)["pipeline_spec"]["pipeline_spec"])
+    assert pod
+    assert (pod.accelerator, pod.gpus, pod.memory) == ("nvidia-l4", 1, "4Gi")
+    assert "the image registry/qcnn:1-gpu, which must contain" in err
+
+
+def test_accelerator_with_package_is_an_error(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+    compile_qcnn(KUBEFLOW, tmp_path / "a.yaml", "registry/qcnn:1")
+    flags = ("--target", "kubeflow", "--host", backend.host, "--package", str(tmp_path / "a.yaml"))
+    code, out, err = typed("submit", *flags, "--accelerator", "nvidia-l4")
+    assert (code, out) == (2, "")
+    assert err == (
+        "error: accelerator: must be without --package, as the compiler sets the resources of the training pods. "
+        "Given: nvidia-l4\n"
+    )
 
 
 @pytest.mark.parametrize("command", [("submit",), ("schedule", "create", "--cron", "0 9 * * *", "--run-name", "a")])

@@ -13,6 +13,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.pipelines.compiler import compile_qcnn, compile_study
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.pipelines.vertex import VERTEX
+from qcnn.targets.compiled_pipeline import pod_settings_in
 from tests.buckets import ROWS
 from tests.qcnn.cli.conftest import STUDY, Typed
 
@@ -48,6 +49,18 @@ def test_submit_sends_all_fields_in_a_valid_request(typed: Typed, tmp_path: Path
     assert sent["pipelineJobId"].startswith(job["displayName"])
     message = json_format.ParseDict(sent, v1.CreatePipelineJobRequest.pb(v1.CreatePipelineJobRequest()))
     assert message.pipeline_job.pipeline_spec["root"]["dag"]["tasks"]["train"]
+
+
+def test_submit_with_accelerator_sets_gpus_of_training(typed: Typed) -> None:
+    code, out, err = typed(*_SUBMIT, "--accelerator", "nvidia-l4", "--dry-run")
+    assert code == 0
+    assert err.startswith("pod.gpus: processes with GPUs use the image europe/qcnn:1-gpu, which must contain ")
+    pod = pod_settings_in(json.loads(out)["pipelineJob"]["pipelineSpec"])
+    assert pod
+    assert (pod.image, pod.accelerator, pod.gpus) == ("europe/qcnn:1", "nvidia-l4", 1)
+    code, out, err = typed(*_SUBMIT, "--accelerator", "nvidia-l5", "--dry-run")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: pod.accelerator: must be one of nvidia-l4, ")
 
 
 def test_submit_sends_run_settings(typed: Typed) -> None:
