@@ -52,7 +52,8 @@ COPY --from=project /opt/qcnn /opt/qcnn
 COPY --from=contents /build/sbom.json /usr/share/qcnn/sbom.json
 # Processes write only to /tmp.
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/qcnn PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
-# GKE and Vertex AI mount the driver's libraries into this folder. TensorFlow finds those of the extra gpu itself.
+# GKE mounts the driver's libraries into this folder (cloud.google.com/kubernetes-engine/docs/how-to/gpus). TensorFlow
+# finds those of the extra gpu, ptxas and libdevice in site-packages/nvidia itself.
 ARG EXTRA=
 ENV LD_LIBRARY_PATH=${EXTRA:+/usr/local/nvidia/lib64}
 WORKDIR /opt/qcnn

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from ruamel.yaml import YAML
 
 from qcnn.errors import ConfigError, format_value, single_line
-from qcnn.jobs.accelerators import ACCELERATORS
+from qcnn.jobs.accelerators import ACCELERATORS, check_name
 
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
 Project = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
@@ -20,16 +20,7 @@ Repository = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a
 Region = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
 Zone = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+-[a-z]$")]
 MachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$")]
-
-
-def _check_accelerator(name: str) -> str:
-    if name and name not in ACCELERATORS:
-        raise ValueError(name)
-    return name
-
-
-# Empty: no accelerator.
-Accelerator = Annotated[str, AfterValidator(_check_accelerator)]
+Accelerator = Annotated[str, AfterValidator(check_name)]
 
 _ACCOUNT = "6 to 30 lowercase letters, digits and -, beginning with a letter, no - at the end"
 _MACHINE_TYPE = "the name of a machine type such as n2-standard-8"

@@ -51,6 +51,17 @@ ACCELERATORS = {
 }
 
 
+def check_name(name: str) -> str:
+    """Return the name of an accelerator, or an empty name.
+
+    Raises:
+        ValueError: If there is no such accelerator.
+    """
+    if name and name not in ACCELERATORS:
+        raise ValueError(name)
+    return name
+
+
 def on_vertex(accelerator: str) -> str:
     """Return the Vertex AI name of an accelerator: uppercase, with underscores.
 

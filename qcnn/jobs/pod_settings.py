@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from qcnn.errors import ConfigError, format_value
-from qcnn.jobs.accelerators import ACCELERATORS
+from qcnn.jobs.accelerators import ACCELERATORS, check_name
 from qcnn.jobs.references import IMAGE_FORM, gpu_image, is_image
 from qcnn.monitoring.logs import FORMAT_VARIABLE, GPUS_VARIABLE
 from qcnn.provenance import IMAGE_VARIABLE
@@ -96,12 +96,6 @@ def _number_as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _check_accelerator(name: str) -> str:
-    if name and name not in ACCELERATORS:
-        raise ValueError(name)
-    return name
-
-
 def _check_image(text: str) -> str:
     if not is_image(text):
         raise ValueError(text)
@@ -110,7 +104,7 @@ def _check_image(text: str) -> str:
 
 Image = Annotated[str, AfterValidator(_check_image)]
 Quantity = Annotated[str, StringConstraints(pattern=_QUANTITY), BeforeValidator(_number_as_text)]
-Accelerator = Annotated[str, AfterValidator(_check_accelerator)]
+Accelerator = Annotated[str, AfterValidator(check_name)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
 # Empty: not set.
 Queue = Annotated[str, StringConstraints(pattern=rf"^({_POD_NAME})?$", max_length=63)]

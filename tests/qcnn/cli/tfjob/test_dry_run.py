@@ -199,6 +199,19 @@ def test_dry_run_with_gpus_uses_and_names_gpu_image(typed: Typed, flags: tuple[s
     assert err.endswith("Given: image qcnn:1\n")
 
 
+@pytest.mark.usefixtures("nowhere")
+def test_tensorboard_requests_no_gpus_of_pod_file(typed: Typed, tmp_path: Path) -> None:
+    (path := tmp_path / "gpus.yaml").write_text("image: qcnn:1\naccelerator: nvidia-l4\nmemory: 3Gi\n")
+    code, out, _ = typed("tensorboard", "gs://bucket/logs", "--deploy", "--pod", str(path), "--dry-run")
+    assert code == 0
+    deployment, _ = yaml.safe_load_all(out)
+    spec = deployment["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["image"] == "qcnn:1"
+    assert container["resources"]["limits"] == {"memory": "3Gi"}
+    assert "nodeSelector" not in spec
+
+
 def _account(job: dict[str, Any]) -> str:
     return str(job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["serviceAccountName"])
 
