@@ -193,7 +193,7 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             gradients: list[tf.Tensor] = []
             zero = tf.zeros([], states.dtype)
-            state, adjoint, arranged = final, _move_axes(upstream, natural, order), order
+            state, adjoint, arranged = final, move_axes(upstream, natural, order), order
             for qubits, matrix in zip(reversed(places), reversed(unitaries), strict=True):
                 _, state = _bring_last(state, arranged, qubits)
                 arranged, adjoint = _bring_last(adjoint, arranged, qubits)
@@ -209,7 +209,7 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
                     adjoint = tf.matmul(adjoint, inverse)
             return gradients
 
-        return tf.reshape(_move_axes(final, order, natural), whole), gradient
+        return tf.reshape(move_axes(final, order, natural), whole), gradient
 
     return run(*unitaries)
 
@@ -234,11 +234,20 @@ def _rows(states: tf.Tensor, outer: Sequence[int], qubits: Sequence[int]) -> tf.
 
 def _bring_last(states: tf.Tensor, order: tuple[int, ...], qubits: Sequence[int]) -> tuple[tuple[int, ...], tf.Tensor]:
     new = (*(qubit for qubit in order if qubit not in qubits), *qubits)
-    return new, _move_axes(states, order, new)
+    return new, move_axes(states, order, new)
 
 
-def _move_axes(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> tf.Tensor:
-    """Transpose the qubits' axes, with axes that stay adjacent as one."""
+def move_axes(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> tf.Tensor:
+    """Transpose the qubits' axes, with axes that stay adjacent as one.
+
+    Args:
+        states: Real and imaginary parts. All dimensions but the last two are those of the states.
+        old: Qubits in the order of their axes.
+        new: Order to return.
+
+    Returns:
+        The states, (states, ..., 2), with an axis for each common slice of the orders.
+    """
     if old == new:
         return states
     slices = list(common_slices(old, new))
