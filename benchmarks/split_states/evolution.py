@@ -186,7 +186,8 @@ class _SegmentProgram:
 
 def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
     # There is no control flow to convert, and AutoGraph would log a warning.
-    return tf.function(tf.autograph.experimental.do_not_convert(function), jit_compile=True)
+    compiled: Callable[..., Any] = tf.function(tf.autograph.experimental.do_not_convert(function), jit_compile=True)
+    return compiled
 
 
 def _multiply(state: tf.Tensor, matrix: tf.Tensor, *, transpose: bool = False) -> tf.Tensor:

@@ -11,11 +11,6 @@ from collections.abc import Collection, Iterable, Sequence
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, GateGroup, fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR
 
-# The gradient reverses each exchange for the states and for their adjoint.
-_BACKWARD = 2
-# Real numbers of an amplitude.
-_PARTS = 2
-
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
@@ -50,20 +45,6 @@ def schedule(network: CircuitIR, shares: int) -> list[Segment]:
         segments.append(Segment(chosen, tuple(group_blocks(local))))
         before = chosen
     return segments
-
-
-def exchange_bytes(segments: Sequence[Segment], qubits: int, shares: int, states: int, real_bytes: int) -> int:
-    """Return the bytes that all processes send in a training step, without parameters and readouts.
-
-    Args:
-        segments: Schedule of the circuit.
-        qubits: Number of qubits.
-        shares: Number of shares, each in a separate process.
-        states: Number of states.
-        real_bytes: Bytes of a real number, 4 or 8.
-    """
-    exchanges = (1 + _BACKWARD) * (len(segments) - 1)
-    return exchanges * states * _PARTS * real_bytes * 2**qubits * (shares - 1) // shares
 
 
 def _global_qubits(blocks: Sequence[Block], candidates: Iterable[int], count: int) -> tuple[int, ...]:
