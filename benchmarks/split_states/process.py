@@ -7,10 +7,11 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 import tensorflow as tf
 
@@ -22,6 +23,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.operating_system import end_with_parent
 from qcnn.simulators.interface import ProductStateBatch
 from qcnn.simulators.statevector import StatevectorSimulator
+from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.startup import buffer_stderr, start_compiler
 from qcnn.trainer.distribution.joining import restrict_to_localhost
 from qcnn.trainer.distribution.roles import ClusterConfig
@@ -29,13 +31,15 @@ from qcnn.trainer.distribution.strategies import create_strategy
 
 # Seconds after which an operation that waits for another process fails.
 TIMEOUT = 120.0
-_STEPS = 5
+_STEPS = 7
+
+Step = Callable[..., tuple[tf.Tensor, tf.Tensor]]
 
 
 def main() -> None:
     """Run one process."""
     parser = argparse.ArgumentParser(description="Process of benchmarks.split_states.")
-    parser.add_argument("role", choices=("alone", "client", "server", "worker"))
+    parser.add_argument("role", choices=("client", "server", "worker"))
     parser.add_argument("parent", type=int)
     parser.add_argument("index", type=int)
     parser.add_argument("addresses", type=json.loads)
@@ -64,48 +68,78 @@ def _run_client(arguments: argparse.Namespace) -> None:
         )
     count = len(arguments.addresses)
     shares = RemoteShares([f"/job:worker/replica:0/task:{index}/device:CPU:0" for index in range(count)])
+    _print({"copy": copy_rate()})
     for qubits in arguments.exchanged:
         _print({"qubits": qubits, "exchange": remote_seconds(shares, qubits)})
     for qubits in arguments.trained:
-        _print({"qubits": qubits, "step": _measure_split(qubits, shares)})
+        _print({"qubits": qubits, "step": _measure(qubits, shares, lambda: None, measures_reference=True)})
 
 
 def _run_worker(arguments: argparse.Namespace) -> None:
-    count = len(arguments.addresses)
+    index, count = arguments.index, len(arguments.addresses)
     fields = {"workers": count, "options": {"communication": "ring", "communication_timeout": int(TIMEOUT)}}
-    create_strategy(
-        from_mapping(fields), ClusterConfig({"worker": tuple(arguments.addresses)}, "worker", arguments.index)
-    )
+    create_strategy(from_mapping(fields), ClusterConfig({"worker": tuple(arguments.addresses)}, "worker", index))
     start_compiler()
-    shares = CollectiveShares(arguments.index, count, TIMEOUT)
-    sockets = SocketExchange(arguments.index, arguments.ports, TIMEOUT)
+    shares = CollectiveShares(index, count, TIMEOUT)
+    sockets = SocketExchange(index, arguments.ports, TIMEOUT)
+    meet = tf.function(lambda: shares.total([tf.zeros([])]))
     for qubits in arguments.exchanged:
-        _print({"qubits": qubits, "exchange": {**collective_seconds(shares, qubits), **sockets.seconds(qubits)}})
+        seconds = {**collective_seconds(shares, qubits), **sockets.seconds(qubits)}
+        _print({"qubits": qubits, "exchange": seconds})
     for qubits in arguments.trained:
-        _print({"qubits": qubits, "step": _measure_split(qubits, shares)})
-
-
-def _run_alone(arguments: argparse.Namespace) -> None:
-    _print({"copy": copy_rate()})
-    for qubits in arguments.trained:
-        _print({"qubits": qubits, "step": _measure_reference(qubits)})
+        # The output of the last process is read.
+        step = _measure(qubits, shares, lambda: meet().numpy(), measures_reference=index == count - 1)
+        _print({"qubits": qubits, "step": step})
 
 
 def _print(result: Mapping[str, Any]) -> None:
     print(json.dumps(result), flush=True)
 
 
-_RUN = {"alone": _run_alone, "client": _run_client, "server": _serve, "worker": _run_worker}
+_RUN = {"client": _run_client, "server": _serve, "worker": _run_worker}
 
 
-def _measure_split(qubits: int, shares: Shares) -> dict[str, Any]:
-    split = SplitState(network(qubits), shares, tf.float64)
-    return _measure(tf.function(tf.autograph.experimental.do_not_convert(split.loss_and_gradient)), qubits)
+def _measure(qubits: int, shares: Shares, meet: Callable[[], object], *, measures_reference: bool) -> dict[str, float]:
+    """Measure a training step on a split state.
+
+    Args:
+        qubits: Number of qubits.
+        shares: Shares of the state.
+        meet: Function that waits for the other processes that run this function.
+        measures_reference: Whether this process alternates the steps with those of simulator `statevector`, so that
+            other load affects both.
+
+    Returns:
+        Median seconds of a step, and bytes on the loopback interface, which are correct only if no other process uses
+        it. With a reference also its seconds, and the maximum difference of loss and gradient.
+    """
+    circuit, random = network(qubits), np.random.default_rng(qubits)
+    shapes = circuit.parameters, (SAMPLES, qubits), (SAMPLES, len(circuit.readouts))
+    inputs = [tf.constant(random.uniform(-1, 1, shape)) for shape in shapes]
+    split = SplitState(circuit, shares, tf.float64)
+    step = tf.function(tf.autograph.experimental.do_not_convert(split.loss_and_gradient))
+    reference = _reference(circuit) if measures_reference else None
+    values = _values(step, inputs)
+    expected = _values(reference, inputs) if reference else values
+    seconds, reference_seconds, sent = [], [0.0], []
+    for _ in range(_STEPS):
+        if reference:
+            reference_seconds.append(_seconds(reference, inputs))
+        meet()
+        before = _loopback_bytes()
+        seconds.append(_seconds(step, inputs))
+        sent.append(_loopback_bytes() - before)
+    return {
+        "difference": float(np.abs(values - expected).max()),
+        "seconds": statistics.median(seconds),
+        "reference_seconds": statistics.median(reference_seconds[1:] or reference_seconds),
+        "bytes": statistics.median(sent),
+    }
 
 
-def _measure_reference(qubits: int) -> dict[str, Any]:
-    """Measure simulator statevector in this process."""
-    simulator = StatevectorSimulator(network(qubits), SAMPLES, tf.float64)
+def _reference(circuit: CircuitIR) -> Step:
+    """Return the training step of simulator `statevector` in this process."""
+    simulator = StatevectorSimulator(circuit, SAMPLES, tf.float64)
 
     def step(parameters: tf.Tensor, features: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.GradientTape() as tape:
@@ -114,31 +148,20 @@ def _measure_reference(qubits: int) -> dict[str, Any]:
             loss = tf.reduce_mean(tf.square(readouts - labels))
         return loss, tape.gradient(loss, parameters)
 
-    return _measure(tf.function(tf.autograph.experimental.do_not_convert(step), jit_compile=True), qubits)
+    compiled: Step = tf.function(tf.autograph.experimental.do_not_convert(step), jit_compile=True)
+    return compiled
 
 
-def _measure(step: Any, qubits: int) -> dict[str, Any]:
-    """Return loss, gradient, median seconds and bytes on the loopback interface of a training step.
+def _values(step: Step, inputs: Sequence[tf.Tensor]) -> npt.NDArray[np.float64]:
+    """Return loss and gradient as one vector."""
+    loss, gradient = step(*inputs)
+    return np.concatenate([[loss.numpy()], gradient.numpy()])
 
-    The bytes are correct only if no other process uses this interface.
-    """
-    random, of = np.random.default_rng(qubits), network(qubits)
-    parameters, features, labels = (
-        tf.constant(random.uniform(-1, 1, shape))
-        for shape in (of.parameters, (SAMPLES, qubits), (SAMPLES, len(of.readouts)))
-    )
-    loss, gradient = (each.numpy() for each in step(parameters, features, labels))
-    before, seconds = _loopback_bytes(), []
-    for _ in range(_STEPS):
-        start = time.perf_counter()
-        step(parameters, features, labels)[1].numpy()
-        seconds.append(time.perf_counter() - start)
-    return {
-        "loss": float(loss),
-        "gradient": gradient.tolist(),
-        "seconds": statistics.median(seconds),
-        "bytes": (_loopback_bytes() - before) / _STEPS,
-    }
+
+def _seconds(step: Step, inputs: Sequence[tf.Tensor]) -> float:
+    start = time.perf_counter()
+    _values(step, inputs)
+    return time.perf_counter() - start
 
 
 def _loopback_bytes() -> int:
