@@ -10,7 +10,6 @@ estimate for a cluster.
 
 import argparse
 import contextlib
-import itertools
 import json
 import math
 import os
@@ -152,16 +151,20 @@ def _step_table(results: Results) -> str:
 
 
 def _cluster_table() -> str:
-    prices = load_default_prices().machines
-    machines = {name: machine for name, machine in prices.items() if name.startswith(_FAMILY) and machine.cpus >= _CPUS}
+    without_gpus = {name: machine for name, machine in load_default_prices().machines.items() if not machine.gpus}
+    networked = {
+        name: machine for name, machine in without_gpus.items() if name.startswith(_FAMILY) and machine.cpus >= _CPUS
+    }
+    cases = [(1, without_gpus, math.inf), *((shares, networked, rate) for rate in _GBITS for shares in _MACHINES)]
     rows = []
-    for gbits, shares in itertools.product(_GBITS, _MACHINES):
+    for shares, machines, gbits in cases:
         each = estimate(_QUBITS, shares, machines, gbits * 1e9 / _BITS, _EVOLVED)
-        memory = f"{each.share_gib:.3g}", f"{each.needed_gib:.3g}"
+        memory = f"{each.share_gib:.3g}", f"{each.needed_gib:.4g}"
         seconds = f"{each.compute_seconds:.3g}", f"{each.exchange_seconds:.3g}"
         total = f"{each.hours:.3g}", f"{each.dollars:.0f}"
-        rows.append((f"{gbits:g}", f"{shares} x {each.machine_type}", *memory, *seconds, *total))
-    headers = ("Gbit/s", "machines", "share, GiB", "memory, GiB", "computation, s", "exchange, s", "hours", "USD")
+        rate = "" if shares == 1 else f"{gbits:g}"
+        rows.append((f"{shares} x {each.machine_type}", rate, *memory, *seconds, *total))
+    headers = ("machines", "Gbit/s", "share, GiB", "memory, GiB", "computation, s", "exchange, s", "hours", "USD")
     return tabulate(rows, headers, tablefmt="github", disable_numparse=True)
 
 
