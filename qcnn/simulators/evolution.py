@@ -241,12 +241,12 @@ def move_axes(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> 
     """Transpose the qubits' axes, with axes that stay adjacent as one.
 
     Args:
-        states: Real and imaginary parts. All dimensions but the last two are those of the states.
+        states: Real and imaginary parts, in any shape whose elements have the order of (states, 2^qubits, 2).
         old: Qubits in the order of their axes.
         new: Order to return.
 
     Returns:
-        The states, (states, ..., 2), with an axis for each common slice of the orders.
+        The states, (states, ..., 2), with an axis for each common slice of the orders, or unchanged if they are equal.
     """
     if old == new:
         return states

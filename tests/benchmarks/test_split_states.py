@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks.split_states.__main__ import run_processes
 from benchmarks.split_states.counts import ALL_TO_ALL, GATHER, REDUCE, SEND, estimate, network, sent_bytes, step_bytes
 from benchmarks.split_states.evolution import SplitState
 from benchmarks.split_states.exchanges import remote_seconds
@@ -92,3 +93,12 @@ def test_estimate_selects_cheapest_machine_with_enough_memory() -> None:
     assert math.isclose(found.dollars, 16 * found.hours)
     # Three exchanges of 15/16 of a share.
     assert math.isclose(found.exchange_seconds, 3 * 8 * 2**30 * 15 / 16 / 1e9, rel_tol=1e-3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("roles", [["server", "server", "client"], ["worker", "worker"]])
+def test_processes_train_as_one_process(roles: list[str]) -> None:
+    results = run_processes(roles, exchanged=[8], trained=[8])
+    (step,) = [line["step"] for line in results if "step" in line]
+    assert step["difference"] < 1e-12
+    assert [line["qubits"] for line in results if "exchange" in line] == [8]
