@@ -7,7 +7,7 @@ offers (cloud.google.com/compute/docs/gpus, 2026-11), without tensor cores and s
 
 import dataclasses
 
-# Month in which the table was compared with its sources.
+# Month in which the table was written.
 DATE = "2026-11"
 
 
