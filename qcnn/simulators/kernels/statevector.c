@@ -14,6 +14,7 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <sched.h>
+#include <sys/mman.h>
 #endif
 
 // Maximum numbers of qubits of a gate or observable, and of a tile.
