@@ -23,9 +23,9 @@ from qcnn.simulators.registry import builtin_simulators
 # Time of a process before its first and after its last training step: imports, tracing, compilation, last checkpoint.
 # Measured with `make run` (python -m benchmarks.startup_time) and rounded up.
 START_SECONDS = 15.0
-# Seconds per kernel on a GPU if kernels are short and their launches overlap, measured by NVIDIA on a V100
-# (developer.nvidia.com/blog/cuda-graphs, 2019).
-_GPU_KERNEL_SECONDS = 3.8e-6
+# Seconds per kernel on a GPU, and fraction of the peak rates in long steps. Fitted to the steps of docs/gpus.md on an
+# NVIDIA H200, which they predict within a factor of 2.
+_GPU_KERNEL_SECONDS, _GPU_EFFICIENCY = 1.2e-6, 0.3
 # A shorter training run always stays on the local machine.
 _SHORT_SECONDS = 900.0
 
@@ -190,13 +190,14 @@ def compare_worker_counts(
 
 
 def gpu_speed(accelerator: Accelerator) -> MachineSpeed:
-    """Return the speed of a GPU at its peak rates. Small arrays are evolved in 64 bits, as on the processor."""
+    """Return the speed of a GPU. Small arrays are evolved in 64 bits, as on the processor."""
+    double_flops = _GPU_EFFICIENCY * accelerator.double_flops
     return MachineSpeed(
-        flops=accelerator.flops,
-        traffic=accelerator.traffic,
-        few_flops=accelerator.double_flops,
+        flops=_GPU_EFFICIENCY * accelerator.flops,
+        traffic=_GPU_EFFICIENCY * accelerator.traffic,
+        few_flops=double_flops,
         kernel_seconds=_GPU_KERNEL_SECONDS,
-        double_flops=accelerator.double_flops,
+        double_flops=double_flops,
     )
 
 
