@@ -13,11 +13,12 @@ import tensorflow as tf
 
 from qcnn.errors import ConfigError
 from qcnn.simulators.costs.statevector_cpu import (
+    evolves_samples,
     plan_memory,
     real_bytes,
     samples_of_a_bundle,
     shards_by_qubit,
-    spanning_samples,
+    spanning_bundles,
 )
 from qcnn.simulators.data_states import data_states, qubit_states, readouts_from_rows, rows_of_batch
 from qcnn.simulators.interface import (
@@ -28,9 +29,10 @@ from qcnn.simulators.interface import (
     StateBatch,
 )
 from qcnn.simulators.kernels import library
-from qcnn.simulators.kernels.encoding import encode
+from qcnn.simulators.kernels.encoding import EncodedProgram, encode
 from qcnn.simulators.kernels.lanes import lane_weights, spread
-from qcnn.simulators.kernels.program import build
+from qcnn.simulators.kernels.program import Program, build
+from qcnn.simulators.kernels.spanning import with_mixture
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.tensor_ops import map_in_chunks
 
@@ -65,21 +67,19 @@ class StatevectorCpuSimulator:
         self._memory = plan_memory(network, limits)
         # Larger batches only occur without a gradient. The unexcited state, which centers readouts, is one sample more.
         self._keep_up_to = limits.share + 1 if self._memory.keep else 0
-        program, one_state = build(network), self._memory.one_state
-        self._samples = 1 if one_state else self._lanes
-        if one_state:
+        program, self._one_state = build(network), self._memory.one_state
+        self._samples = 1 if self._one_state else self._lanes
+        if self._one_state:
             program = spread(program, self._lanes)
             self._lane_weights = lane_weights(program, self._lanes)
-        self._program = encode(program, network.parameters)
+        self._of_samples = self._kernels(program)
+        if network.preparation.kind == "excitation" and not self._one_state:
+            self._of_spanning_states = self._kernels(with_mixture(program))
+
+    def _kernels(self, program: Program) -> "_Kernels":
         most = library.MAX_THREADS
-        threads = library.Threads(most if one_state else min(self._memory.threads, most), one_state)
-        # XLA runs the kernels, also for callers that it does not compile.
-        self._forward = tf.function(
-            functools.partial(library.forward, self._program, threads), jit_compile=True, autograph=False
-        )
-        self._backward = tf.function(
-            functools.partial(library.backward, self._program, threads), jit_compile=True, autograph=False
-        )
+        threads = library.Threads(most if self._one_state else min(self._memory.threads, most), self._one_state)
+        return _Kernels(encode(program, self.network.parameters), threads)
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return whether replicas should split a batch by qubit instead of by sample."""
@@ -94,7 +94,7 @@ class StatevectorCpuSimulator:
         if isinstance(batch, ProductStateBatch):
             return self._readouts(parameters, self._product_inputs(batch))
         size, qubits = batch.qubit.shape[0], self.network.qubits
-        if batch.own is None and size is not None and size <= spanning_samples(qubits):
+        if batch.own is None and size is not None and evolves_samples(qubits, size, self._samples):
             return self._readouts(parameters, self._excitation_inputs(batch.qubit, batch.angle))
         excited, places = rows_of_batch(qubits, batch)
         unexcited, flipped, mixed = self._rows(parameters, excited)
@@ -113,14 +113,37 @@ class StatevectorCpuSimulator:
         """Return the unexcited, flipped and mixed rows of excited qubits, float64.
 
         The unexcited row is (readouts,). The flipped rows, minus the unexcited row, and the mixed rows are
-        (qubits, readouts). They follow from samples at the angles pi and pi / 2.
+        (qubits, readouts). They follow from the readouts at the angles pi and pi / 2.
         """
+        unexcited, flipped, between = (
+            self._spanning_samples(parameters, excited)
+            if self._one_state
+            else self._spanning_lanes(parameters, excited)
+        )
+        return unexcited, flipped - unexcited, 2 * between - unexcited - flipped
+
+    def _spanning_samples(self, parameters: tf.Tensor, excited: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the readouts of the unexcited state, and of excited qubits at the angles pi and pi / 2."""
         count = excited.shape[0]
-        angles = tf.constant([0.0, *[math.pi] * count, *[math.pi / 2] * count], tf.float32)
+        angles = tf.constant([0.0, *[math.pi] * count, *[math.pi / 2] * count], tf.float64)
         samples = tf.concat([[0], excited, excited], axis=0)
         values = self._readouts(parameters, self._excitation_inputs(samples, angles))
-        unexcited, flipped, between = values[0], values[1 : 1 + count], values[1 + count :]
-        return unexcited, flipped - unexcited, 2 * between - unexcited - flipped
+        return values[0], values[1 : 1 + count], values[1 + count :]
+
+    def _spanning_lanes(self, parameters: tf.Tensor, excited: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the same as `_spanning_samples`, from bundles with the unexcited state in lane 0."""
+        count, flipped = excited.shape[0], self._lanes - 1
+        bundles = spanning_bundles(count, self._lanes)
+        qubits = tf.reshape(tf.pad(excited, [[0, bundles * flipped - count]]), [bundles, flipped])
+        qubits = tf.reshape(tf.pad(qubits, [[0, 0], [1, 0]]), [-1])
+        angles = tf.constant([0.0, *[math.pi] * flipped] * bundles, tf.float64)
+        inputs = self._excitation_inputs(qubits, angles)
+        plan = self._memory
+        keep = plan.keep and plan.spanning and bundles * self._lanes <= plan.evolved
+        values = self._of_spanning_states(parameters, self._bundled(inputs), keep=keep)
+        own, between = tf.split(tf.transpose(values, [1, 0, 2]), 2)
+        rows = [tf.transpose(tf.reshape(part[:, :, 1:], [-1, bundles * flipped]))[:count] for part in (own, between)]
+        return own[:, 0, 0], rows[0], rows[1]
 
     def _in_chunks(self, parameters: tf.Tensor, batch: StateBatch) -> tf.Tensor:
         """Return the readouts, float64 (batch, readouts), in chunks of samples whose states fit in memory."""
@@ -155,16 +178,20 @@ class StatevectorCpuSimulator:
         return self._of_states(parameters, states)
 
     def _of_states(self, parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-        size, lanes = states.shape[0], self._lanes
+        size = states.shape[0]
         keep = size <= self._keep_up_to
-        if self._memory.one_state:
-            values = self._run(parameters, self._in_lanes(states), keep=keep)
+        if self._one_state:
+            values = self._of_samples(parameters, self._in_lanes(states), keep=keep)
             return tf.reduce_sum(values, axis=2) * self._lane_weights
+        values = tf.transpose(self._of_samples(parameters, self._bundled(states), keep=keep), [0, 2, 1])
+        return tf.reshape(values, [-1, values.shape[2]])[:size]
+
+    def _bundled(self, states: tf.Tensor) -> tf.Tensor:
+        """Return input states in bundles, (bundles, rows, 2, lanes)."""
+        size, lanes = states.shape[0], self._lanes
         bundles = -(-size // lanes)
         padded = tf.pad(states, [[0, bundles * lanes - size], [0, 0], [0, 0]])
-        bundled = tf.transpose(tf.reshape(padded, [bundles, lanes, -1, 2]), [0, 2, 3, 1])
-        values = tf.transpose(self._run(parameters, bundled, keep=keep), [0, 2, 1])
-        return tf.reshape(values, [bundles * lanes, -1])[:size]
+        return tf.transpose(tf.reshape(padded, [bundles, lanes, -1, 2]), [0, 2, 3, 1])
 
     def _in_lanes(self, states: tf.Tensor) -> tf.Tensor:
         """Return input states for programs of one state, (samples, rows, 2, lanes)."""
@@ -172,8 +199,27 @@ class StatevectorCpuSimulator:
             return tf.transpose(tf.reshape(states, [states.shape[0], -1, self._lanes, 2]), [0, 1, 3, 2])
         return tf.tile(states[..., None], [1, 1, 1, self._lanes])
 
-    def _run(self, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool) -> tf.Tensor:
-        """Return the readouts, float64 (bundles, readouts, lanes), differentiable in the parameters only."""
+
+class _Kernels:
+    """Program with its gradient."""
+
+    def __init__(self, program: EncodedProgram, threads: library.Threads) -> None:
+        # XLA runs the kernels, also for callers that it does not compile.
+        self._forward = tf.function(
+            functools.partial(library.forward, program, threads), jit_compile=True, autograph=False
+        )
+        self._backward = tf.function(
+            functools.partial(library.backward, program, threads), jit_compile=True, autograph=False
+        )
+
+    def __call__(self, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool) -> tf.Tensor:
+        """Return the values, float64 (bundles, values, lanes), differentiable in the parameters only.
+
+        Args:
+            parameters: Circuit parameters, float64 (parameters,).
+            states: Input states, (bundles, rows, 2, lanes).
+            keep: Whether to keep the evolved states for the gradient.
+        """
 
         @tf.custom_gradient
         def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:

@@ -43,7 +43,7 @@ def estimated(settings: dict[str, Any], **fields: Any) -> ScalingOptions:
 
 
 def test_more_workers_are_faster_and_cost_more() -> None:
-    found = estimated({"cpu": "4", "memory": "4Gi"}, workers=3)
+    found = estimated({"cpu": "4", "memory": "4Gi"}, workers=3, simulator="statevector")
     assert [option.workers for option in found.compared] == [1, 2, 3, 4, 8, 16, 32]
     assert found.requested.workers == 3
     assert found.cheapest.workers < found.fastest.workers
@@ -149,7 +149,8 @@ def test_workers_on_gpus_are_compared_by_their_gpus() -> None:
 
 
 def test_gpu_of_unknown_model_has_time_of_cores() -> None:
-    on_cores, unknown = estimated({"cpu": "4", "memory": "4Gi"}), estimated({"cpu": "4", "memory": "4Gi", "gpus": 1})
+    settings, fields = {"cpu": "4", "memory": "4Gi"}, {"simulator": "statevector"}
+    on_cores, unknown = estimated(settings, **fields), estimated({**settings, "gpus": 1}, **fields)
     assert not unknown.requested.on_gpu
     assert unknown.requested.epoch_seconds == on_cores.requested.epoch_seconds
     assert unknown.requested.bill.dollars > on_cores.requested.bill.dollars

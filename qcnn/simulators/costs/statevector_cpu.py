@@ -48,6 +48,7 @@ class MemoryPlan:
         one_state: Whether states are evolved one at a time by all threads, instead of in bundles by one thread each.
         keep: Whether the states of a step are kept for its gradient, instead of evolved again.
         threads: Maximum number of bundles that are evolved at the same time.
+        spanning: Whether a step evolves the states that determine the readouts of all excitations.
         columns: Maximum number of samples whose given input states are stored at the same time.
         evolved: Number of samples that a step evolves, including those that fill bundles.
         bytes: Memory of a training step with at most two threads. The least possible if even that does not fit.
@@ -56,6 +57,7 @@ class MemoryPlan:
     one_state: bool
     keep: bool
     threads: int
+    spanning: bool
     columns: int
     evolved: int
     bytes: float
@@ -75,6 +77,7 @@ def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
     # Deferred import: the declaration does not need NumPy and cirq.
     from qcnn.simulators.kernels.lanes import can_spread, spread
     from qcnn.simulators.kernels.program import build
+    from qcnn.simulators.kernels.spanning import with_mixture
 
     program, lanes = build(network), samples_of_a_bundle(real_bytes(network, limits))
     of_bundle = _memory(network, limits, program, lanes)
@@ -83,8 +86,12 @@ def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
         network.qubits >= ONE_STATE_QUBITS or _THREADS * of_bundle.working > limits.memory
     )
     samples = 1 if one_state else lanes
-    each = _memory(network, limits, spread(program, lanes), 1) if one_state else of_bundle
-    count = -(-_evolved(network, limits, samples) // samples)
+    bundles = _bundles(network, limits, samples)
+    if one_state:
+        each = _memory(network, limits, spread(program, lanes), samples)
+    else:
+        each = _memory(network, limits, with_mixture(program), samples) if bundles.spanning else of_bundle
+    count = bundles.count
     threads = 1 if one_state else min(_THREADS, count)
     fixed = count * (each.kept + each.given)
     keep = fixed + threads * each.working <= limits.memory
@@ -95,7 +102,7 @@ def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
         fixed = stored * each.given
     fitting = max(1, int((limits.memory - fixed) // each.working))
     used = fixed + min(threads, fitting) * each.working
-    return MemoryPlan(one_state, keep, fitting, samples * stored, samples * count, used)
+    return MemoryPlan(one_state, keep, fitting, bundles.spanning, samples * stored, samples * count, used)
 
 
 def _memory(network: CircuitIR, limits: SimulatorLimits, program: Program, samples: int) -> _Memory:
@@ -158,15 +165,28 @@ def samples_of_a_bundle(real_bytes: int) -> int:
     return _VECTOR_BYTES // real_bytes
 
 
-def spanning_samples(excited: int) -> int:
-    """Return the number of samples that determine the readouts of all excitations of some qubits.
+def spanning_bundles(excited: int, samples: int) -> int:
+    """Return the number of bundles that determine the readouts of all excitations of some qubits.
 
-    They are the unexcited sample, and for each qubit the samples at the angles pi and pi / 2.
+    A bundle has the unexcited state and a flipped state in every other lane. If states are evolved one at a time, they
+    are the unexcited state, and for each qubit the states at the angles pi and pi / 2.
 
     Args:
         excited: Number of qubits.
+        samples: Samples of a bundle.
     """
-    return 1 + 2 * excited
+    return 1 + 2 * excited if samples == 1 else -(-excited // (samples - 1))
+
+
+def evolves_samples(qubits: int, batch: int, samples: int) -> bool:
+    """Return whether a batch of excitations evolves its samples instead of the spanning states.
+
+    Args:
+        qubits: Number of qubits.
+        batch: Batch size.
+        samples: Samples of a bundle.
+    """
+    return -(-batch // samples) <= spanning_bundles(qubits, samples)
 
 
 def shards_by_qubit(qubits: int, batch: int, replicas: int, samples: int) -> bool:
@@ -180,30 +200,28 @@ def shards_by_qubit(qubits: int, batch: int, replicas: int, samples: int) -> boo
         replicas: Number of replicas.
         samples: Samples of a bundle.
     """
-    by_sample = -(-_evolved_by_sample(qubits, batch, replicas) // samples)
-    more_samples = batch - -(-batch // replicas)
-    return (by_sample - -(-_evolved_by_qubit(qubits, replicas) // samples)) * samples << qubits > more_samples
+    share = -(-batch // replicas)
+    saved = _bundles_by_sample(qubits, share, samples) - spanning_bundles(-(-qubits // replicas), samples)
+    return saved * samples << qubits > batch - share
 
 
-def _evolved_by_sample(qubits: int, batch: int, replicas: int) -> int:
-    return min(-(-batch // replicas), spanning_samples(qubits))
+def _bundles_by_sample(qubits: int, share: int, samples: int) -> int:
+    return min(-(-share // samples), spanning_bundles(qubits, samples))
 
 
-def _evolved_by_qubit(qubits: int, replicas: int) -> int:
-    return spanning_samples(-(-qubits // replicas))
+@dataclasses.dataclass(frozen=True)
+class _Bundles:
+    """Number of bundles of a training step, and whether they are those of the spanning states."""
+
+    count: int
+    spanning: bool
 
 
-def _evolved(network: CircuitIR, limits: SimulatorLimits, samples: int) -> int:
-    """Return the number of samples that a training step evolves.
-
-    Args:
-        network: Network to simulate.
-        limits: Memory limit and batch.
-        samples: Samples of a bundle.
-    """
+def _bundles(network: CircuitIR, limits: SimulatorLimits, samples: int) -> _Bundles:
+    share = limits.share
     if network.preparation.kind != "excitation":
-        return limits.share
-    qubits, batch, replicas = network.qubits, limits.batch, limits.replicas
-    if shards_by_qubit(qubits, batch, replicas, samples):
-        return _evolved_by_qubit(qubits, replicas)
-    return _evolved_by_sample(qubits, batch, replicas)
+        return _Bundles(-(-share // samples), False)
+    qubits, replicas = network.qubits, limits.replicas
+    if shards_by_qubit(qubits, limits.batch, replicas, samples):
+        return _Bundles(spanning_bundles(-(-qubits // replicas), samples), True)
+    return _Bundles(_bundles_by_sample(qubits, share, samples), not evolves_samples(qubits, share, samples))

@@ -11,6 +11,7 @@ from qcnn.simulators.kernels.lanes import exchanged
 from qcnn.simulators.kernels.program import (
     Density,
     Exchange,
+    Mix,
     Observable,
     Operation,
     PlainZ,
@@ -32,14 +33,15 @@ class _Kind(enum.IntEnum):
 
     LEAF = 0
     GRAPH = 1
-    SPREAD = 2
-    PRODUCT = 3
-    EXCHANGE = 4
-    GATE = 5
-    FLIP = 6
-    TILE = 7
-    DENSITY = 8
-    Z = 9
+    MIX = 2
+    SPREAD = 3
+    PRODUCT = 4
+    EXCHANGE = 5
+    GATE = 6
+    FLIP = 7
+    TILE = 8
+    DENSITY = 9
+    Z = 10
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -97,7 +99,7 @@ class _Encoder:
             self._add(kind, number, count=len(register.lanes), value=0 if program.graph else register.row)
         for operation in program.operations:
             self._add_operation(operation)
-        readouts = len(program.split.observables)
+        readouts = program.values
         leaf_rows = sum(2 ** len(register.qubits) for register in program.registers[: program.leaves])
         header = [
             len(program.registers),
@@ -142,6 +144,8 @@ class _Encoder:
         match operation:
             case Product():
                 self._add(_Kind.PRODUCT, operation.target, operation.high, operation.low)
+            case Mix():
+                self._add(_Kind.MIX, operation.target, low=operation.source)
             case Spread():
                 self._add_spread(operation)
             case Exchange():
@@ -181,21 +185,22 @@ class _Encoder:
         bits = self._bits(self._rows[density.target], density.qubits)
         self._add(_Kind.DENSITY, density.target, len(group), len(self._observables), len(bits), bits, self._row)
         self._row += 4 ** len(bits)
-        self._observables += [self._observable(each) for each in group]
+        self._observables += [self._observable(each, density.first) for each in group]
 
     def _add_plain(self, plain: PlainZ) -> None:
-        readouts = {each.target: each.readout for each in self._program.split.plain if each.target in plain.qubits}
+        measured = [each for each in self._program.split.plain if each.target in plain.qubits]
+        readouts = {each.target: plain.first + each.readout for each in measured}
         self._add(_Kind.Z, plain.target, value=len(self._table))
         self._table += [readouts.get(qubit, -1) for qubit in reversed(self._rows[plain.target])]
 
-    def _observable(self, each: Observable) -> list[int]:
+    def _observable(self, each: Observable, first: int) -> list[int]:
         factors = [self._factor(self._block(block), each.qubits, block.qubits) for block in each.blocks]
         bit = self._bits(each.qubits, [each.target])[0]
         key = (len(each.qubits), bit, *map(tuple, factors))
         if key not in self._transformed:
             start = self._take_numbers(2 * 4 ** len(each.qubits))
             self._transformed[key] = [len(each.qubits), self._add_factors(factors), len(factors), start]
-        return [*self._transformed[key], each.readout, bit]
+        return [*self._transformed[key], first + each.readout, bit]
 
     def _block(self, block: Block) -> int:
         if block.key not in self._blocks:

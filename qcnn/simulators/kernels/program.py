@@ -186,18 +186,40 @@ class Tile:
 
 @dataclasses.dataclass(frozen=True)
 class Density:
-    """Observables on the same qubits of a register, which need their density matrix."""
+    """Observables on the same qubits of a register, which need their density matrix.
+
+    Attributes:
+        target: Number of the register.
+        qubits: Qubits of the observables.
+        first: Number of the value of the first readout.
+    """
 
     target: int
     qubits: tuple[int, ...]
+    first: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class PlainZ:
-    """Observables Z on qubits of a register."""
+    """Observables Z on qubits of a register.
+
+    Attributes:
+        target: Number of the register.
+        qubits: Qubits of the observables.
+        first: Number of the value of the first readout.
+    """
 
     target: int
     qubits: tuple[int, ...]
+    first: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Mix:
+    """Superposition of the state of lane 0 and that of each lane, as a new register, see `spanning`."""
+
+    target: int
+    source: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,7 +238,7 @@ class Exchange:
     qubits: tuple[int, ...]
 
 
-Operation: TypeAlias = Product | Tile | Density | PlainZ | Spread | Exchange
+Operation: TypeAlias = Product | Tile | Density | PlainZ | Mix | Spread | Exchange
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,6 +263,12 @@ class Program:
     def rows(self) -> int:
         """Number of rows of all registers."""
         return sum(2 ** len(register.qubits) for register in self.registers)
+
+    @property
+    def values(self) -> int:
+        """Number of values of a sample: its readouts, and those of the mixture."""
+        mixtures = sum(isinstance(each, Mix) for each in self.operations)
+        return (1 + mixtures) * len(self.split.observables)
 
     @property
     def scratch(self) -> int:

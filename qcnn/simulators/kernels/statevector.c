@@ -21,6 +21,8 @@
 #define MAX_QUBITS 4
 #define MAX_SIZE (1 << MAX_QUBITS)
 #define MAX_TILE 8
+// Rows below which an operation is not divided into parts.
+#define MIN_SHARED_ROWS 4096
 
 #include "program.inc"
 #include "threads.inc"
@@ -51,8 +53,9 @@ int qcnn_supports_processor(void) {
 
 // Rows times operations of a call below which starting a thread takes longer than it saves.
 #define MIN_THREAD_WORK 40000
-// Parts of an operation on one state.
+// Parts of the operations on a bundle that threads share: of one state, and of a bundle that no thread has alone.
 #define PARTS 32
+#define PARTS_OF_BUNDLE 4
 
 typedef struct {
   const call *of;
@@ -64,23 +67,26 @@ static void run_bundle(void *argument, size_t bundle) {
   work->run(work->of, bundle);
 }
 
+// Run the bundles: the same number on every thread, and then those that remain on all threads together.
 static void run_call(const call *of, void (*run)(const call *, size_t)) {
+  size_t alone = of->parts == 1 ? of->bundles : of->share_bundles ? 0 : of->bundles / of->threads * of->threads;
   bundle_work work = {of, run};
-  share_work(of->threads, of->bundles, run_bundle, &work);
+  share_work(of->threads, alone, run_bundle, &work);
+  call together = *of;
+  together.threads_of_bundle = of->threads;
+  for (size_t bundle = alone; bundle < of->bundles; bundle++) run(&together, bundle);
 }
 
 static call read_call(const void **in) {
   const int32_t *counts = in[2];
   call of = {.program = read_program(in[0], in[1]), .bundles = counts[0], .threads = available_cores(),
-             .threads_of_bundle = 1, .parts = 1, .parameters = in[3], .leaves = in[4]};
+             .share_bundles = counts[2], .threads_of_bundle = 1, .parts = 1, .parameters = in[3], .leaves = in[4]};
   if (of.threads > (size_t)counts[1]) of.threads = counts[1];
-  if (counts[2]) {
-    of.threads_of_bundle = of.threads;
-    of.threads = 1;
+  if (of.share_bundles)
     of.parts = PARTS;
-  } else if (of.bundles * of.program.state_rows * of.program.operations < MIN_THREAD_WORK) {
-    of.threads = 1;
-  }
+  else if (of.program.state_rows >= MIN_SHARED_ROWS)
+    of.parts = PARTS_OF_BUNDLE;
+  if (of.bundles * of.program.state_rows * of.program.operations < MIN_THREAD_WORK) of.threads = 1;
   of.matrices = take_memory(of.program.numbers * sizeof(element));
   compute_matrices(&of.program, of.parameters, of.matrices);
   return of;

@@ -210,28 +210,56 @@ def test_gpus_are_refused_and_auto_selects_another_simulator(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("qubits", "batch", "replicas", "splits", "samples"),
+    ("qubits", "batch", "replicas", "splits", "bundles", "spanning"),
     [
-        (16, 32, 1, False, 32),
-        (16, 256, 1, False, 40),
-        # 16 samples and 17 spanning samples.
-        (16, 32, 2, False, 16),
-        (16, 64, 2, True, 24),
-        (16, 256, 4, True, 16),
+        (16, 8, 1, False, 1, False),
+        # The unexcited state and 7 flipped states in each bundle.
+        (16, 32, 1, False, 3, True),
+        (16, 256, 1, False, 3, True),
+        # 16 samples, and 8 flipped states.
+        (16, 32, 2, False, 2, False),
+        (16, 64, 2, True, 2, True),
+        (16, 256, 4, True, 1, True),
         # Short states: reading all samples in every replica costs more than splitting by qubit saves.
-        (4, 10_000, 2, False, 12),
+        (4, 10_000, 2, False, 2, True),
+        # One state at a time: the unexcited state, and two for each qubit.
+        (20, 256, 1, False, 41, True),
+        (20, 256, 2, True, 21, True),
     ],
 )
 def test_replicas_split_by_qubit_if_they_evolve_fewer_bundles(
-    qubits: int, batch: int, replicas: int, splits: bool, samples: int
+    qubits: int, batch: int, replicas: int, splits: bool, bundles: int, spanning: bool
 ) -> None:
     module = costs.statevector_cpu
     network = read_network(circuits.build("deep", qubits), circuits.ring(qubits))
     limits = SimulatorLimits(2**40, batch, replicas=replicas)
-    bundle = module.samples_of_a_bundle(module.real_bytes(network, limits))
-    assert module.shards_by_qubit(qubits, batch, replicas, bundle) == splits
-    one = module.estimate(network, SimulatorLimits(2**40, 8))
-    assert module.estimate(network, limits).flops == one.flops * samples / 8
+    samples = 1 if qubits >= 20 else module.samples_of_a_bundle(module.real_bytes(network, limits))
+    assert module.shards_by_qubit(qubits, batch, replicas, samples) == splits
+    plan = module.plan_memory(network, limits)
+    assert plan.evolved == bundles * samples
+    assert plan.spanning == spanning
+    # A single sample is one bundle, or one state.
+    assert module.estimate(network, limits).flops == bundles * module.estimate(network, SimulatorLimits(2**40, 1)).flops
+
+
+@pytest.mark.parametrize(("qubits", "real_bytes", "tolerance"), [(9, 8, 1e-12), (13, 8, 1e-12), (13, 4, 1e-5)])
+@pytest.mark.parametrize("layers", [0, 2])
+def test_spanning_states_equal_statevector(qubits: int, real_bytes: int, tolerance: float, layers: int) -> None:
+    ansatz = layered(qubits, layers) if layers else circuits.build("deep", qubits)
+    random = np.random.default_rng(6)
+    values, weights = random.uniform(0, 2, len(ansatz.symbols)), random.normal(size=(64, len(ansatz.readouts)))
+    angles = random.uniform(-np.pi, np.pi, 64)
+    batch = ExcitationBatch(tf.constant(random.integers(0, qubits, 64), tf.int32), tf.constant(angles, tf.float32))
+    limits = SimulatorLimits(2**30, 64, real_bytes=real_bytes)
+    created = [
+        simulators.create(name, ansatz, circuits.ring(qubits), limits) for name in ("statevector_cpu", "statevector")
+    ]
+    assert costs.statevector_cpu.plan_memory(created[0].network, limits).spanning
+    (readouts, gradient), (expected, expected_gradient) = (
+        step(each, values, batch, weights, compiled=True) for each in created
+    )
+    np.testing.assert_allclose(readouts, expected, atol=tolerance)
+    np.testing.assert_allclose(gradient, expected_gradient, atol=10 * tolerance)
 
 
 def test_replicas_that_split_by_qubit_add_up_to_the_whole_batch() -> None:
