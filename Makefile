@@ -114,6 +114,7 @@ frameworks: .venv-frameworks/.complete ## install the other frameworks of the si
 simulators: .venv-frameworks/.complete ## benchmark the simulators and other frameworks, and the time to the MSE lower bound (an hour); ARGS="--rows hybrid-8" selects a row of the simulators
 	@$(BIN)/python -m benchmarks.simulators $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python -m benchmarks.own_data)
+	@$(if $(ARGS),,$(BIN)/python -m benchmarks.large_states)
 	@$(if $(ARGS),,$(BIN)/python -m benchmarks.time_to_bound --plot docs/images/time-to-bound.svg)
 
 .venv-audit/.complete: .venv/.complete

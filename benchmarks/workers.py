@@ -1,6 +1,7 @@
-"""Speedup by number of workers for simulator statevector: python -m benchmarks.workers.
+"""Speedup by number of workers: python -m benchmarks.workers [--features] [--simulator statevector].
 
-Prints Markdown. Each worker runs on one core with one thread. CPU time is that of the busiest worker per epoch. Unlike
+Prints Markdown. Samples are generated excitations, or with --features rows of a file with one feature per qubit. Each
+worker runs on one core with one thread. CPU time is that of the busiest worker per epoch. Unlike
 wall-clock time, it does not depend on other load or on the number of available cores.
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tabulate import tabulate
 
 QUBITS = 16
@@ -26,12 +28,27 @@ WORKERS = (1, 2, 4)
 # Runs of each row. The rows alternate, so that other load affects all rows.
 RUNS = 2
 # 992 samples.
-FIELDS: dict[str, Any] = {"qubits": QUBITS, "rounds": 62, "model": "deep", "simulator": "statevector", "epochs": 4}
+ROUNDS = 62
+FIELDS: dict[str, Any] = {"qubits": QUBITS, "model": "deep", "epochs": 4}
 OPTIONS = {"num_initializations": 1, "profile_batches": "", "checkpoint_seconds": 3600.0}
 
 
-def measure(batch: int, workers: int) -> tuple[float, float]:
-    """Train in separate processes, and return seconds per epoch and CPU seconds of the busiest worker."""
+def write_features(path: Path) -> None:
+    """Write as many rows of uniform features as there are generated samples, with the sign of their cosines' sum."""
+    features = np.random.default_rng(0).uniform(0, np.pi, (ROUNDS * QUBITS, QUBITS))
+    names = [*(f"x{number}" for number in range(QUBITS)), "label"]
+    rows = np.column_stack([features, np.where(np.cos(features).sum(axis=1) >= 0, 1, -1)])
+    np.savetxt(path, rows, fmt=[*["%.9g"] * QUBITS, "%d"], delimiter=",", header=",".join(names), comments="")
+
+
+def measure(batch: int, workers: int, data: dict[str, Any]) -> tuple[float, float]:
+    """Train in separate processes, and return seconds per epoch and CPU seconds of the busiest worker.
+
+    Args:
+        batch: Batch size.
+        workers: Number of workers.
+        data: Fields of the data and of the simulator.
+    """
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(workers)]
     addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in sockets]
     for server in sockets:
@@ -41,7 +58,7 @@ def measure(batch: int, workers: int) -> tuple[float, float]:
         processes = []
         for index in range(workers):
             cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            fields = {**FIELDS, "batch_size": batch, "workers": workers, "options": OPTIONS}
+            fields = {**FIELDS, **data, "batch_size": batch, "workers": workers, "options": OPTIONS}
             command = [sys.executable, "-m", "benchmarks.workers", "--train", json.dumps(fields), "--folder", folder]
             command += ["--core", str(cores[index % len(cores)])]
             environment = {**os.environ, "TF_CONFIG": json.dumps(cluster)} if workers > 1 else None
@@ -78,7 +95,9 @@ def train_once(fields: dict[str, Any], folder: Path, core: int) -> None:
             ends.append((time.perf_counter(), time.process_time()))
 
     config = from_mapping(fields)
-    train(config, data.generate(config), folder, cluster=parse_cluster(os.environ), listener=listener)
+    dataset = data.generate(config)
+    config = data.with_file_metadata(config, dataset)
+    train(config, dataset, folder, cluster=parse_cluster(os.environ), listener=listener)
     seconds, cpu_seconds = zip(*_differences(ends), strict=True)
     print(json.dumps({"seconds": statistics.median(seconds), "cpu_seconds": statistics.median(cpu_seconds)}))
 
@@ -91,6 +110,8 @@ def _differences(ends: list[tuple[float, float]]) -> Iterator[tuple[float, float
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description="Measure the speedup with the number of workers. Prints Markdown.")
+    parser.add_argument("--features", action="store_true", help="Train on rows of a file instead of excitations.")
+    parser.add_argument("--simulator", default="auto", help="Simulator. Default: auto.")
     parser.add_argument("--train", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--core", type=int, help=argparse.SUPPRESS)
@@ -100,8 +121,14 @@ def main() -> None:
         return
     settings = list(itertools.product(BATCHES, WORKERS))
     results: dict[tuple[int, int], list[tuple[float, float]]] = {setting: [] for setting in settings}
-    for _, setting in itertools.product(range(RUNS), settings):
-        results[setting].append(measure(*setting))
+    with tempfile.TemporaryDirectory() as folder:
+        data: dict[str, Any] = {"simulator": arguments.simulator, "rounds": ROUNDS}
+        if arguments.features:
+            path = Path(folder, "features.csv")
+            write_features(path)
+            data = {"simulator": arguments.simulator, "data": str(path), "encoding": "ry"}
+        for _, setting in itertools.product(range(RUNS), settings):
+            results[setting].append(measure(*setting, data))
     cores = len(os.sched_getaffinity(0))
     rows = []
     for batch, workers in settings:

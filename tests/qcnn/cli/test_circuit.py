@@ -64,7 +64,7 @@ def test_circuit_prints_drawing_counts_and_simulator(typed: Typed) -> None:
     ("arguments", "qubits", "simulator"),
     [
         (("hybrid", "--qubits", "64"), 64, "lightcone"),
-        (("deep", "--qubits", "5"), 5, "statevector"),
+        (("deep", "--qubits", "5"), 5, "statevector_cpu"),
         ((FILE, "--qubits", "12"), 12, "lightcone"),
         (("tests.qcnn.circuits.test_circuits:reread",), 8, "lightcone"),
     ],
