@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from benchmarks.frameworks import xla_programs
 from benchmarks.frameworks.network import HIDDEN_UNITS, StepTask
-from benchmarks.frameworks.process import should_repeat
+from benchmarks.frameworks.process import repeat
 from benchmarks.frameworks.qcnn_step import shards_of
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
@@ -30,6 +30,7 @@ from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign, values_of
 from qcnn.model.steps import gradient_of
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
+from qcnn.simulators.structure.gates import read_model
 
 SAMPLES, MODELS, PRECISIONS = ("features", "excitations"), ("deep", "layers", "hybrid"), ("c64", "c128", "tf32")
 ROWS = (
@@ -131,7 +132,7 @@ def least_bytes(row: Row) -> float:
     config = row.config()
     if config.simulator != "statevector":
         return 0.0
-    network = build_model(config).get_layer("quantum").simulator.network
+    network = read_model(config.model, config.qubits, config.preparation)[1]
     states = row.batch if row.samples == "features" else min(row.batch, row.qubits + 1)
     amplitude = 16 if row.precision == "c128" else 8
     return float(len(group_blocks(fuse(network.gates))) * 6 * states * amplitude * 2**row.qubits)
@@ -166,11 +167,8 @@ def _measured(name: str) -> xla_programs.Measured:
     step, arguments = step_of(row, row.config())
     start = time.perf_counter()
     result = step(*arguments).numpy()
-    first, seconds = time.perf_counter() - start, list[float]()
-    while should_repeat(seconds, REPEATS):
-        start = time.perf_counter()
-        step(*arguments).numpy()
-        seconds.append(time.perf_counter() - start)
+    first = time.perf_counter() - start
+    seconds = repeat(lambda: step(*arguments).numpy(), REPEATS)
     memory = tf.config.experimental.get_memory_info("GPU:0")["peak"]
     return xla_programs.Measured(first, seconds, memory, result, reference(row), least_bytes(row))
 

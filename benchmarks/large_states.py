@@ -1,7 +1,7 @@
 """Memory and time of a step of `statevector_cpu` on large states: python -m benchmarks.large_states.
 
 Prints Markdown. `--qubits 20,24` selects rows. A step is the forward pass and the gradient of `deep` for one sample
-with one feature per qubit, in complex64. Each row is a process, whose memory limit leaves no room for kept states.
+with one feature per qubit, in complex64. Each row is a process, whose memory limit excludes kept states.
 "Least traffic" is the time of the reads and writes of whole states at the bandwidth of a copy, measured in the same
 process.
 """
@@ -19,14 +19,13 @@ from tabulate import tabulate
 
 from benchmarks.frameworks.launch import run_command
 from benchmarks.gpu import Row, step_of
-from qcnn.circuits import circuits
 from qcnn.circuits.preparation import Preparation
 from qcnn.operating_system import cores
 from qcnn.simulators import SimulatorLimits
 from qcnn.simulators.costs.statevector_cpu import plan_memory, samples_of_a_bundle
 from qcnn.simulators.kernels.lanes import spread
 from qcnn.simulators.kernels.program import Density, Exchange, PlainZ, Product, Tile, build
-from qcnn.simulators.structure.gates import CircuitIR, read_network
+from qcnn.simulators.structure.gates import CircuitIR, read_model
 
 QUBITS = (20, 22, 24, 26, 27, 28)
 REPEATS = 3
@@ -36,7 +35,7 @@ _COPIED = 2**28
 
 def read_network_of(qubits: int) -> CircuitIR:
     """Return `deep` on samples with one feature per qubit."""
-    return read_network(circuits.build("deep", qubits), circuits.ring(qubits), Preparation("ry", qubits))
+    return read_model("deep", qubits, Preparation("ry", qubits))[1]
 
 
 def traffic(network: CircuitIR) -> int:

@@ -86,6 +86,16 @@ def should_repeat(seconds: Sequence[float], repeats: int) -> bool:
     return len(seconds) < repeats or (sum(seconds) < _SECONDS and len(seconds) < _MAX_REPEATS)
 
 
+def repeat(step: Callable[[], object], repeats: int) -> list[float]:
+    """Run a step as often as `should_repeat` says, and return the seconds of each run."""
+    seconds: list[float] = []
+    while should_repeat(seconds, repeats):
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
 def _check(name: str, task: StepTask, create: Callable[[StepTask], Framework]) -> None:
     framework = create(task)
     readouts, gradients = framework.gradients(framework.prepare(task.samples(0)))

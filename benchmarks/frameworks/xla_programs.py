@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.frameworks.process import should_repeat
+from benchmarks.frameworks.process import repeat
 
 REPEATS = 3
 _COPIED = 2**30
@@ -112,12 +112,8 @@ def run(
         return np.asarray(result[0])
 
     result = execute()
-    first, seconds = time.perf_counter() - start, list[float]()
-    while should_repeat(seconds, REPEATS):
-        start = time.perf_counter()
-        execute()
-        seconds.append(time.perf_counter() - start)
-    return first, seconds, float(memory), result
+    first = time.perf_counter() - start
+    return first, repeat(execute, REPEATS), float(memory), result
 
 
 def main() -> None:

@@ -40,8 +40,8 @@ from qcnn.jobs.pricing import load_default_prices
 # Seconds after which a group of processes is killed.
 _LIMIT = 900.0
 _EXCHANGED, _TRAINED, _SHARES = (14, 16, 18, 20, 22, 24), (14, 16, 18, 20), (2, 4)
-# The example on a cluster: qubits, numbers of machines, Gbit/s that a machine sends and receives, and states of all
-# steps of a training (100 steps of 32 samples). The first rate is an assumption for N2 machines with 16 or more vCPUs.
+# The example on a cluster: qubits, numbers of machines, Gbit/s that a machine sends and receives, and states of
+# 100 steps of 32 samples. The first rate is an assumption for N2 machines with 16 or more vCPUs.
 # The second rate is approximately that of a process in the first table.
 _QUBITS, _MACHINES, _GBITS, _EVOLVED = 34, (16, 32, 64), (32.0, 4.0), 3200
 _FAMILY, _CPUS = "n2-", 16

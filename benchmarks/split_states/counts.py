@@ -34,6 +34,11 @@ def sent_bytes(method: str, qubits: int, shares: int) -> int:
 
     An all-gather sends each share to all other processes. A ring all-reduce of the whole state, in which the blocks of
     other processes are zero, sends twice as much (Patarasuk and Yuan, doi:10.1016/j.jpdc.2008.09.002).
+
+    Args:
+        method: Method to exchange qubits.
+        qubits: Number of qubits.
+        shares: Number of shares, each in a separate process.
     """
     state = _COMPLEX64_BYTES << qubits
     factor = {GATHER: shares, REDUCE: 2 * shares}.get(method, 1)

@@ -6,8 +6,9 @@ qubits with local ones.
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
+from qcnn.simulators.kernels.program import reached_blocks
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, GateGroup, fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR
 
@@ -38,33 +39,24 @@ def schedule(network: CircuitIR, shares: int) -> list[Segment]:
         raise ValueError(f"shares: must be a power of two. Given: {shares}")
     if network.qubits < 2 * count + MAX_QUBITS:
         raise ValueError(f"qubits: must be at least {2 * count + MAX_QUBITS} for {shares} shares")
+    every = range(network.qubits)
     remaining, segments, before = fuse(network.gates), list[Segment](), tuple[int, ...]()
     while remaining or not segments:
-        chosen = _global_qubits(remaining, [q for q in range(network.qubits) if q not in before], count)
-        local, remaining = _separate(remaining, chosen)
+        chosen = _global_qubits(remaining, every, before, count)
+        local, remaining = reached_blocks(remaining, set(every).difference(chosen))
         segments.append(Segment(chosen, tuple(group_blocks(local))))
         before = chosen
     return segments
 
 
-def _global_qubits(blocks: Sequence[Block], candidates: Iterable[int], count: int) -> tuple[int, ...]:
-    """Select global qubits, in ascending order."""
+def _global_qubits(
+    blocks: Sequence[Block], every: Collection[int], before: Collection[int], count: int
+) -> tuple[int, ...]:
+    """Select global qubits that were local before, in ascending order."""
     chosen: list[int] = []
-    rest = list(candidates)
+    rest = [qubit for qubit in every if qubit not in before]
     for _ in range(count):
-        best = max(rest, key=lambda qubit: len(_separate(blocks, [*chosen, qubit])[0]))
+        best = max(rest, key=lambda qubit: len(reached_blocks(blocks, set(every).difference(chosen, [qubit]))[0]))
         chosen.append(best)
         rest.remove(best)
     return tuple(sorted(chosen))
-
-
-def _separate(blocks: Iterable[Block], global_qubits: Collection[int]) -> tuple[list[Block], list[Block]]:
-    """Return the blocks that can be applied with these global qubits, and the remaining blocks."""
-    blocked, local, remaining = set(global_qubits), list[Block](), list[Block]()
-    for block in blocks:
-        if blocked.isdisjoint(block.qubits):
-            local.append(block)
-        else:
-            blocked.update(block.qubits)
-            remaining.append(block)
-    return local, remaining

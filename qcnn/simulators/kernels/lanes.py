@@ -51,9 +51,8 @@ def lane_weights(program: Program, lanes: int) -> list[float]:
         program: Program of `spread`.
         lanes: Number of lanes.
     """
-    measured = [each for each in program.operations if isinstance(each, Density | PlainZ)]
-    of_qubits = {each.qubits: each.target for each in measured if isinstance(each, Density)}
-    of_qubit = {qubit: each.target for each in measured if isinstance(each, PlainZ) for qubit in each.qubits}
+    of_qubits = {each.qubits: each.target for each in program.operations if isinstance(each, Density)}
+    of_qubit = {qubit: each.target for each in program.operations if isinstance(each, PlainZ) for qubit in each.qubits}
     targets = [
         of_qubits[observable.qubits] if observable.blocks else of_qubit[observable.target]
         for observable in program.split.observables
@@ -62,7 +61,13 @@ def lane_weights(program: Program, lanes: int) -> list[float]:
 
 
 def exchanged(rows: Sequence[int], lanes: Sequence[int], qubits: Sequence[int]) -> tuple[int, ...]:
-    """Return the qubits of the rows after an exchange of the lanes with some of them."""
+    """Return the qubits of the rows after an exchange of the lanes with some of them.
+
+    Args:
+        rows: Qubits of the rows, most significant first.
+        lanes: Qubits of the lanes.
+        qubits: Qubits of the rows that are exchanged, in the order of the lanes.
+    """
     replacements = dict(zip(qubits, lanes, strict=True))
     return tuple(replacements.get(qubit, qubit) for qubit in rows)
 

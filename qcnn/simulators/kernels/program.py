@@ -185,8 +185,8 @@ class Tile:
 
 
 @dataclasses.dataclass(frozen=True)
-class Density:
-    """Observables on the same qubits of a register, which need their density matrix.
+class Measurement:
+    """Values of observables.
 
     Attributes:
         target: Number of the register.
@@ -199,19 +199,12 @@ class Density:
     first: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class PlainZ:
-    """Observables Z on qubits of a register.
+class Density(Measurement):
+    """Observables on the same qubits of a register, which need their density matrix."""
 
-    Attributes:
-        target: Number of the register.
-        qubits: Qubits of the observables.
-        first: Number of the value of the first readout.
-    """
 
-    target: int
-    qubits: tuple[int, ...]
-    first: int = 0
+class PlainZ(Measurement):
+    """Observables Z on qubits of a register."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,7 +344,7 @@ class _ProgramBuilder:
     def add_tiles(self, register: int, waiting: Sequence[Block]) -> list[Block]:
         """Add tiles with the gates that act on a register before gates on other qubits, and return the other gates."""
         own = self.registers[register].qubits
-        inside, rest = _reached(waiting, set(own))
+        inside, rest = reached_blocks(waiting, set(own))
         for blocks in _fewest_tiles(inside):
             used = {qubit for block in blocks for qubit in block.qubits}
             # A tile on all qubits needs no copy.
@@ -377,7 +370,7 @@ class _ProgramBuilder:
         return number
 
 
-def _reached(blocks: Sequence[Block], own: set[int]) -> tuple[list[Block], list[Block]]:
+def reached_blocks(blocks: Sequence[Block], own: set[int]) -> tuple[list[Block], list[Block]]:
     """Return the gates on some qubits without earlier gates that involve other qubits, and the other gates."""
     inside: list[Block] = []
     rest: list[Block] = []

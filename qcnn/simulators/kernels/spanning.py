@@ -7,7 +7,7 @@ over sqrt(2), before and after the gates, so it is not evolved.
 
 import dataclasses
 
-from qcnn.simulators.kernels.program import Density, Mix, PlainZ, Program, Register
+from qcnn.simulators.kernels.program import Measurement, Mix, Program, Register
 
 
 def with_mixture(program: Program) -> Program:
@@ -18,7 +18,7 @@ def with_mixture(program: Program) -> Program:
     """
     (register,) = program.registers
     mixture = len(program.registers)
-    measured = [each for each in program.operations if isinstance(each, Density | PlainZ)]
+    measured = [each for each in program.operations if isinstance(each, Measurement)]
     again = [dataclasses.replace(each, target=mixture, first=len(program.split.observables)) for each in measured]
     return dataclasses.replace(
         program,
