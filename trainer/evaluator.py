@@ -24,6 +24,7 @@ from qcnn.model.network import build_model
 from qcnn.planning.machine import steps_of
 from qcnn.results.serving import exact_predictor, fresh_mse
 from qcnn.simulators.structure.gates import fingerprint
+from qcnn.startup import start_compiler
 from qcnn.trainer.events import Listener, ignore
 
 logger = logging.getLogger("qcnn")
@@ -81,6 +82,8 @@ def evaluate_checkpoints(
     Raises:
         ArtifactError: If the checkpoints are of another experiment, or a folder cannot be written.
     """
+    # The simulator may compile a part of the circuit.
+    start_compiler()
     model, circuit = build_model(config), fingerprint(config.model, config.qubits)
     updates, _ = steps_of(config)
     with exclusive_lock(folder), _events(logs) as write:

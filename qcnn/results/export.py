@@ -26,6 +26,7 @@ from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, describe
 from qcnn.results.serving import ExactPredictor, exact_predictor, servable_of
 from qcnn.results.weights import checked_weights
 from qcnn.simulators.structure.gates import fingerprint
+from qcnn.startup import start_compiler
 from qcnn.storage.copies import is_complete, new_copy
 
 # File for the last weights with export_checkpoint both.
@@ -63,6 +64,8 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     history = checkpoint.history
     which = "last" if config.options.export_checkpoint == "last" else "best"
     epoch = exported_epoch(history, config.options.export_checkpoint)
+    # The simulator may compile a part of the circuit.
+    start_compiler()
     model = build_model(config)
     with new_folder(folder) as unfinished, library_errors("output", unfinished, tf.errors.OpError):
         check_disk_space(unfinished, _MARGIN_BYTES + sum(array.nbytes for array in checkpoint.line.weights))
@@ -142,6 +145,7 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
         raise ArtifactError(
             f"model: was trained with another circuit of that name. Given: {model_display_name(config.model)}"
         )
+    start_compiler()
     model = build_model(config)
     with readable("model", weights):
         model.load_weights(weights)
