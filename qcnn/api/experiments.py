@@ -197,7 +197,7 @@ def plan(experiment: Experiment) -> Plan:
     >>> import qcnn
     >>> plan = qcnn.plan(qcnn.Experiment(qubits=4, rounds=10, epochs=2))
     >>> plan.samples, plan.readouts, plan.simulator
-    (40, 2, 'statevector')
+    (40, 2, 'statevector_cpu')
     """
     # These imports load Cirq.
     from qcnn.planning import machine_cache

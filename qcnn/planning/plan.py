@@ -62,7 +62,7 @@ def count(config: ExperimentConfig) -> Counts:
     >>> from qcnn.experiment_io import from_mapping
     >>> counts = count(from_mapping({"qubits": 4, "rounds": 10}))
     >>> counts.samples, counts.train_steps, counts.readouts, counts.chosen.simulator
-    (40, 1, 2, 'statevector')
+    (40, 1, 2, 'statevector_cpu')
     >>> list(counts.by_workers)
     [1, 2, 4, 8, 16, 32]
     """

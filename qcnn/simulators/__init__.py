@@ -69,7 +69,7 @@ def create(
     >>> samples = ExcitationBatch(tf.constant([0, 1, 3]), tf.constant([0.1, 3.0, -2.0]))
     >>> parameters = tf.zeros(len(ansatz.symbols), tf.float64)
     >>> simulator.name, simulator.expectations(parameters, samples).shape
-    ('statevector', TensorShape([3, 2]))
+    ('statevector_cpu', TensorShape([3, 2]))
     """
     # Deferred imports: cirq and TensorFlow take seconds to load, and the interface does not need them.
     from qcnn.simulators import registry

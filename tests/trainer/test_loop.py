@@ -61,7 +61,7 @@ def test_complete_checkpoint_has_simulator_and_fresh_mse(
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
-    assert checkpoint.simulator == "statevector"
+    assert checkpoint.simulator == "statevector_cpu"
     model, fresh = build_model(small_config), data.sample_fresh(4, seed=0)
     assign(model.trainable_variables, checkpoint.line.weights)
     assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)

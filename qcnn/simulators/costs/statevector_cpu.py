@@ -32,12 +32,14 @@ _VECTOR_BYTES = 32
 _INPUT_COPIES = 3.75
 # Threads whose memory is estimated. More are started only if their memory fits.
 _THREADS = 2
+# Rows times operations of all bundles below which one thread evolves them (MIN_THREAD_WORK in statevector.c).
+_MIN_THREAD_WORK = 40_000
 # Minimum number of qubits of states that are evolved one at a time even if there is memory for a bundle.
 ONE_STATE_QUBITS = 20
 # Kernels of a step of the compiled program, see `costs.cost`, and equivalents in kernels of the matrices of gates and
 # observables: for each gate, and for each element of a row of an observable and block. Fitted to step times at 4 to 16
 # qubits.
-_KERNELS_OF_A_STEP, _KERNELS_OF_A_GATE, _KERNELS_OF_AN_OBSERVABLE = 250, 2.5, 1
+_KERNELS_OF_A_STEP, _KERNELS_OF_A_GATE, _KERNELS_OF_AN_OBSERVABLE = 50, 2.5, 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,8 +124,12 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     blocks = {block.key: block for tile in tiles for block in tile.blocks}
     observed = sum(2 ** len(each.qubits) * len(each.blocks) for each in program.split.observables)
     size = real_bytes(network, limits)
+    work = plan.evolved / samples_of_a_bundle(size) * program.rows * len(program.operations)
+    threads = 1 if work < _MIN_THREAD_WORK else _THREADS
+    flops = program.flops * plan.evolved * size / 4 * (1 if plan.keep else RECOMPUTATION)
     return StepCost(
-        flops=program.flops * plan.evolved * size / 4 * (1 if plan.keep else RECOMPUTATION),
+        # The rate of arithmetic operations is that of all threads.
+        flops=flops * _THREADS / threads,
         kernels=_KERNELS_OF_A_STEP
         + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values())
         + _KERNELS_OF_AN_OBSERVABLE * observed,

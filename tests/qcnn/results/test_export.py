@@ -88,7 +88,7 @@ def test_export_file_size_limit_raises_one_line(
 
 def test_export_provenance_has_requested_and_used_simulator(model_folder: Path) -> None:
     source = json.loads((model_folder / "model.json").read_text())["provenance"]
-    assert (source["simulator"], source["simulator_used"]) == ("auto", "statevector")
+    assert (source["simulator"], source["simulator_used"]) == ("auto", "statevector_cpu")
 
 
 def test_export_weights_match_documentation(model_folder: Path) -> None:
