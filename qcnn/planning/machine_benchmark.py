@@ -33,10 +33,14 @@ _FEW, _MANY = (10, 11), (17, 8)
 
 
 def benchmark_machine() -> MachineProfile:
-    """Measure the rates of the local machine, each from the shortest of several times."""
-    call_seconds, kernel_seconds = _epoch()
-    few_seconds, few = _evolution(*_FEW, tf.float64)
-    many_seconds, many = _evolution(*_MANY, tf.float32)
+    """Measure the rates of the local machine's processor, each from the shortest of several times.
+
+    The rates also serve for machines without GPUs, so that they are not those of local GPUs.
+    """
+    with tf.device("/CPU:0"):
+        call_seconds, kernel_seconds = _epoch()
+        few_seconds, few = _evolution(*_FEW, tf.float64)
+        many_seconds, many = _evolution(*_MANY, tf.float32)
     return MachineProfile(
         MachineSpeed(
             # Arithmetic and memory traffic overlap, and the slower one determines the time. Both use the whole time.
