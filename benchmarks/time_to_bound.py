@@ -68,6 +68,7 @@ ROWS = {
     "hybrid-1024": Row("hybrid", 1024, None),
     "deep-8": Row("deep", 8, ()),
     "deep-12": Row("deep", 12, ()),
+    "deep-16": Row("deep", 16, None),
 }
 
 

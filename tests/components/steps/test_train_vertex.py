@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.cloud import aiplatform_v1 as v1
 
 from qcnn import data
 from qcnn.components.steps.tensorboard import PAGE
@@ -82,38 +83,45 @@ def _checkpoint(uri: str) -> Checkpoint:
     return found
 
 
+def _job_after(server: Vertex, count: int) -> v1.CustomJob:
+    """Wait for the next custom job after a number of jobs."""
+    return server.state.until(lambda: next(iter(server.custom_jobs()[count:]), None))
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("dataset")
-@pytest.mark.parametrize(("spot", "jobs"), [(False, [FAILED, SUCCEEDED]), (True, [SUCCEEDED])], ids=["lost", "spot"])
-def test_preempted_worker_does_not_change_weights(server: Vertex, spot: bool, jobs: list[int]) -> None:
+def test_preempted_worker_does_not_change_weights(server: Vertex) -> None:
     board = f"projects/{server.project}/locations/{server.location}/tensorboards/1"
     settings = {"service_account": "trainer@qcnn-tests.iam.gserviceaccount.com", "vertex": {"tensorboard": board}}
-    undisturbed = json.loads(Step(server, "run-1", settings).finish()[-1])
+    undisturbed = json.loads(Step(server, "undisturbed", settings).finish()[-1])
     (first,) = server.custom_jobs()
     label = first.labels["qcnn_job"]
-    assert undisturbed[0] == f"gs://{server.bucket}/root/run-1/{label}/training"
-    assert undisturbed[1] == f"gs://{server.bucket}/root/run-1/{label}/logs"
+    assert undisturbed[0] == f"gs://{server.bucket}/root/undisturbed/{label}/training"
+    assert undisturbed[1] == f"gs://{server.bucket}/root/undisturbed/{label}/logs"
     assert undisturbed[2]["experiment"] == _CONFIG.to_json()
     experiment = f"{board}/experiments/{first.name.rpartition('/')[2]}".replace("/", "+")
     assert (
         undisturbed[2][PAGE] == f"https://{server.location}.tensorboard.googleusercontent.com/experiment/{experiment}"
     )
-    step = Step(server, "run-2", {"spot": spot})
-    second = server.state.until(lambda: next((job for job in server.custom_jobs() if job.name != first.name), None))
-    server.until_state(second.name, RUNNING)
-    # Training continues while checkpoints are uploaded.
-    server.until_written(f"root/run-2/{second.labels['qcnn_job']}/training/checkpoints/epoch-")
-    server.preempt(second.name, "workerpool1-0")
-    lines = step.finish()
-    assert [job.state for job in server.custom_jobs()[1:]] == jobs
-    assert any("continuing after epoch" in line for line in lines)
-    found, expected = (_checkpoint(result[0]) for result in (json.loads(lines[-1]), undisturbed))
-    assert [epoch.val_loss for epoch in found.history] == [epoch.val_loss for epoch in expected.history]
-    for one, other in zip(found.line.weights, expected.line.weights, strict=True):
-        assert np.array_equal(one, other)
-    again = Step(server, "run-2", {"spot": spot}).finish()
-    assert any("has already succeeded" in line for line in again)
-    assert again[-1] == lines[-1]
+    expected = _checkpoint(undisturbed[0])
+    for run, spot, states in (("lost", False, [FAILED, SUCCEEDED]), ("spot", True, [SUCCEEDED])):
+        before = len(server.custom_jobs())
+        step = Step(server, run, {"spot": spot})
+        job = _job_after(server, before)
+        server.until_state(job.name, RUNNING)
+        # Training continues while checkpoints are uploaded.
+        server.until_written(f"root/{run}/{job.labels['qcnn_job']}/training/checkpoints/epoch-")
+        server.preempt(job.name, "workerpool1-0")
+        lines = step.finish()
+        assert [job.state for job in server.custom_jobs()[before:]] == states
+        assert any("continuing after epoch" in line for line in lines)
+        found = _checkpoint(json.loads(lines[-1])[0])
+        assert [epoch.val_loss for epoch in found.history] == [epoch.val_loss for epoch in expected.history]
+        for one, other in zip(found.line.weights, expected.line.weights, strict=True):
+            assert np.array_equal(one, other)
+        again = Step(server, run, {"spot": spot}).finish()
+        assert any("has already succeeded" in line for line in again)
+        assert again[-1] == lines[-1]
 
 
 @pytest.mark.long
