@@ -14,11 +14,13 @@ import tensorflow as tf
 from qcnn.errors import ConfigError
 from qcnn.simulators.costs.statevector_cpu import (
     evolves_samples,
+    flipped_states,
     plan_memory,
     real_bytes,
     samples_of_a_bundle,
     shards_by_qubit,
     spanning_bundles,
+    spanning_program,
 )
 from qcnn.simulators.data_states import data_states, qubit_states, readouts_from_rows, rows_of_batch
 from qcnn.simulators.interface import (
@@ -32,7 +34,6 @@ from qcnn.simulators.kernels import library
 from qcnn.simulators.kernels.encoding import EncodedProgram, encode
 from qcnn.simulators.kernels.lanes import lane_weights, spread
 from qcnn.simulators.kernels.program import Program, build
-from qcnn.simulators.kernels.spanning import with_mixture
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.tensor_ops import map_in_chunks
 
@@ -74,7 +75,7 @@ class StatevectorCpuSimulator:
             self._lane_weights = lane_weights(program, self._lanes)
         self._of_samples = self._kernels(program)
         if network.preparation.kind == "excitation" and not self._one_state:
-            self._of_spanning_states = self._kernels(with_mixture(program))
+            self._of_spanning_states = self._kernels(spanning_program(network, program, self._lanes))
 
     def _kernels(self, program: Program) -> "_Kernels":
         most = library.MAX_THREADS
@@ -131,19 +132,27 @@ class StatevectorCpuSimulator:
         return values[0], values[1 : 1 + count], values[1 + count :]
 
     def _spanning_lanes(self, parameters: tf.Tensor, excited: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return the same as `_spanning_samples`, from bundles with the unexcited state in lane 0."""
-        count, flipped = excited.shape[0], self._lanes - 1
-        bundles = spanning_bundles(count, self._lanes)
+        """Return the same as `_spanning_samples`, from bundles of flipped states with the unexcited state."""
+        count, lanes, whole = excited.shape[0], self._lanes, self.network.qubits
+        flipped, bundles = flipped_states(whole, lanes), spanning_bundles(whole, count, lanes)
         qubits = tf.reshape(tf.pad(excited, [[0, bundles * flipped - count]]), [bundles, flipped])
-        qubits = tf.reshape(tf.pad(qubits, [[0, 0], [1, 0]]), [-1])
-        angles = tf.constant([0.0, *[math.pi] * flipped] * bundles, tf.float64)
-        inputs = self._excitation_inputs(qubits, angles)
+        qubits = tf.reshape(tf.pad(qubits, [[0, 0], [lanes - flipped, 0]]), [-1])
+        angles = tf.constant([*[0.0] * (lanes - flipped), *[math.pi] * flipped] * bundles, tf.float64)
+        inputs = self._bundled(self._excitation_inputs(qubits, angles))
         plan = self._memory
-        keep = plan.keep and plan.spanning and bundles * self._lanes <= plan.evolved
-        values = self._of_spanning_states(parameters, self._bundled(inputs), keep=keep)
-        own, between = tf.split(tf.transpose(values, [1, 0, 2]), 2)
-        rows = [tf.transpose(tf.reshape(part[:, :, 1:], [-1, bundles * flipped]))[:count] for part in (own, between)]
-        return own[:, 0, 0], rows[0], rows[1]
+        keep = plan.keep and plan.spanning and bundles * lanes <= plan.evolved
+        if flipped == lanes:
+            zero = self._in_lanes(self._excitation_inputs(tf.zeros([1], tf.int32), tf.zeros([1], tf.float64)))
+            inputs = tf.concat([inputs, tf.tile(zero, [bundles, 1, 1, 1])], axis=1)
+        values = tf.transpose(self._of_spanning_states(parameters, inputs, keep=keep), [1, 0, 2])
+        readouts = len(self.network.readouts)
+        own, between, alone = values[:readouts], values[readouts : 2 * readouts], values[2 * readouts :]
+        unexcited = tf.reduce_sum(alone[:, 0], axis=1) if flipped == lanes else own[:, 0, 0]
+        rows = [
+            tf.transpose(tf.reshape(part[:, :, lanes - flipped :], [-1, bundles * flipped]))[:count]
+            for part in (own, between)
+        ]
+        return unexcited, rows[0], rows[1]
 
     def _in_chunks(self, parameters: tf.Tensor, batch: StateBatch) -> tf.Tensor:
         """Return the readouts, float64 (batch, readouts), in chunks of samples whose states fit in memory."""

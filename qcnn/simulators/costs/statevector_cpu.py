@@ -79,7 +79,6 @@ def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
     # Deferred import: the declaration does not need NumPy and cirq.
     from qcnn.simulators.kernels.lanes import can_spread, spread
     from qcnn.simulators.kernels.program import build
-    from qcnn.simulators.kernels.spanning import with_mixture
 
     program, lanes = build(network), samples_of_a_bundle(real_bytes(network, limits))
     of_bundle = _memory(network, limits, program, lanes)
@@ -91,8 +90,10 @@ def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
     bundles = _bundles(network, limits, samples)
     if one_state:
         each = _memory(network, limits, spread(program, lanes), samples)
+    elif bundles.spanning:
+        each = _memory(network, limits, spanning_program(network, program, lanes), samples)
     else:
-        each = _memory(network, limits, with_mixture(program), samples) if bundles.spanning else of_bundle
+        each = of_bundle
     count = bundles.count
     threads = 1 if one_state else min(_THREADS, count)
     fixed = count * (each.kept + each.given)
@@ -171,17 +172,52 @@ def samples_of_a_bundle(real_bytes: int) -> int:
     return _VECTOR_BYTES // real_bytes
 
 
-def spanning_bundles(excited: int, samples: int) -> int:
-    """Return the number of bundles that determine the readouts of all excitations of some qubits.
-
-    A bundle has the unexcited state and a flipped state in every other lane. If states are evolved one at a time, they
-    are the unexcited state, and for each qubit the states at the angles pi and pi / 2.
+def spanning_program(network: CircuitIR, program: Program, samples: int) -> Program:
+    """Return the program of a bundle that determines the readouts of excitations.
 
     Args:
-        excited: Number of qubits.
+        network: Network.
+        program: Program that evolves the samples of a bundle.
         samples: Samples of a bundle.
     """
-    return 1 + 2 * excited if samples == 1 else -(-excited // (samples - 1))
+    # Deferred import: the declaration does not need NumPy and cirq.
+    from qcnn.simulators.kernels.spanning import with_mixture, with_unexcited
+
+    is_full = flipped_states(network.qubits, samples) == samples
+    return with_unexcited(program, samples) if is_full else with_mixture(program)
+
+
+def flipped_states(qubits: int, samples: int) -> int:
+    """Return the number of flipped states of a bundle that determines the readouts of excitations.
+
+    They are all states of the bundle, whose time then increases by 1 / samples for the unexcited state, if the
+    excitations of all qubits are faster so than with the unexcited state as one of them. This does not depend on the
+    number of replicas.
+
+    Args:
+        qubits: Number of qubits.
+        samples: Samples of a bundle.
+    """
+    # Deferred import: the declaration does not need NumPy and cirq.
+    from qcnn.simulators.kernels.lanes import MIN_QUBITS
+
+    alone, together = -(-qubits // samples), -(-qubits // (samples - 1))
+    is_faster = qubits >= MIN_QUBITS and alone * (samples + 1) < together * samples
+    return samples if is_faster else samples - 1
+
+
+def spanning_bundles(qubits: int, excited: int, samples: int) -> int:
+    """Return the number of bundles that determine the readouts of all excitations of some qubits.
+
+    If states are evolved one at a time, they are the unexcited state, and for each qubit the states at the angles pi
+    and pi / 2.
+
+    Args:
+        qubits: Number of qubits.
+        excited: Number of qubits that are excited.
+        samples: Samples of a bundle.
+    """
+    return 1 + 2 * excited if samples == 1 else -(-excited // flipped_states(qubits, samples))
 
 
 def evolves_samples(qubits: int, batch: int, samples: int) -> bool:
@@ -192,7 +228,7 @@ def evolves_samples(qubits: int, batch: int, samples: int) -> bool:
         batch: Batch size.
         samples: Samples of a bundle.
     """
-    return -(-batch // samples) <= spanning_bundles(qubits, samples)
+    return -(-batch // samples) <= spanning_bundles(qubits, qubits, samples)
 
 
 def shards_by_qubit(qubits: int, batch: int, replicas: int, samples: int) -> bool:
@@ -207,12 +243,12 @@ def shards_by_qubit(qubits: int, batch: int, replicas: int, samples: int) -> boo
         samples: Samples of a bundle.
     """
     share = -(-batch // replicas)
-    saved = _bundles_by_sample(qubits, share, samples) - spanning_bundles(-(-qubits // replicas), samples)
+    saved = _bundles_by_sample(qubits, share, samples) - spanning_bundles(qubits, -(-qubits // replicas), samples)
     return saved * samples << qubits > batch - share
 
 
 def _bundles_by_sample(qubits: int, share: int, samples: int) -> int:
-    return min(-(-share // samples), spanning_bundles(qubits, samples))
+    return min(-(-share // samples), spanning_bundles(qubits, qubits, samples))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,5 +265,5 @@ def _bundles(network: CircuitIR, limits: SimulatorLimits, samples: int) -> _Bund
         return _Bundles(-(-share // samples), False)
     qubits, replicas = network.qubits, limits.replicas
     if shards_by_qubit(qubits, limits.batch, replicas, samples):
-        return _Bundles(spanning_bundles(-(-qubits // replicas), samples), True)
+        return _Bundles(spanning_bundles(qubits, -(-qubits // replicas), samples), True)
     return _Bundles(_bundles_by_sample(qubits, share, samples), not evolves_samples(qubits, share, samples))

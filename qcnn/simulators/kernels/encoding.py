@@ -96,7 +96,8 @@ class _Encoder:
         program = self._program
         for number, register in enumerate(program.registers[: program.leaves]):
             kind = _Kind.GRAPH if program.graph else _Kind.LEAF
-            self._add(kind, number, count=len(register.lanes), value=0 if program.graph else register.row)
+            value = GRAPH_ROWS * number if program.graph else register.row
+            self._add(kind, number, count=len(register.lanes), value=value)
         for operation in program.operations:
             self._add_operation(operation)
         readouts = program.values
@@ -111,7 +112,7 @@ class _Encoder:
             parameters,
             readouts,
             self._row,
-            GRAPH_ROWS if program.graph else leaf_rows,
+            GRAPH_ROWS * program.leaves if program.graph else leaf_rows,
             program.scratch,
             self._numbers,
         ]
@@ -145,7 +146,7 @@ class _Encoder:
             case Product():
                 self._add(_Kind.PRODUCT, operation.target, operation.high, operation.low)
             case Mix():
-                self._add(_Kind.MIX, operation.target, low=operation.source)
+                self._add_mix(operation)
             case Spread():
                 self._add_spread(operation)
             case Exchange():
@@ -156,6 +157,16 @@ class _Encoder:
                 self._add_density(operation)
             case PlainZ():
                 self._add_plain(operation)
+
+    def _add_mix(self, mix: Mix) -> None:
+        if mix.unexcited is None:
+            self._add(_Kind.MIX, mix.target, low=mix.source)
+            return
+        # The number of an amplitude in the register of the unexcited state, whose lanes are its lowest bits.
+        whole = (*self._rows[mix.unexcited], *self._lanes[mix.unexcited])
+        count, value = len(self._lanes[mix.unexcited]), len(self._table)
+        self._add(_Kind.MIX, mix.target, mix.unexcited, mix.source, count, value=value)
+        self._table += self._bits(whole, tuple(reversed(self._rows[mix.source])))
 
     def _add_spread(self, spread: Spread) -> None:
         bits = self._bits(self._rows[spread.source], self._lanes[spread.target])

@@ -209,10 +209,17 @@ class PlainZ(Measurement):
 
 @dataclasses.dataclass(frozen=True)
 class Mix:
-    """Superposition of the state of lane 0 and that of each lane, as a new register, see `spanning`."""
+    """Superposition of the unexcited state and that of each lane, as a new register, see `spanning`.
+
+    Attributes:
+        target: Number of the new register.
+        source: Number of the register of each lane.
+        unexcited: Number of the register of the unexcited state, whose lanes hold qubits, or None for lane 0.
+    """
 
     target: int
     source: int
+    unexcited: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,9 +266,9 @@ class Program:
 
     @property
     def values(self) -> int:
-        """Number of values of a sample: its readouts, and those of the mixture."""
-        mixtures = sum(isinstance(each, Mix) for each in self.operations)
-        return (1 + mixtures) * len(self.split.observables)
+        """Number of values of a sample: its readouts, and those of the mixture and the unexcited state."""
+        first = max((each.first for each in self.operations if isinstance(each, Measurement)), default=0)
+        return first + len(self.split.observables)
 
     @property
     def scratch(self) -> int:
