@@ -3,7 +3,7 @@
 The data states are superpositions of the graph state and one flipped state per qubit (`data_states`): a lane holds the
 sample of a qubit at the angle pi. The sample at pi / 2 is the sum of the states at 0 and pi over sqrt(2), before and
 after the gates, so it is not evolved. The state at the angle 0, the unexcited one, is in lane 0 of each bundle, or in
-a register of its own, whose lanes hold qubits.
+a separate register with qubits in its lanes.
 """
 
 import dataclasses

@@ -92,9 +92,9 @@ def test_plan_without_suitable_simulator_is_an_error(
 
 
 def test_plan_reports_break_even_number_of_workers(plan: Callable[..., str]) -> None:
-    """Each of 4 workers evolves one bundle, with the flipped states of its qubits, and so does each of 8."""
+    """Each of 2 workers evolves one bundle, with the flipped states of its qubits, and so does each of 4."""
     text = plan("--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256", "--workers", "4")
-    assert text.endswith("; more than 4 workers do not pay\n")
+    assert text.endswith("; more than 2 workers do not pay\n")
     # 5 of 17 states.
     assert _table(text)["statevector"][2] == "25 MiB"
 
