@@ -141,6 +141,8 @@ def test_workers_on_gpus_are_compared_by_their_gpus() -> None:
     on_cores, on_gpus = estimated(settings, workers=2), estimated({**settings, "accelerator": "nvidia-l4"}, workers=2)
     assert (on_cores.requested.on_gpu, on_gpus.requested.on_gpu) == (False, True)
     assert on_gpus.requested.epoch_seconds < on_cores.requested.epoch_seconds
+    same_simulator = estimated(settings, workers=2, simulator=on_gpus.simulator)
+    assert on_gpus.requested.epoch_seconds < 0.5 * same_simulator.requested.epoch_seconds
     # Devices of a processor share its cores, but each GPU has its own rates.
     mirrored: dict[str, Any] = {"strategy": "mirrored", "workers": 1, "options": {"devices": 2}}
     two = estimated({**settings, "accelerator": "nvidia-l4", "gpus": 2}, **mirrored).requested.epoch_seconds

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qcnn.simulators.structure.gate_fusion import GateGroup
+    from qcnn.simulators.structure.gate_fusion import Block, GateGroup
 
 # Up to this number of amplitudes, one core evolves the states, in complex128.
 FEW_AMPLITUDES = 2**15
@@ -96,10 +96,13 @@ NOMINAL = MachineSpeed(flops=7e10, traffic=1e10, few_flops=1.7e10, kernel_second
 
 def step(groups: Iterable[GateGroup]) -> StepCost:
     """Return the cost of a step without its states: the matrices of distinct blocks, and the update."""
-    blocks = {block.key: block for group in groups for block in group.blocks}
-    return StepCost(
-        kernels=_KERNELS_OF_A_STEP + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values())
-    )
+    gates = count_distinct_gates(block for group in groups for block in group.blocks)
+    return StepCost(kernels=_KERNELS_OF_A_STEP + _KERNELS_OF_A_GATE * gates)
+
+
+def count_distinct_gates(blocks: Iterable[Block]) -> int:
+    """Return the number of gates of the distinct blocks, whose matrices a step computes."""
+    return sum(len(block.gates) for block in {block.key: block for block in blocks}.values())
 
 
 def sweeps(groups: Sequence[GateGroup]) -> StepCost:

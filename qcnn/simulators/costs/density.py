@@ -9,7 +9,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
-from qcnn.simulators.costs.cost import FEW_AMPLITUDES, StepCost, format_bytes, step
+from qcnn.simulators.costs.cost import FEW_AMPLITUDES, StepCost, count_distinct_gates, format_bytes, step
 from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 
     every = propagate_readouts(network)
     total = step(GateGroup(each.block.qubits, (each.block,)) for pulled in every for each in pulled.steps)
-    blocks = {each.block.key: each.block for pulled in every for each in pulled.steps}
-    total += StepCost(kernels=_KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values()))
+    gates = count_distinct_gates(each.block for pulled in every for each in pulled.steps)
+    total += StepCost(kernels=_KERNELS_OF_A_GATE * gates)
     memory = 0.0
     for pulled in every:
         total += _evolution(pulled)

@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
-from qcnn.simulators.costs.cost import StepCost, format_bytes
+from qcnn.simulators.costs.cost import StepCost, count_distinct_gates, format_bytes
 from qcnn.simulators.costs.statevector import few_amplitudes
 from qcnn.simulators.interface import Declaration, SimulatorLimits
 
@@ -122,7 +122,6 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 
     program, plan = build(network), plan_memory(network, limits)
     tiles = [operation for operation in program.operations if isinstance(operation, Tile)]
-    blocks = {block.key: block for tile in tiles for block in tile.blocks}
     observed = sum(2 ** len(each.qubits) * len(each.blocks) for each in program.split.observables)
     size = real_bytes(network, limits)
     work = plan.evolved / samples_of_a_bundle(size) * program.rows * len(program.operations)
@@ -132,7 +131,7 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
         # The rate of arithmetic operations is that of all threads.
         flops=flops * _THREADS / threads,
         kernels=_KERNELS_OF_A_STEP
-        + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values())
+        + _KERNELS_OF_A_GATE * count_distinct_gates(block for tile in tiles for block in tile.blocks)
         + _KERNELS_OF_AN_OBSERVABLE * observed,
         memory=plan.bytes,
     )
