@@ -10,9 +10,11 @@ has a GPU and JAX, but no TensorFlow.
 
 import argparse
 import json
+import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,10 +116,17 @@ def step_of(row: Row, config: ExperimentConfig) -> tuple[Callable[..., tf.Tensor
     return step, [weights, *map(tf.constant, arrays.values())]
 
 
-def reference(row: Row) -> npt.NDArray[np.float64] | None:
-    """Return gradient and loss of a row from the CPU in complex128, or None if the circuit is too large."""
+def references(names: Sequence[str]) -> dict[str, npt.NDArray[np.float64] | None]:
+    """Return gradient and loss of rows from the CPU in complex128, or None if the circuit is too large."""
+    # A new process, because this one may use GPUs.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
+        return dict(zip(names, processes.map(_reference, map(parse_row, names)), strict=True))
+
+
+def _reference(row: Row) -> npt.NDArray[np.float64] | None:
     if row.qubits > REFERENCE_QUBITS:
         return None
+    tf.config.set_visible_devices([], "GPU")
     options = {"precision": "complex128", "simulator_memory_gib": 12, "readout_normalization": "none"}
     step, arguments = step_of(row, row.config(simulator="auto", options=options))
     result: npt.NDArray[np.float64] = step(*arguments).numpy()
@@ -138,31 +147,30 @@ def least_bytes(row: Row) -> float:
     return float(len(group_blocks(fuse(network.gates))) * 6 * states * amplitude * 2**row.qubits)
 
 
-def export(name: str, folder: Path) -> None:
-    """Write program, arguments and result of a row to a folder."""
+def export(name: str, expected: npt.NDArray[np.float64] | None, folder: Path) -> None:
+    """Write program, arguments and expected result of a row to a folder."""
     row = parse_row(name)
     step, arguments = step_of(row, row.config())
     captured = step.get_concrete_function(*arguments).captured_inputs  # type: ignore[attr-defined]
     program = step.experimental_get_compiler_ir(*arguments)(stage="hlo_serialized")  # type: ignore[attr-defined]
     values = [np.asarray(value) for value in (*arguments[0], *arguments[1:], *captured)]
-    expected = reference(row)
     named = {f"argument_{number:03}": value for number, value in enumerate(values)}
     np.savez(folder / f"{name}.npz", **named, **({} if expected is None else {"expected": expected}))
     (folder / f"{name}.json").write_text(json.dumps({"least_bytes": least_bytes(row)}))
     (folder / f"{name}.hlo").write_bytes(program)
 
 
-def measure(name: str) -> xla_programs.Measured | None:
+def measure(name: str, expected: npt.NDArray[np.float64] | None) -> xla_programs.Measured | None:
     """Compile and run a row on the GPU, and return what was measured, or None if its memory is too small."""
     tf.config.experimental.reset_memory_stats("GPU:0")
     try:
-        return _measured(name)
+        return _measured(name, expected)
     except tf.errors.ResourceExhaustedError as error:
         print(f"{name}: {str(error)[:500]}", file=sys.stderr, flush=True)
         return None
 
 
-def _measured(name: str) -> xla_programs.Measured:
+def _measured(name: str, expected: npt.NDArray[np.float64] | None) -> xla_programs.Measured:
     row = parse_row(name)
     step, arguments = step_of(row, row.config())
     start = time.perf_counter()
@@ -170,7 +178,7 @@ def _measured(name: str) -> xla_programs.Measured:
     first = time.perf_counter() - start
     seconds = repeat(lambda: step(*arguments).numpy(), REPEATS)
     memory = tf.config.experimental.get_memory_info("GPU:0")["peak"]
-    return xla_programs.Measured(first, seconds, memory, result, reference(row), least_bytes(row))
+    return xla_programs.Measured(first, seconds, memory, result, expected, least_bytes(row))
 
 
 def main() -> None:
@@ -188,16 +196,18 @@ def main() -> None:
             parser.error(f"--rows: must be {choices}. Given: {name[:200]}")
     if arguments.export:
         arguments.export.mkdir(parents=True, exist_ok=True)
+        expected = references(names)
         for name in names:
             print(f"exporting {name}", file=sys.stderr, flush=True)
-            export(name, arguments.export)
+            export(name, expected[name], arguments.export)
     elif not tf.config.list_physical_devices("GPU"):
         print(xla_programs.table([(name, None) for name in names], bandwidth=0.0))
     else:
+        expected = references(names)
         device = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])["device_name"]
         print(f"{device}, TensorFlow {tf.__version__}:\n")
         bandwidth = xla_programs.copy_bandwidth(lambda size: tf.ones([size]), lambda values: (values + 1)[0].numpy())
-        print(xla_programs.table([(name, measure(name)) for name in names], bandwidth))
+        print(xla_programs.table([(name, measure(name, expected[name])) for name in names], bandwidth))
 
 
 if __name__ == "__main__":

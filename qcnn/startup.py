@@ -80,7 +80,7 @@ def start_compiler() -> None:
     import tensorflow as tf
 
     with buffer_stderr():
-        tf.function(lambda value: value + 1, jit_compile=True)(tf.constant(0.0))
+        tf.function(lambda value: value + 1, jit_compile=True, autograph=False)(tf.constant(0.0))
 
 
 def exit_with_message(reason: str, code: int) -> NoReturn:

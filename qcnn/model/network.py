@@ -152,7 +152,9 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
     several = len(ansatz.readouts) > 1
     # Samples that are states have no unexcited state.
     centered = several and config.options.readout_normalization == "centered" and preparation.kind != "state"
-    outputs = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centered=centered)(inputs)
+    layer = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centered=centered)
+    # AutoGraph would leave files in the temporary folder when a process ends without the cleanup of libraries.
+    outputs = tf.autograph.experimental.do_not_convert(layer)(inputs)
     if several:
         outputs = _dense("hidden", config.hidden_units, config.hidden_activation, config.seed)(outputs)
         outputs = _dense("prediction", 1, "linear", config.seed + 1)(outputs)

@@ -169,7 +169,7 @@ def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
     Every process must call this function.
     """
 
-    @tf.function
+    @tf.function(autograph=False)
     def total() -> tf.Tensor:
         summed = strategy.run(lambda: _sum_over_replicas(tf.constant([value], PRECISION)))
         return strategy.experimental_local_results(summed)[0][0]

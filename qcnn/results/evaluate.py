@@ -24,7 +24,7 @@ from qcnn.model.batches import shard
 from qcnn.model.network import sampled_outputs
 from qcnn.results import export
 from qcnn.results.noise_estimate import predict_from_trajectories
-from qcnn.results.serving import fresh_mse
+from qcnn.results.serving import fresh_mse, simulated_predictor
 
 logger = logging.getLogger("qcnn")
 
@@ -119,8 +119,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
 
 def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:
     """Return the predictions for samples, float64 (samples,)."""
-    outputs: npt.NDArray[np.float64] = model.predict(dict(samples.inputs), batch_size=_BATCH, verbose=0)
-    return outputs[:, 0]
+    return simulated_predictor(model)(samples.inputs)
 
 
 def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed: int) -> npt.NDArray[np.float64]:
@@ -139,7 +138,7 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
     draw = tf.constant(arrays["draw"][:, 0])
     quantum = model.get_layer("quantum")
 
-    @tf.function
+    @tf.function(autograph=False)
     def outputs(batch: tf.Tensor) -> tf.Tensor:
         share = {name: values[batch] for name, values in inputs.items()}
         return sampled_outputs(model, quantum.readouts(share), draw[batch])[:, 0]

@@ -63,7 +63,8 @@ class ServableModel(tf.Module):
         input_signature=[
             tf.TensorSpec([None], tf.int32, name="qubit"),
             tf.TensorSpec([None], tf.float32, name="angle"),
-        ]
+        ],
+        autograph=False,
     )
     def predict(self, qubit: tf.Tensor, angle: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the prediction, float32 (batch,), of excited qubits (batch,) and angles (batch,) in rad."""
@@ -135,6 +136,11 @@ def exact_predictor(model: tf_keras.Model, weights: _Weights | None = None) -> E
     if model.get_layer("quantum").simulator.network.preparation.kind == "excitation":
         table = ServableModel(model, weights)
         return lambda inputs: np.asarray(table.predictions(**inputs))
+    return simulated_predictor(model, weights)
+
+
+def simulated_predictor(model: tf_keras.Model, weights: _Weights | None = None) -> ExactPredictor:
+    """Return `exact_predictor` with the simulator of the model, also for excitations."""
     prediction = tf.function(_prediction(model, weights), autograph=False)
 
     def in_batches(inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:

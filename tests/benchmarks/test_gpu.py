@@ -10,7 +10,7 @@ ROW = "features-deep-5-3-c64"
 
 
 def test_exported_program_has_the_arguments_the_result_of_the_cpu_and_products_in_full_float32(tmp_path: Path) -> None:
-    gpu.export(ROW, tmp_path)
+    gpu.export(ROW, gpu.references([ROW])[ROW], tmp_path)
     data = np.load(tmp_path / f"{ROW}.npz")
     row = gpu.parse_row(ROW)
     step, arguments = gpu.step_of(row, row.config())

@@ -6,12 +6,13 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tensorflow.python.autograph.impl import api
 
 from qcnn import data
 from qcnn.atomic_files import exclusive_lock
@@ -22,8 +23,11 @@ from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
+from qcnn.model.steps import same_everywhere
 from qcnn.results import export
-from qcnn.results.evaluate import predict
+from qcnn.results.evaluate import evaluate, predict, predict_from_shots
+from qcnn.startup import start_compiler
+from qcnn.trainer import loop
 from tests.shared_training_runs import SMALL, assert_same_training, copy_checkpoint, outcomes, train
 from tests.tensorboard_server import scalars
 
@@ -54,6 +58,30 @@ def test_train_equals_explicit_gradient_descent(
     for weights, variable in zip(checkpoint.line.weights, model.trainable_variables, strict=True):
         # The gradient of the simulator is accurate to 1e-5. A wrong divisor would change weights by 1e-2.
         np.testing.assert_allclose(weights, variable.numpy(), atol=1e-4)
+
+
+def test_autograph_converts_no_code_of_the_package(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AutoGraph writes a file for each function, which remains in the temporary folder if the process is killed."""
+    converted: list[str] = []
+
+    def convert(entity: Any, context: Any) -> Any:
+        converted.append(f"{entity.__module__}.{entity.__qualname__}")
+        return original(entity, context)
+
+    original = api._convert_actual
+    monkeypatch.setattr(api, "_convert_actual", convert)
+    tf.function(lambda value: value + 1)(1)
+    assert len(converted) == 1
+    start_compiler()
+    assert same_everywhere(tf.distribute.get_strategy(), 1)
+    # Not the functions that earlier tests have compiled.
+    loop.train(small_config, small_dataset, tmp_path / "training")
+    export.export(tmp_path / "training", tmp_path / "model")
+    evaluate(tmp_path / "model", small_dataset)
+    predict_from_shots(build_model(small_config), small_dataset.test, 10, 0)
+    assert not [name for name in converted[1:] if name.startswith("qcnn.")]
 
 
 def test_complete_checkpoint_has_simulator_and_fresh_mse(
