@@ -106,8 +106,8 @@ def watched_training(tmp_path_factory: pytest.TempPathFactory) -> "Watched":
 
 
 @pytest.fixture
-def vertex(tmp_path: Path) -> "Iterator[Vertex]":
-    """Local Vertex AI server with a bucket."""
+def vertex(tmp_path: Path, forks: None) -> "Iterator[Vertex]":
+    """Local Vertex AI server with a bucket. Its processes of Python modules are forked."""
     # Google's libraries take seconds to load, and most tests do not need them.
     from tests.vertex.fake_service.vertex import Vertex
 

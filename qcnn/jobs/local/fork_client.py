@@ -122,6 +122,7 @@ def start_process(
     stdout: int,
     stderr: int,
     pass_fds: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> ChildProcess:
     """Start a process, forked from the fork server of this process if possible.
 
@@ -135,6 +136,7 @@ def start_process(
         stdout: File descriptor of its standard output.
         stderr: File descriptor of its standard error.
         pass_fds: Other file descriptors to inherit, with the same numbers.
+        folder: Its working folder, or None for that of this process.
 
     Returns:
         The started process.
@@ -142,9 +144,11 @@ def start_process(
     descriptors = {0: stdin, 1: stdout, 2: stderr, **{number: number for number in pass_fds}}
     if (address := os.environ.get(VARIABLE)) and argv[1] == "-m":
         with contextlib.suppress(OSError):
-            if forked := _fork(address, argv, environment, descriptors):
+            if forked := _fork(address, argv, environment, descriptors, folder or Path.cwd()):
                 return forked
-    return subprocess.Popen(argv, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds))
+    return subprocess.Popen(
+        argv, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds), cwd=folder
+    )
 
 
 class _ForkedProcess:
@@ -193,7 +197,7 @@ class _ForkedProcess:
 
 
 def _fork(
-    address: str, argv: Sequence[str], environment: Mapping[str, str], descriptors: Mapping[int, int]
+    address: str, argv: Sequence[str], environment: Mapping[str, str], descriptors: Mapping[int, int], folder: Path
 ) -> _ForkedProcess | None:
     """Return a child of the fork server, or None if the server has exited or rejects the request."""
     with contextlib.ExitStack() as stack:
@@ -204,7 +208,7 @@ def _fork(
         request = {
             "argv": list(argv[2:]),
             "environment": dict(environment),
-            "folder": str(Path.cwd()),
+            "folder": str(folder),
             "ignored": [number for number in _INHERITED_SIGNALS if signal.getsignal(number) is signal.SIG_IGN],
             "descriptors": list(descriptors),
         }

@@ -50,10 +50,14 @@ class ProcessResult:
 
 @contextlib.contextmanager
 def _started(
-    program: str, *arguments: str, environment: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()
+    program: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> Iterator[tuple[ChildProcess, TextIO]]:
-    """Context manager that runs a program as a module of this folder, and yields the process and its output."""
-    Path("program.py").write_text(textwrap.dedent(program))
+    """Context manager that runs a program as a module of a folder, and yields the process and its output."""
+    ((folder or Path()) / "program.py").write_text(textwrap.dedent(program))
     output, write_end = os.pipe()
     with os.fdopen(output) as printed, Path(os.devnull).open() as devnull:
         process = start_process(
@@ -63,6 +67,7 @@ def _started(
             stdout=write_end,
             stderr=write_end,
             pass_fds=pass_fds,
+            folder=folder,
         )
         os.close(write_end)
         try:
@@ -110,6 +115,17 @@ def test_forked_process_has_modules_without_their_output(server: ForkServer) -> 
 def test_forked_processes_sample_different_random_numbers(server: ForkServer) -> None:
     program = "import random, tempfile, uuid; print(random.random(), uuid.uuid4(), tempfile.mktemp())"
     assert set(_run(program).lines[0].split()).isdisjoint(_run(program).lines[0].split())
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_process_runs_in_its_folder(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: bool
+) -> None:
+    if not forked:
+        monkeypatch.delenv(VARIABLE)
+    with _started("import os; print(os.getcwd())", folder=tmp_path) as (process, printed):
+        assert printed.read() == f"{tmp_path}\n"
+        assert isinstance(process, subprocess.Popen) is not forked
 
 
 @pytest.mark.parametrize(

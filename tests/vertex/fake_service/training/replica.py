@@ -9,19 +9,23 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from qcnn.jobs.local.fork_client import ChildProcess, start_process
+from qcnn.jobs.local.fork_protocol import VARIABLE
 from tests.vertex.fake_service.orphans import GUARD
 
 # Root of the checkout, the working directory in the image.
 _ROOT = Path(__file__).parents[4]
 # Variables of the test process that a container does not have.
-_REMOVED = ("TF_CONFIG", "CLUSTER_SPEC", "KUBECONFIG", "PYTEST_CURRENT_TEST")
+_REMOVED = ("TF_CONFIG", "CLUSTER_SPEC", "KUBECONFIG", "PYTEST_CURRENT_TEST", VARIABLE)
+# Variables that Python reads at its start.
+_READ_AT_START = {"PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 def process_environment(added: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process in place of a container, with the running Python first in PATH."""
     inherited = {name: value for name, value in os.environ.items() if name not in _REMOVED}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**inherited, "PATH": path, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1", **added}
+    return {**inherited, "PATH": path, **_READ_AT_START, **added}
 
 
 class Replica:
@@ -37,29 +41,27 @@ class Replica:
     ) -> None:
         self.name = name
         self.preempted = False
-        self._process = subprocess.Popen(
-            argv,
-            env=environment,
-            cwd=_ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        GUARD.watch(self._process.pid)
+        output, written = os.pipe()
+        self._output = os.fdopen(output, errors="replace")
+        try:
+            self._forked = VARIABLE in os.environ and argv[1:2] == ["-m"]
+            self._process = (_fork if self._forked else _start)(argv, environment, written)
+        finally:
+            os.close(written)
         self._on_line, self._on_exit = on_line, on_exit
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
     def terminate(self) -> None:
         """Send SIGTERM to the process but not to its children, as in a container."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        self._process.terminate()
 
     def kill(self) -> None:
         """Kill the process and its children."""
+        if self._forked:
+            # Its children are processes of qcnn, which end with it.
+            self._process.kill()
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -69,14 +71,37 @@ class Replica:
         return not self._thread.is_alive()
 
     def _follow(self) -> None:
-        assert self._process.stdout
-        with self._process.stdout:
-            for line in self._process.stdout:
+        with self._output:
+            for line in self._output:
                 self._on_line(self.name, line.rstrip("\n"))
         code = self._process.wait()
-        GUARD.forget(self._process.pid)
+        if not self._forked:
+            GUARD.forget(self._process.pid)
         # Containers report a signal as exit code 128 + signal.
         self._on_exit(self, code if code >= 0 else 128 - code)
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str], output: int) -> ChildProcess:
+    """Start a process that leads a process group."""
+    process = subprocess.Popen(
+        argv,
+        env=environment,
+        cwd=_ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+    GUARD.watch(process.pid)
+    return process
+
+
+def _fork(argv: Sequence[str], environment: Mapping[str, str], output: int) -> ChildProcess:
+    """Start a process from the fork server of the tests, which has read the variables of Python."""
+    own = {name: value for name, value in environment.items() if name not in _READ_AT_START}
+    read = {name: os.environ[name] for name in _READ_AT_START if name in os.environ}
+    with Path(os.devnull).open() as nothing:
+        return start_process(argv, {**own, **read}, stdin=nothing.fileno(), stdout=output, stderr=output, folder=_ROOT)
 
 
 def terminate_all(replicas: Sequence[Replica], grace: float) -> None:
