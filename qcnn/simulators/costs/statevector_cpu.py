@@ -32,8 +32,6 @@ _VECTOR_BYTES = 32
 _INPUT_COPIES = 3.75
 # Threads whose memory is estimated. More are started only if their memory fits.
 _THREADS = 2
-# Rows times operations of all bundles below which one thread evolves them (MIN_THREAD_WORK in statevector.c).
-_MIN_THREAD_WORK = 40_000
 # Minimum number of qubits of states that are evolved one at a time even if there is memory for a bundle.
 ONE_STATE_QUBITS = 20
 # Kernels of a step of the compiled program, see `costs.cost`, and equivalents in kernels of the matrices of gates and
@@ -118,14 +116,14 @@ def _memory(network: CircuitIR, limits: SimulatorLimits, program: Program, sampl
 
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step, with the minimum memory that it needs."""
-    from qcnn.simulators.kernels.program import RECOMPUTATION, Tile, build
+    from qcnn.simulators.kernels.program import MIN_THREAD_WORK, RECOMPUTATION, Tile, build
 
     program, plan = build(network), plan_memory(network, limits)
     tiles = [operation for operation in program.operations if isinstance(operation, Tile)]
     observed = sum(2 ** len(each.qubits) * len(each.blocks) for each in program.split.observables)
     size = real_bytes(network, limits)
     work = plan.evolved / samples_of_a_bundle(size) * program.rows * len(program.operations)
-    threads = 1 if work < _MIN_THREAD_WORK else _THREADS
+    threads = 1 if work < MIN_THREAD_WORK else _THREADS
     flops = program.flops * plan.evolved * size / 4 * (1 if plan.keep else RECOMPUTATION)
     return StepCost(
         # The rate of arithmetic operations is that of all threads.

@@ -52,6 +52,7 @@ class EncodedProgram:
         integers: Header, structures and table.
         constants: Phases and projectors of the gates, and their exponents.
         rows: Rows of a bundle, including density matrices.
+        operations: Number of operations on a bundle.
         readouts: Number of readouts.
         parameters: Number of circuit parameters.
     """
@@ -59,6 +60,7 @@ class EncodedProgram:
     integers: npt.NDArray[np.int32]
     constants: npt.NDArray[np.float64]
     rows: int
+    operations: int
     readouts: int
     parameters: int
 
@@ -127,7 +129,8 @@ class _Encoder:
         )
         flat = [number for kind in entries for entry in kind for number in entry]
         integers = np.array([*header, *flat, *self._table], np.int32)
-        return EncodedProgram(integers, np.array(self._constants or [0.0]), self._row, readouts, parameters)
+        constants = np.array(self._constants or [0.0])
+        return EncodedProgram(integers, constants, self._row, len(self._operations), readouts, parameters)
 
     def _add(
         self,

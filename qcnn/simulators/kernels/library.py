@@ -10,6 +10,7 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from qcnn.simulators.kernels import LIBRARY
 from qcnn.simulators.kernels.encoding import EncodedProgram
+from qcnn.simulators.kernels.program import MIN_THREAD_WORK
 from qcnn.simulators.tensor_ops import as_input
 
 _SUFFIXES = {tf.float32: "float", tf.float64: "double"}
@@ -113,6 +114,8 @@ def _call(
     keep: bool,
 ) -> list[tf.Tensor]:
     bundles, suffix = operands[1].shape[0], _SUFFIXES[operands[1].dtype]
+    if bundles * program.rows * program.operations < MIN_THREAD_WORK:
+        threads = threads._replace(maximum=1)
     encoded = [as_input(program.integers), as_input(program.constants), tf.constant([bundles, *threads], tf.int32)]
     name, mode = f"qcnn_{direction}_{suffix}", "keep" if keep else "drop"
     results: list[tf.Tensor] = gen_xla_ops.xla_custom_call_v2([*encoded, *operands], name, mode, False, dtypes, shapes)

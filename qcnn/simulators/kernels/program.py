@@ -16,6 +16,8 @@ from qcnn.simulators.structure.gates import CircuitIR, Gate
 
 # Maximum number of qubits of a tile: its amplitudes and their adjoint stay in the first-level cache.
 TILE_QUBITS = 8
+# Rows times operations of a call below which starting a thread takes longer than it saves.
+MIN_THREAD_WORK = 40_000
 # Passes of a step over the amplitudes: forward, backward for the state and its adjoint, and the gradient.
 _PASSES = 4
 # Relative time of a step that evolves the states again for the gradient.

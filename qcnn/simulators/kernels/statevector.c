@@ -51,8 +51,6 @@ int qcnn_supports_processor(void) {
 #endif
 }
 
-// Rows times operations of a call below which starting a thread takes longer than it saves.
-#define MIN_THREAD_WORK 40000
 // Parts of the operations on a bundle that threads share: of one state, and of a bundle that no thread has alone.
 #define PARTS 32
 #define PARTS_OF_BUNDLE 4
@@ -86,7 +84,6 @@ static call read_call(const void **in) {
     of.parts = PARTS;
   else if (of.program.state_rows >= MIN_SHARED_ROWS)
     of.parts = PARTS_OF_BUNDLE;
-  if (of.bundles * of.program.state_rows * of.program.operations < MIN_THREAD_WORK) of.threads = 1;
   of.matrices = take_memory(of.program.numbers * sizeof(element));
   compute_matrices(&of.program, of.parameters, of.matrices);
   return of;
@@ -109,8 +106,8 @@ static void *find_states(const void *memory) {
 }
 
 // Operands: integers and constants of the program, numbers of bundles and threads and whether the threads share
-// bundles, parameters, leaves. Results: values
-// of the readouts, float64, and the states if they are kept. A single result is not in a list.
+// bundles, parameters, leaves. Results: values of the readouts, float64, and the states if they are kept. A single
+// result is not in a list.
 static void forward_call(void *out, const void **in, int keep, void (*run)(const call *, size_t)) {
   call of = read_call(in);
   of.values = keep ? ((void **)out)[0] : out;
