@@ -20,7 +20,7 @@ _BACKWARD = 2
 # Real numbers of an amplitude.
 _PARTS = 2
 _COMPLEX64_BYTES = 8
-# Copies of a share in memory, and memory of a process without states, in GiB, as in `qcnn plan` for `statevector`.
+# Copies of a share in memory (exchanges took 8 to 11), and memory of a process without states, in GiB.
 _COPIES, _PROCESS_GIB = 10, 1.0
 
 

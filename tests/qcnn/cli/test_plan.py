@@ -66,7 +66,7 @@ def test_plan_counts_circuits_and_selects_cheapest_simulator(plan: Callable[...,
 
 
 def test_plan_reports_simulators_above_memory_limit(plan: Callable[..., str]) -> None:
-    text = plan(*WORDS, "--simulator-memory-gib", "0.0005", "--simulator", "lightcone")
+    text = plan(*WORDS, "--simulator-memory-gib", "0.0003", "--simulator", "lightcone")
     assert "simulator lightcone, as requested: about" in text
     assert _table(text)["statevector"][-1] == "exceeds simulator_memory_gib"
 
@@ -96,7 +96,7 @@ def test_plan_reports_break_even_number_of_workers(plan: Callable[..., str]) -> 
     text = plan("--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256", "--workers", "4")
     assert text.endswith("; more than 2 workers do not pay\n")
     # 5 of 17 states.
-    assert _table(text)["statevector"][2] == "25 MiB"
+    assert _table(text)["statevector"][2] == "17.5 MiB"
 
 
 def test_plan_reports_processes_and_machines(plan: Callable[..., str]) -> None:
@@ -277,8 +277,8 @@ def test_plan_on_gpus_uses_simulator_that_runs_there(plan: Callable[..., str]) -
 
 
 def test_plan_reports_states_that_exceed_gpu_memory(plan: Callable[..., str]) -> None:
-    """The states of one worker take 33 GB. The memory of the pods is sufficient, and that of the GPU is not."""
-    large = ("--model", "deep", "--qubits", "24", "--rounds", "10", "--batch-size", "32", "--workers", "1")
+    """The states of one worker take 50 GB. The memory of the pods is sufficient, and that of the GPU is not."""
+    large = ("--model", "deep", "--qubits", "25", "--rounds", "10", "--batch-size", "32", "--workers", "1")
     memory = ("--simulator", "statevector", "--simulator-memory-gib", "64", "--memory", "100Gi")
     flags = (*large, *memory, "--target", "tfjob")
     (requested,) = re.findall(r"^1 .*requested.*$", plan(*flags, "--accelerator", "nvidia-l4"), re.MULTILINE)

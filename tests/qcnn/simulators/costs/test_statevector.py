@@ -26,13 +26,11 @@ def test_check_memory_below_two_states_raises(monkeypatch: pytest.MonkeyPatch) -
     # Use complex64, as for many qubits.
     monkeypatch.setattr(statevector, "FEW_AMPLITUDES", 0)
     column = 2**QUBITS * 8 * statevector._COPIES
-    with pytest.raises(
-        ConfigError, match=r"^qubits: .*statevector needs at least 5 KiB; simulator_memory_gib allows 5 KiB. Given: 5$"
-    ):
+    with pytest.raises(ConfigError, match=r"^qubits: .*needs at least 3.5 KiB; .* allows 3.5 KiB. Given: 5$"):
         statevector.check(NETWORK, SimulatorLimits(memory=2 * column - 1, batch=32))
     # Double precision needs twice the memory.
     statevector.check(NETWORK, SimulatorLimits(memory=2 * column, batch=32))
-    with pytest.raises(ConfigError, match=r"needs at least 10 KiB"):
+    with pytest.raises(ConfigError, match=r"needs at least 7 KiB"):
         statevector.check(NETWORK, SimulatorLimits(memory=2 * column, batch=32, real_bytes=8))
 
 
