@@ -1,19 +1,23 @@
 """Output of commands: tables, JSON, Kubernetes manifests, durations, prompts and exit codes."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import yaml
 from tabulate import tabulate
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.references import gpu_image
+
+if TYPE_CHECKING:
+    from qcnn.jobs.pod_settings import PodSettings
 
 
 @contextlib.contextmanager

@@ -1,10 +1,8 @@
 """Earlier names of flags, accepted with a warning until version 0.2."""
 
+import functools
 import logging
 from collections.abc import Mapping, Sequence
-
-from qcnn.experiment_io import RENAMED_FIELDS
-from qcnn.targets.settings import RENAMED_SETTINGS
 
 logger = logging.getLogger("qcnn")
 
@@ -13,11 +11,17 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-_RENAMED: Mapping[str, str] = {
-    **{_flag(old): _flag(new) for old, new in {**RENAMED_FIELDS, **RENAMED_SETTINGS}.items()},
-    "--seconds": "--timeout",
-    "--listen": "--bind-address",
-}
+@functools.cache
+def _renamed() -> Mapping[str, str]:
+    # Deferred imports: help and completion need no experiment.
+    from qcnn.experiment_io import RENAMED_FIELDS
+    from qcnn.targets.settings import RENAMED_SETTINGS
+
+    return {
+        **{_flag(old): _flag(new) for old, new in {**RENAMED_FIELDS, **RENAMED_SETTINGS}.items()},
+        "--seconds": "--timeout",
+        "--listen": "--bind-address",
+    }
 
 
 def with_current_flags(arguments: Sequence[str]) -> list[str]:
@@ -31,7 +35,8 @@ def with_current_flags(arguments: Sequence[str]) -> list[str]:
         if argument == "--":
             return [*found, *arguments[position:]]
         flag, equals, value = argument.partition("=")
-        current = _RENAMED.get(flag.replace("_", "-")) if flag.startswith("--") else None
+        is_flag = flag.startswith("--") and flag != "--help"
+        current = _renamed().get(flag.replace("_", "-")) if is_flag else None
         if current is not None:
             logger.warning("%s: renamed to %s; the earlier name is accepted until version 0.2", flag, current)
             argument = f"{current}{equals}{value}"
