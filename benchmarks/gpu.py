@@ -148,7 +148,13 @@ def least_bytes(row: Row) -> float:
 
 
 def export(name: str, expected: npt.NDArray[np.float64] | None, folder: Path) -> None:
-    """Write program, arguments and expected result of a row to a folder."""
+    """Write program, arguments and expected result of a row to a folder.
+
+    Args:
+        name: Row.
+        expected: Its result from `references`.
+        folder: Existing folder.
+    """
     row = parse_row(name)
     step, arguments = step_of(row, row.config())
     captured = step.get_concrete_function(*arguments).captured_inputs  # type: ignore[attr-defined]

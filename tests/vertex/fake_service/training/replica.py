@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
@@ -41,13 +42,8 @@ class Replica:
     ) -> None:
         self.name = name
         self.preempted = False
-        output, written = os.pipe()
-        self._output = os.fdopen(output, errors="replace")
-        try:
-            self._forked = VARIABLE in os.environ and argv[1:2] == ["-m"]
-            self._process = (_fork if self._forked else _start)(argv, environment, written)
-        finally:
-            os.close(written)
+        self._forked = VARIABLE in os.environ and argv[1:2] == ["-m"]
+        self._process, self._output = (_fork if self._forked else _start)(argv, environment)
         self._on_line, self._on_exit = on_line, on_exit
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
@@ -81,27 +77,34 @@ class Replica:
         self._on_exit(self, code if code >= 0 else 128 - code)
 
 
-def _start(argv: Sequence[str], environment: Mapping[str, str], output: int) -> ChildProcess:
-    """Start a process that leads a process group."""
+def _start(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[ChildProcess, IO[str]]:
+    """Start a process that leads a process group, and return it with its output."""
     process = subprocess.Popen(
         argv,
         env=environment,
         cwd=_ROOT,
         stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
         start_new_session=True,
     )
     GUARD.watch(process.pid)
-    return process
+    assert process.stdout
+    return process, process.stdout
 
 
-def _fork(argv: Sequence[str], environment: Mapping[str, str], output: int) -> ChildProcess:
+def _fork(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[ChildProcess, IO[str]]:
     """Start a process from the fork server of the tests, which has read the variables of Python."""
     own = {name: value for name, value in environment.items() if name not in _READ_AT_START}
     read = {name: os.environ[name] for name in _READ_AT_START if name in os.environ}
-    with Path(os.devnull).open() as nothing:
-        return start_process(argv, {**own, **read}, stdin=nothing.fileno(), stdout=output, stderr=output, folder=_ROOT)
+    output, written = os.pipe()
+    with os.fdopen(written, "w") as end, Path(os.devnull).open() as nothing:
+        process = start_process(
+            argv, {**own, **read}, stdin=nothing.fileno(), stdout=end.fileno(), stderr=end.fileno(), folder=_ROOT
+        )
+    return process, os.fdopen(output, errors="replace")
 
 
 def terminate_all(replicas: Sequence[Replica], grace: float) -> None:
