@@ -42,7 +42,7 @@ class Experiment(Frozen):
     qcnn.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
 
-    _instead = 'create another with qcnn.Experiment(**{**experiment.fields, "FIELD": VALUE})'
+    _instead = "create another with experiment.replace(FIELD=VALUE)"
     _given: Mapping[str, Any]
     _config: ExperimentConfig
 
@@ -72,10 +72,24 @@ class Experiment(Frozen):
         >>> experiment.model, experiment.seed
         ('deep', 3)
         """
-        from_path, overrides = with_options(read_file(Path(path))), with_options(fields)
-        if isinstance(from_path.get("options"), Mapping) and isinstance(overrides.get("options"), Mapping):
-            overrides["options"] = {**from_path["options"], **overrides["options"]}
-        return cls(**{**from_path, **overrides})
+        return cls(**_override(read_file(Path(path)), fields))
+
+    def replace(self, **fields: Any) -> Experiment:
+        """Return another experiment with the given fields. Automatic values are computed again.
+
+        Args:
+            fields: Fields to change, options included.
+
+        Raises:
+            ArtifactError: If a file is invalid. The message names the row.
+            ConfigError: If a field is invalid.
+
+        >>> import qcnn
+        >>> experiment = qcnn.Experiment(qubits=4, rounds=10, shots=5)
+        >>> experiment.replace(epochs=3)
+        Experiment(num_initializations=1, shots=5, qubits=4, rounds=10, epochs=3, batch_size=32)
+        """
+        return type(self)(**_override(self._given, fields))
 
     @property
     def config(self) -> ExperimentConfig:
@@ -111,6 +125,14 @@ class Experiment(Frozen):
         fields = with_display_values(self.fields)
         changed = {name: value for name, value in fields.items() if value != ALL_FIELDS[name].default}
         return f"Experiment({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+def _override(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an experiment with others in their place. Of `options`, only the given ones are replaced."""
+    values, overrides = with_options(base), with_options(fields)
+    if isinstance(values.get("options"), Mapping) and isinstance(overrides.get("options"), Mapping):
+        overrides["options"] = {**values["options"], **overrides["options"]}
+    return {**values, **overrides}
 
 
 def to_plain(value: Any) -> Any:

@@ -33,6 +33,28 @@ def test_experiment_from_its_fields_is_equal() -> None:
     assert qcnn.Experiment(**{**experiment.fields, "seed": 1}) != experiment
 
 
+def test_replace_changes_fields_and_keeps_others() -> None:
+    experiment = qcnn.Experiment(qubits=4, rounds=10, shots=5, options={"warmup_fraction": 0.1})
+    changed = experiment.replace(epochs=3, patience=2)
+    assert changed == qcnn.Experiment(qubits=4, rounds=10, shots=5, warmup_fraction=0.1, epochs=3, patience=2)
+    assert changed.replace(options={"shots": 7}, epochs=np.int64(4)).config == changed.config.model_copy(
+        update={"epochs": 4, "options": changed.config.options.model_copy(update={"shots": 7})}
+    )
+    assert experiment == qcnn.Experiment(qubits=4, rounds=10, shots=5, warmup_fraction=0.1)
+    assert experiment.replace() == experiment
+
+
+def test_replace_computes_automatic_values_again() -> None:
+    assert qcnn.Experiment(qubits=4).replace(qubits=12) == qcnn.Experiment(qubits=12)
+    assert qcnn.Experiment(qubits=4, rounds=10).replace(qubits=12).rounds == 10
+
+
+def test_replace_reads_data_and_circuit_files(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{number},{number % 2}\n" for number in range(20)))
+    fields = {"data": tmp_path / "rows.csv", "encoding": "ry", "model": ROOT / "examples" / "stabilizers.qasm"}
+    assert qcnn.Experiment(qubits=9).replace(**fields) == qcnn.Experiment(qubits=9, **fields)
+
+
 def test_experiment_switch_is_boolean() -> None:
     experiment = qcnn.Experiment(chief=np.bool_(True))
     assert experiment.chief is True
@@ -80,9 +102,10 @@ def test_from_file_merges_options(tmp_path: Path) -> None:
     ],
 )
 def test_experiment_wrong_field_raises_single_line(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(qcnn.ConfigError) as caught:
-        qcnn.Experiment(**fields)
-    assert str(caught.value).startswith(message)
+    for create in (qcnn.Experiment, qcnn.Experiment(qubits=4).replace):
+        with pytest.raises(qcnn.ConfigError) as caught:
+            create(**fields)
+        assert str(caught.value).startswith(message)
 
 
 def test_experiment_accepts_path_as_data(tmp_path: Path) -> None:

@@ -66,10 +66,9 @@ def test_experiment_assignment_raises_with_instruction() -> None:
     with pytest.raises(AttributeError) as caught:
         EXPERIMENT.epochs = 50
     assert str(caught.value) == (
-        "epochs: a qcnn.Experiment does not change; create another with "
-        'qcnn.Experiment(**{**experiment.fields, "FIELD": VALUE})'
+        "epochs: a qcnn.Experiment does not change; create another with experiment.replace(FIELD=VALUE)"
     )
-    assert qcnn.Experiment(**{**EXPERIMENT.fields, "epochs": 50}).epochs == 50
+    assert EXPERIMENT.replace(epochs=50).epochs == 50
     assert EXPERIMENT.epochs == EXPERIMENT.fields["epochs"] == 2
 
 
