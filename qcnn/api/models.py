@@ -75,15 +75,16 @@ class Model(Frozen):
             columns: Arrays (samples,) by column name, in addition to `samples`.
 
         Raises:
-            ConfigError: If a column is missing, unknown, not numeric or of another length.
-            ArtifactError: If a sample has an invalid value. The message has its number, counted from 1.
+            ConfigError: If a column is missing, unknown, not numeric or of another length, or has an invalid value. The
+                message has the column and the row, counted from 1.
         """
         arrays = _numbers(self.columns, samples, columns)
         # This import loads the table libraries.
         from qcnn.tables.chunks import Chunk
 
         count = len(next(iter(arrays.values())))
-        file_data.check(Chunk(1, arrays, lambda row: f"row {row}"), self._layout, self.experiment.config.qubits)
+        rows = Chunk(1, arrays, lambda row: f"row {row}", _value_error)
+        file_data.check(rows, self._layout, self.experiment.config.qubits)
         return self._predictions(arrays) if count else np.zeros(0)
 
     def __repr__(self) -> str:
@@ -200,6 +201,12 @@ def _load_servable(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], np
     return predictions
 
 
+def _value_error(row: str, column: str, what: str, value: object) -> ConfigError:
+    """Return the error for an invalid value of an array, or without a column for an invalid row."""
+    where = f"{column}: {row}" if column else f"samples: {row}:"
+    return ConfigError(f"{where} {what}. Given: {value}")
+
+
 def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
     """Return the given columns with these names, each float64 (samples,).
 
@@ -249,6 +256,6 @@ def _column(name: str, column: Any) -> npt.NDArray[np.float64]:
                 raise ConfigError(f"{name}: must be an array (samples,). Given: shape {numbers.shape}")
             if (bad := ~np.isfinite(numbers)).any():
                 row = int(np.argmax(bad))
-                raise ConfigError(f"{name}: row {row + 1} must be a finite number. Given: {numbers[row]}")
+                raise _value_error(f"row {row + 1}", name, "must be a finite number", numbers[row])
             return numbers
     raise ConfigError(f"{name}: must be an array of numbers. Given: {format_value(column)}")

@@ -50,7 +50,7 @@ _MAX_REAL_LABEL = 1e30
 
 
 def check(piece: Chunk, layout: FeatureLayout, qubits: int) -> None:
-    """Raise ArtifactError at the first row that is not a valid sample.
+    """Raise the error of the chunk at the first row that is not a valid sample.
 
     Args:
         piece: Rows to validate.
@@ -58,7 +58,7 @@ def check(piece: Chunk, layout: FeatureLayout, qubits: int) -> None:
         qubits: Number of qubits of the model.
 
     Raises:
-        ArtifactError: If a row is invalid. The message has the row, its column, its value and the allowed values.
+        QcnnError: If a row is invalid. The message has the row, its column, its value and the allowed values.
     """
     match layout.preparation.kind:
         case "excitation":
@@ -93,8 +93,8 @@ def _check_length(piece: Chunk, layout: FeatureLayout) -> None:
         length = np.sqrt(sum(piece.columns[name] ** 2 for name in layout.columns))
     if (wrong := np.abs(length - 1) > _NORM_TOLERANCE).any():
         row = int(np.argmax(wrong))
-        place = piece.place(piece.first + row)
-        raise ArtifactError(f"data: {place}: the amplitudes of a state must have length 1. Given: {length[row]:g}")
+        place, what = piece.place(piece.first + row), "the amplitudes of a state must have length 1"
+        raise piece.error(place, "", what, f"{length[row]:g}")
 
 
 def _allowed_range(offset: float, factor: float) -> str:

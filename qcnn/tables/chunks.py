@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from qcnn.errors import ArtifactError
+from qcnn.errors import ArtifactError, QcnnError
 
 # Maximum numbers of rows and of values in a chunk.
 _MAX_ROWS = 2**17
@@ -61,6 +61,19 @@ class TableFile:
         return f"row {row}"
 
 
+def value_error(place: str, column: str, what: str, value: object) -> ArtifactError:
+    """Return the error for an invalid value of a file.
+
+    Args:
+        place: Label of the row.
+        column: Name of the column, or "" if the whole row is invalid.
+        what: Requirement, such as "must be a finite number".
+        value: Invalid value.
+    """
+    where = f"{place}, column {column}" if column else place
+    return ArtifactError(f"data: {where}: {what}. Given: {value}")
+
+
 @dataclasses.dataclass(frozen=True)
 class Chunk:
     """Consecutive rows of a table.
@@ -69,17 +82,20 @@ class Chunk:
         first: Number of the first row, from 1.
         columns: Values by column, (rows,), float64 or, for text, objects.
         place: Function from a row's number to its label in messages, such as "line 17".
+        error: Function of the row's label, the column or "", the requirement and the invalid value, which returns the
+            error of an invalid row.
     """
 
     first: int
     columns: Columns
     place: Callable[[int], str]
+    error: Callable[[str, str, str, object], QcnnError] = value_error
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
     def check(self, column: str, good: npt.NDArray[np.bool_], what: str) -> None:
-        """Raise ArtifactError for the first invalid row of a column.
+        """Raise `error` for the first invalid row of a column.
 
         Args:
             column: Name of the column.
@@ -87,23 +103,11 @@ class Chunk:
             what: Requirement for the message, such as "must be a finite number".
 
         Raises:
-            ArtifactError: If a row is invalid.
+            QcnnError: If a row is invalid, by default an ArtifactError.
         """
         if not good.all():
             row = int(np.argmin(good))
-            raise value_error(self.place(self.first + row), column, what, format_number(self.columns[column][row]))
-
-
-def value_error(place: str, column: str, what: str, value: object) -> ArtifactError:
-    """Return the error for an invalid value.
-
-    Args:
-        place: Label of the row.
-        column: Name of the column.
-        what: Requirement, such as "must be a finite number".
-        value: Invalid value.
-    """
-    return ArtifactError(f"data: {place}, column {column}: {what}. Given: {value}")
+            raise self.error(self.place(self.first + row), column, what, format_number(self.columns[column][row]))
 
 
 def format_number(value: object) -> str:

@@ -70,10 +70,10 @@ def test_predict_accepts_array_in_column_order(model: qcnn.Model) -> None:
             "label: must be an input of the network: qubit, angle.",
         ),
         ({"qubit": [0, 1], "angle": [0.1]}, "samples: all columns must have the same length. Given: {"),
-        ({"qubit": [0, 4], "angle": [0.1, 0.1]}, "data: row 2, column qubit: must be a whole number, 0 to 3. Given: 4"),
-        ({"qubit": [-1], "angle": [0.1]}, "data: row 1, column qubit: must be a whole number, 0 to 3. Given: -1"),
-        ({"qubit": [0.5], "angle": [0.1]}, "data: row 1, column qubit: must be a whole number, 0 to 3. Given: 0.5"),
-        ({"qubit": [0], "angle": [7]}, "data: row 1, column angle: must be at least -pi and less than pi. Given: 7"),
+        ({"qubit": [0, 4], "angle": [0.1, 0.1]}, "qubit: row 2 must be a whole number, 0 to 3. Given: 4"),
+        ({"qubit": [-1], "angle": [0.1]}, "qubit: row 1 must be a whole number, 0 to 3. Given: -1"),
+        ({"qubit": [0.5], "angle": [0.1]}, "qubit: row 1 must be a whole number, 0 to 3. Given: 0.5"),
+        ({"qubit": [0], "angle": [7]}, "angle: row 1 must be at least -pi and less than pi. Given: 7"),
         ({"qubit": [0], "angle": [float("nan")]}, "angle: row 1 must be a finite number. Given: nan"),
         (
             {"qubit": np.ma.masked_equal([0, 1], 1), "angle": [0.0, 0.0]},  # type: ignore[no-untyped-call]
@@ -97,7 +97,7 @@ def test_predict_accepts_array_in_column_order(model: qcnn.Model) -> None:
     ],
 )
 def test_predict_wrong_samples_raise(model: qcnn.Model, columns: dict[str, Any], message: str) -> None:
-    with pytest.raises(qcnn.QcnnError, match=f"^{re.escape(message)}"):
+    with pytest.raises(qcnn.ConfigError, match=f"^{re.escape(message)}"):
         model.predict(**columns)
 
 
