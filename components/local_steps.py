@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import logging
 import os
 import shutil
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from qcnn import data
-from qcnn.atomic_files import new_file
+from qcnn.artifact_io import load_description, save_description
+from qcnn.atomic_files import complete_files, new_file
 from qcnn.components.steps.dataset import dataset_metadata, generate_data
 from qcnn.components.steps.evaluate import LABELS, evaluate, export_weights, save_confusion, summarize
 from qcnn.components.steps.study import select_best
@@ -165,7 +165,7 @@ def _train(
 
 def _link_tensorboard(folders: RunFolders) -> None:
     """Write the page that links the logs."""
-    content = json.loads((folders.logs.parent / METADATA).read_text(encoding="utf-8"))
+    content = load_description("run", folders.logs.parent / METADATA)
     (logs,) = content["artifacts"]["logs"]["artifacts"]
     _save_metadata(
         folders.link.parent, {folders.link: tensorboard(str(folders.logs), logs["metadata"], "", str(folders.link))}
@@ -180,14 +180,14 @@ def export_step(folders: RunFolders) -> None:
 
 def evaluate_step(folders: RunFolders) -> None:
     """Evaluate the exported model and write the report of the run."""
-    _save_metadata(folders.evaluation, _evaluate(folders))
+    _save_evaluation(folders, _evaluate(folders))
 
 
 def evaluate_best_step(folders: RunFolders) -> None:
     """Export and evaluate the best trial of a study, into one folder."""
     if not folders.exported.exists():
         _export(folders)
-    _evaluate(folders)
+    _save_evaluation(folders, _evaluate(folders))
 
 
 def _export(folders: RunFolders) -> dict[str, Any]:
@@ -232,17 +232,34 @@ def _suppress_warnings() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def _save_evaluation(folders: RunFolders, artifacts: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Write the metadata of an evaluation, with the digests of its files. A model has its own description."""
+    folder = folders.evaluation
+    files = [name for name in complete_files(folder) if not (folder / name).is_relative_to(folders.exported)]
+    _save_metadata(folder, artifacts, files=[name for name in files if name != METADATA])
+
+
 def _save_metadata(
-    folder: Path, artifacts: Mapping[Path, Mapping[str, Any]], parameters: Mapping[str, str] | None = None
+    folder: Path,
+    artifacts: Mapping[Path, Mapping[str, Any]],
+    parameters: Mapping[str, str] | None = None,
+    files: Sequence[str] = (),
 ) -> None:
-    """Write the metadata of a step's outputs as KFP's executor does, with file names as artifact names."""
+    """Write the metadata of a step's outputs as KFP's executor does, with file names as artifact names.
+
+    Args:
+        folder: Folder of the step.
+        artifacts: Metadata by path of the output.
+        parameters: Output parameters.
+        files: Names of the files in the folder whose digests are added.
+    """
     named = {path.stem: [{"name": path.stem, "uri": str(path), "metadata": each}] for path, each in artifacts.items()}
     content = {
         **({"parameterValues": parameters} if parameters else {}),
         "artifacts": {name: {"artifacts": each} for name, each in named.items()},
     }
     with new_file(folder / METADATA) as unfinished:
-        unfinished.write_text(json.dumps(content), encoding="utf-8")
+        save_description(content, unfinished, files)
 
 
 _STEPS = {step.__name__: step for step in (export_step, evaluate_step, evaluate_best_step)}

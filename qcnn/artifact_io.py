@@ -4,14 +4,14 @@ import contextlib
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from qcnn.atomic_files import readable
+from qcnn.atomic_files import complete_files, readable, sha256_of
 from qcnn.errors import ArtifactError
 
 # Maximum bytes of a description: kilobytes of JSON, or a study with all its trials.
@@ -72,35 +72,117 @@ def open_arrays(path: Path, max_bytes: int) -> Iterator[NpzFile]:
 
 # Version 1 has no digest of its content.
 _VERSIONS = (1, 2)
-_DIGEST = "sha256"
+_VERSION, _DIGEST = "schema_version", "sha256"
+# Key of the SHA-256 of the files that a description covers, by name relative to its folder, with "/" between parts.
+FILES = "files"
 
 
-def save_description(values: Mapping[str, Any], path: Path) -> None:
-    """Write the description of an artifact as JSON, with its schema version and the digest of its content."""
-    content = {"schema_version": _VERSIONS[-1], **values}
-    path.write_text(json.dumps({**content, _DIGEST: _digest(content)}, indent=2) + "\n", encoding="utf-8")
+class _UnknownVersionError(ValueError):
+    """Error of a description of another version."""
 
 
-def load_description(kind: str, path: Path) -> dict[str, Any]:
+def seal(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a description: the values, its schema version, and the digest of both."""
+    content = {_VERSION: _VERSIONS[-1], **values}
+    return {**content, _DIGEST: _digest(content)}
+
+
+def unseal(text: str, *, unversioned: bool = False) -> dict[str, Any]:
+    """Return the values of a description from its JSON text, with their schema version.
+
+    Args:
+        text: JSON text of the result of `seal`.
+        unversioned: Whether earlier versions wrote this description with neither a version nor a digest.
+
+    Raises:
+        ValueError: If the text is damaged or changed, or its version is unknown.
+    """
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(content, dict):
+        raise ValueError("it does not describe an artifact")
+    if unversioned and not {_VERSION, _DIGEST} & content.keys():
+        return content
+    if _VERSION not in content:
+        raise ValueError("it does not describe an artifact")
+    version, digest = content[_VERSION], content.pop(_DIGEST, None)
+    if type(version) is not int or version not in _VERSIONS:
+        raise _UnknownVersionError(f"{_VERSION} must be one of {_VERSIONS}. Given: {version}")
+    if digest != _digest(content) and (version > 1 or digest is not None):
+        raise ValueError(f"{_DIGEST} is not that of the content")
+    if not isinstance(content.get(FILES, {}), dict):
+        raise ValueError(f"{FILES} must be a mapping")
+    return content
+
+
+def save_description(values: Mapping[str, Any], path: Path, files: Iterable[str] = ()) -> None:
+    """Write the description of an artifact as JSON, with the digests of its content and of its files.
+
+    Args:
+        values: Content of the description.
+        path: File to write.
+        files: Names of the files that it covers, relative to its folder.
+    """
+    digests = {name: sha256_of(path.parent / name) for name in sorted(files)}
+    content = seal({**values, **({FILES: digests} if digests else {})})
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def load_description(kind: str, path: Path, *, unversioned: bool = False) -> dict[str, Any]:
     """Read the description of an artifact that `save_description` wrote.
 
     Args:
         kind: Type of the artifact, for messages.
         path: File to read.
+        unversioned: Whether earlier versions wrote this description with neither a version nor a digest.
 
     Raises:
         ArtifactError: If the file is missing, damaged or changed, or its version is unknown.
     """
     with readable(kind, path):
-        content = json.loads(text_of(path))
-        if not (isinstance(content, dict) and "schema_version" in content):
-            raise ValueError("it does not describe an artifact")
-        version, digest = content.get("schema_version"), content.pop(_DIGEST, None)
-        if type(version) is not int or version not in _VERSIONS:
-            raise ArtifactError(f"{kind}: schema_version must be one of {_VERSIONS}. Given: {version} in {path}")
-        if digest != _digest(content) and (version > 1 or digest is not None):
-            raise ValueError(f"{_DIGEST} is not that of the content")
-    return content
+        try:
+            return unseal(text_of(path), unversioned=unversioned)
+        except _UnknownVersionError as error:
+            raise ArtifactError(f"{kind}: {error} in {path}") from None
+
+
+def check_files(kind: str, path: Path, digests: Mapping[str, str], part: str, max_bytes: int) -> None:
+    """Check a file, or all files of a subfolder, against a description before they are read.
+
+    Args:
+        kind: Type of the artifact, for messages.
+        path: Description.
+        digests: SHA-256 of each file by name, relative to the folder of the description.
+        part: Name of the file or subfolder.
+        max_bytes: Maximum size of all its files.
+
+    Raises:
+        ArtifactError: If a file is missing, damaged, changed, not in the description, or too large.
+    """
+    root = path.parent / part
+    with readable(kind, root):
+        if not root.exists():
+            raise FileNotFoundError
+        found = {f"{part}/{name}" for name in complete_files(root)} if root.is_dir() else {part}
+        listed = {name for name in digests if name == part or name.startswith(f"{part}/")}
+        if unexpected := sorted(found - listed):
+            what = f"{part} must have only files that are listed in {path.name}"
+            raise ArtifactError(f"{kind}: {what}. Given: {path.parent / unexpected[0]}")
+    for name in sorted(listed) or [part]:
+        file = path.parent / name
+        with readable(kind, file):
+            # Opening a named pipe would wait for a writer.
+            if not file.is_file():
+                raise FileNotFoundError
+            check_size(file, max_bytes)
+            max_bytes -= file.stat().st_size
+            if sha256_of(file) != digests[name]:
+                raise ArtifactError(
+                    f"{kind}: {name} is damaged or of another {kind}: its {_DIGEST} is not that of {path.name}. "
+                    f"Given: {file}"
+                )
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.util
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -21,9 +22,10 @@ from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.extras import translate_errors
 from qcnn.frozen import Frozen, freeze, frozen_array
 from qcnn.results.local_run import model_in
-from qcnn.results.model_folder import FILE, SAVED_MODEL, describe
+from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, check_files, describe, read_files, write_files
 from qcnn.startup import load_tensorflow
 from qcnn.storage.copies import local_copy
+from qcnn.storage.store import parse_bucket_uri
 
 # Number of samples per call of a SavedModel.
 _BATCH = 2**16
@@ -31,8 +33,20 @@ _BATCH = 2**16
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Model folder, the SHA-256 of its weights, and its files by name if the folder was a temporary copy."""
+
+    folder: Path
+    weights_sha256: str
+    files: Mapping[str, bytes] | None
+
+
 class Model(Frozen):
     """A trained network that predicts new samples.
+
+    It can be pickled. A model from a local folder is loaded again from this folder, which must not have changed. A
+    model from a bucket is pickled with its files.
 
     Attributes:
         address: Path or URI of the model or run.
@@ -46,6 +60,7 @@ class Model(Frozen):
     metrics: Mapping[str, float]
     _layout: FeatureLayout
     _predictions: Callable[[Arrays], npt.NDArray[np.float64]]
+    _origin: Origin
 
     def __init__(
         self,
@@ -54,9 +69,10 @@ class Model(Frozen):
         metrics: Mapping[str, float],
         layout: FeatureLayout,
         predictions: Callable[[Arrays], npt.NDArray[np.float64]],
+        origin: Origin,
     ) -> None:
         vars(self).update(address=address, experiment=experiment, metrics=freeze(metrics))
-        vars(self).update(_layout=layout, _predictions=predictions)
+        vars(self).update(_layout=layout, _predictions=predictions, _origin=origin)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -86,6 +102,15 @@ class Model(Frozen):
         rows = Chunk(1, arrays, lambda row: f"row {row}", _value_error)
         file_data.check(rows, self._layout, self.experiment.config.qubits)
         return self._predictions(arrays) if count else np.zeros(0)
+
+    def __copy__(self) -> Model:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Model:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[str, Origin], Model], tuple[str, Origin]]:
+        return _load_again, (self.address, self._origin)
 
     def __repr__(self) -> str:
         return f"<Model of {self.experiment!r}, {self.address}>"
@@ -120,13 +145,36 @@ def load(address: str | PathLike[str]) -> Model:
     (3,)
     """
     with local_copy(str(address)) as copy:
-        folder = model_in(copy, address)
-        description, config = describe(folder)
-        with readable("model", folder / FILE):
-            layout, _ = data.parse_description(description)
-        create_predictor = _rebuilt if importlib.util.find_spec("cirq") else _load_servable
-        predictions = create_predictor(folder, layout)
-    return Model(str(address), from_config(config), description["training"], layout, predictions)
+        return _load(str(address), model_in(copy, address), is_copy=parse_bucket_uri(str(address)) is not None)
+
+
+def _load(address: str, folder: Path, *, is_copy: bool) -> Model:
+    """Load a model from its local folder, whose files are kept if the folder is a temporary copy."""
+    description, config = describe(folder)
+    with readable("model", folder / FILE):
+        layout, _ = data.parse_description(description)
+    part, create_predictor = (WEIGHTS, _rebuilt) if importlib.util.find_spec("cirq") else (SAVED_MODEL, _load_servable)
+    predictions = create_predictor(folder, layout)
+    files = read_files(folder, part) if is_copy else None
+    origin = Origin(folder.absolute(), description["weights_sha256"], files)
+    return Model(address, from_config(config), description["training"], layout, predictions, origin)
+
+
+@translate_errors("qcnn.load", "serve")
+def _load_again(address: str, origin: Origin) -> Model:
+    """Load a pickled model.
+
+    Raises:
+        ArtifactError: If its folder is missing, damaged, or of another model.
+    """
+    if origin.files is not None:
+        with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+            write_files(origin.files, Path(temporary))
+            return _load(address, Path(temporary), is_copy=True)
+    model = _load(address, origin.folder, is_copy=False)
+    if model._origin != origin:
+        raise ArtifactError(f"model: must be the model that was pickled, not a later one. Given: {origin.folder}")
+    return model
 
 
 @translate_errors("qcnn.evaluate", "run")
@@ -173,6 +221,8 @@ def _rebuilt(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDAr
 def _load_servable(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
     """Return the predictor of a SavedModel, a TensorFlow program, which needs TensorFlow only."""
     path = folder / SAVED_MODEL
+    description, _ = describe(folder)
+    check_files(folder, description, SAVED_MODEL)
     load_tensorflow()
     import tensorflow as tf
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
-from qcnn.artifact_io import load_description, open_arrays, save_description
+from qcnn.artifact_io import FILES, check_files, load_description, open_arrays, save_description
 from qcnn.atomic_files import new_folder, readable
 from qcnn.circuits.preparation import InputSpec
 from qcnn.data.file_data import read
@@ -45,7 +45,7 @@ def save(dataset: Dataset, folder: Path) -> None:
     }
     with new_folder(folder) as unfinished:
         np.savez(unfinished / _ARRAYS, **arrays)
-        save_description(description, unfinished / _DESCRIPTION)
+        save_description(description, unfinished / _DESCRIPTION, [_ARRAYS])
 
 
 def describe(layout: FeatureLayout, source: Source | None) -> dict[str, Any]:
@@ -88,6 +88,9 @@ def load(folder: Path) -> Dataset:
     qubits = description["qubits"]
     inputs = layout.preparation.inputs(qubits)
     max_bytes = _MAX_BYTES_EXCITATIONS if layout.preparation.kind == "excitation" else _MAX_BYTES
+    # Datasets of earlier versions have no digest of the file.
+    if FILES in description:
+        check_files("dataset", folder / _DESCRIPTION, description[FILES], _ARRAYS, max_bytes)
     with readable("dataset", path), open_arrays(path, max_bytes) as arrays:
         splits = {name: Samples(*_columns(path, arrays, name, inputs, layout)) for name in SPLITS}
     for name, samples in splits.items():

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn import data
-from qcnn.artifact_io import open_arrays
+from qcnn.artifact_io import open_arrays, seal, unseal
 from qcnn.atomic_files import new_file, readable
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
@@ -100,7 +100,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
         "digest": _digest(arrays),
     }
     with new_file(folder / f"epoch-{checkpoint.passed:06d}.npz") as unfinished, unfinished.open("wb") as file:
-        np.savez(file, description=np.array(json.dumps(description)), **arrays)
+        np.savez(file, description=np.array(json.dumps(seal(description))), **arrays)
     for path in _paths(folder)[:-_KEPT]:
         path.unlink(missing_ok=True)
 
@@ -193,7 +193,7 @@ def _load(path: Path) -> Checkpoint:
     with readable("checkpoint", path):
         with open_arrays(path, _MAX_BYTES) as archive:
             arrays = {name: archive[name] for name in archive.files}
-        description = json.loads(str(arrays.pop("description")))
+        description = unseal(str(arrays.pop("description")), unversioned=True)
         layout, source = data.parse_description(description)
         # A damaged zip directory can make arrays empty or hide them. The oldest checkpoints have no digest.
         if "digest" in description and description["digest"] != _digest(arrays):

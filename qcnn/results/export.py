@@ -11,7 +11,7 @@ import tf_keras
 
 from qcnn import data
 from qcnn.artifact_io import save_description
-from qcnn.atomic_files import check_disk_space, library_errors, new_folder, readable, sha256_of
+from qcnn.atomic_files import check_disk_space, complete_files, library_errors, new_folder, readable, sha256_of
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.data import parse_description
 from qcnn.data.samples import FeatureLayout
@@ -101,7 +101,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
                 **({"data_sha256": checkpoint.source.sha256} if checkpoint.source else {}),
             },
         }
-        save_description(description, unfinished / FILE)
+        save_description(description, unfinished / FILE, complete_files(unfinished))
     return description
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from qcnn.artifact_io import text_of
+from qcnn.artifact_io import FILES, check_files, load_description, save_description, text_of, unseal
 from qcnn.atomic_files import new_file, readable, writable
 from qcnn.errors import ArtifactError
 from qcnn.results import model_folder
@@ -24,6 +24,8 @@ FILE = "run.json"
 LOG = "log.txt"
 # Output metadata in the folder of a step, in the format of the KFP executor.
 METADATA = "executor_output.json"
+# Maximum bytes of an output file that is read again: metrics, or the table of a study.
+_MAX_OUTPUT_BYTES = 2**27
 
 State = Literal["running", "succeeded", "failed", "interrupted"]
 
@@ -136,11 +138,11 @@ class RunRecorder:
         self._record = dataclasses.replace(self._record, **changes)
         if self.folder is not None:
             with new_file(self.folder / FILE) as unfinished:
-                unfinished.write_bytes(_ADAPTER.dump_json(self._record, indent=2) + b"\n")
+                save_description(_ADAPTER.dump_python(self._record, mode="json"), unfinished)
 
 
 def _read(run: Path) -> RunRecord:
-    return _ADAPTER.validate_json(text_of(run / FILE))
+    return _ADAPTER.validate_python(unseal(text_of(run / FILE), unversioned=True))
 
 
 def _now() -> datetime.datetime:
@@ -255,4 +257,32 @@ def read_metrics(folders: RunFolders) -> dict[str, float]:
         ArtifactError: If their file is missing or damaged.
     """
     with readable("run", folders.metrics):
-        return {name: float(value) for name, value in json.loads(text_of(folders.metrics)).items()}
+        return load_metrics(folders.metrics)
+
+
+def load_metrics(path: Path) -> dict[str, float]:
+    """Return the metrics in a file of a run.
+
+    Raises:
+        ArtifactError: If the file is not that of the run's evaluation.
+        FileNotFoundError: If the file is missing.
+        Exception: If the file is damaged.
+    """
+    text = text_of(path)
+    check_output(path)
+    return {name: float(value) for name, value in json.loads(text).items()}
+
+
+def check_output(path: Path) -> None:
+    """Check an output file of a step against the digest in the metadata of the step.
+
+    Earlier versions wrote no digests.
+
+    Raises:
+        ArtifactError: If the file or the metadata are damaged.
+    """
+    metadata = path.parent / METADATA
+    if metadata.exists():
+        digests = load_description("run", metadata, unversioned=True).get(FILES)
+        if digests is not None:
+            check_files("run", metadata, digests, path.name, _MAX_OUTPUT_BYTES)

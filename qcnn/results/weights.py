@@ -9,18 +9,15 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.artifact_io import check_size
-from qcnn.atomic_files import readable, sha256_of
+from qcnn.atomic_files import readable
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
-from qcnn.results.model_folder import FILE, WEIGHTS, describe
+from qcnn.results.model_folder import MAX_BYTES, WEIGHTS, check_files, describe
 from qcnn.simulators.structure.gates import CircuitIR, fingerprint_of, read_model
 
 # Kinds of NumPy dtypes: floating, signed and unsigned integers.
 _NUMBERS = "fiu"
-# The largest weights have 128 MiB.
-_MAX_BYTES = 2**28
 
 
 def checked_weights(folder: Path, description: Mapping[str, Any]) -> Path:
@@ -30,13 +27,9 @@ def checked_weights(folder: Path, description: Mapping[str, Any]) -> Path:
         ArtifactError: If the file is missing, damaged or of another model, or fails `check_weights`.
     """
     path = folder / WEIGHTS
+    check_files(folder, description, WEIGHTS)
     with readable("model", path):
-        check_size(path, _MAX_BYTES)
-        if sha256_of(path) != description["weights_sha256"]:
-            raise ArtifactError(
-                f"model: {WEIGHTS} is damaged or of another model: its sha256 is not that of {FILE}. Given: {path}"
-            )
-        check_weights(path, _MAX_BYTES)
+        check_weights(path, MAX_BYTES[WEIGHTS])
     return path
 
 

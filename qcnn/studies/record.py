@@ -3,19 +3,18 @@
 import contextlib
 import csv
 import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qcnn.artifact_io import text_of
+from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import from_saved, with_display_values
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
-from qcnn.results.local_run import read_record
+from qcnn.results.local_run import check_output, read_record
 from qcnn.studies.trials import FailedTrial, Trial, best
 
 _FILE = "study.json"
@@ -28,8 +27,7 @@ def save_trials(trials: Sequence[ExperimentConfig], folder: Path) -> None:
         ArtifactError: If the folder cannot be written.
     """
     with new_file(folder / _FILE) as unfinished:
-        content = {"trials": [trial.model_dump() for trial in trials]}
-        unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        save_description({"trials": [trial.model_dump() for trial in trials]}, unfinished)
 
 
 def load_trials(folder: Path) -> list[ExperimentConfig]:
@@ -39,7 +37,7 @@ def load_trials(folder: Path) -> list[ExperimentConfig]:
         ArtifactError: If the folder is no study folder, or the file is damaged.
     """
     with readable("study", folder / _FILE):
-        content = json.loads(text_of(folder / _FILE))
+        content = load_description("study", folder / _FILE, unversioned=True)
         return [from_saved(fields) for fields in content["trials"]]
 
 
@@ -91,7 +89,12 @@ def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """Read the rows of a file written by `table_csv`, with None for empty cells."""
+    """Read the rows of a file written by `table_csv`, with None for empty cells.
+
+    Raises:
+        ArtifactError: If the file is not that of the study.
+    """
+    check_output(path)
     with path.open(newline="", encoding="utf-8") as file:
         return [{name: _cell(text) for name, text in row.items()} for row in csv.DictReader(file)]
 

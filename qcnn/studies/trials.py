@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import itertools
-import json
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from qcnn import data
-from qcnn.artifact_io import text_of
+from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ConfigError, QcnnError, TrainingError, format_value, single_line
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
@@ -234,7 +233,7 @@ def save_failure(failed: FailedTrial, training: Path) -> None:
     """Write a failed trial into its training folder."""
     content = {"experiment": failed.experiment.model_dump(), "reason": failed.reason}
     with new_file(training / _FAILURE) as unfinished:
-        unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        save_description(content, unfinished)
 
 
 def load_failure(training: Path) -> FailedTrial | None:
@@ -247,7 +246,7 @@ def load_failure(training: Path) -> FailedTrial | None:
     if not path.exists():
         return None
     with readable("training", path):
-        content = json.loads(text_of(path))
+        content = load_description("training", path, unversioned=True)
         return FailedTrial(from_saved(content["experiment"]), str(content["reason"]))
 
 

@@ -28,7 +28,7 @@ _RUN_FILES = (
 )
 _STUDY_FILES = (
     *("study.json", "*/run.json", "*/train/training/history.csv", "*/train/training/checkpoints/epoch-000002.npz"),
-    "select-best/results.csv",
+    *("select-best/results.csv", "select-best/executor_output.json"),
 )
 _SMALL: dict[str, Any] = {"qubits": 4, "epochs": 3, "batch_size": 8, "workers": 1, "strategy": "none", "seed": 7}
 _OPTIONS: dict[str, Any] = {"profile_batches": ""}

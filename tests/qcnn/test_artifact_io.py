@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import re
 import resource
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 from qcnn import data
-from qcnn.artifact_io import load_description, save_description
+from qcnn.artifact_io import FILES, check_files, load_description, save_description
 from qcnn.circuits import circuits
 from qcnn.errors import ArtifactError
 from qcnn.experiment_io import from_mapping
@@ -114,7 +116,12 @@ def little_memory() -> Iterator[None]:
 
 
 def _dataset(folder: Path) -> tuple[Path, Callable[[], Any]]:
+    """Write a dataset without the digest of its archive, which an attacker would replace."""
     data.save(data.generate(from_mapping({"qubits": 4, "rounds": 10})), folder / "dataset")
+    path = folder / "dataset" / "dataset.json"
+    description = load_description("dataset", path)
+    del description["files"]
+    save_description(description, path)
     return folder / "dataset" / "dataset.npz", lambda: data.load(folder / "dataset")
 
 
@@ -186,6 +193,66 @@ def test_load_description_returns_saved_values(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     save_description({"qubits": 4, "loss": 1 / 3}, path)
     assert load_description("model", path) == {"schema_version": 2, "qubits": 4, "loss": 1 / 3}
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    """Description of the files `weights` and `program/a/b`."""
+    (tmp_path / "program" / "a").mkdir(parents=True)
+    for name in ("weights", "program/a/b"):
+        (tmp_path / name).write_bytes(name.encode())
+    save_description({}, tmp_path / "model.json", ["weights", "program/a/b"])
+    return tmp_path / "model.json"
+
+
+def _check(path: Path, part: str = "program", max_bytes: int = 100) -> None:
+    check_files("model", path, load_description("model", path)[FILES], part, max_bytes)
+
+
+def test_check_files_checks_only_the_given_part(described: Path) -> None:
+    _check(described, "weights")
+    (described.parent / "weights").write_bytes(b"")
+    (described.parent / "notes").write_bytes(b"")
+    _check(described)
+
+
+def _replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda root: (root / "a" / "b").write_bytes(b"program/a/c"),
+            "program/a/b is damaged or of another model: its",
+        ),
+        (lambda root: (root / "a" / "b").unlink(), "b is missing"),
+        (lambda root: (root / "c").write_bytes(b""), "program must have only files that are listed in model.json"),
+        (lambda root: shutil.rmtree(root), "program is missing"),
+        (lambda root: _replace_by_pipe(root / "a" / "b"), "b is missing"),
+        (lambda root: _sparse(root, root / "a" / "b"), "b is damaged (it has 1099511627776 bytes, more than 100)"),
+    ],
+)
+def test_check_files_of_changed_folder_raises(described: Path, change: Callable[[Path], object], message: str) -> None:
+    change(described.parent / "program")
+    with pytest.raises(ArtifactError, match=rf"^model: {re.escape(message)}.* Given: {described.parent}"):
+        _check(described)
+
+
+def test_check_files_limits_total_size(described: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"^model: b is damaged \(it has 11 bytes, more than 10\)"):
+        _check(described, max_bytes=10)
+
+
+def test_load_description_of_earlier_version_is_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "study.json"
+    path.write_text('{"trials": []}')
+    assert load_description("study", path, unversioned=True) == {"trials": []}
+    path.write_text(json.dumps({"trials": [], "sha256": "0" * 64}))
+    with pytest.raises(ArtifactError, match=r"^study: study\.json is damaged"):
+        load_description("study", path, unversioned=True)
 
 
 def test_load_description_version_1_without_digest(tmp_path: Path) -> None:

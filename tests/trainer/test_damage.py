@@ -18,7 +18,10 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics, load_history, save_history
+from qcnn.results.local_run import METADATA
 from qcnn.results.model_folder import describe
+from qcnn.studies.record import load_trials, read_table, save_trials
+from qcnn.studies.trials import FailedTrial, load_failure, save_failure
 from qcnn.targets.local.target import read_experiment, read_run
 
 CONFIG = from_mapping({"qubits": 4, "rounds": 10})
@@ -93,8 +96,25 @@ def metadata(folder: Path) -> tuple[Path, Callable[[], Any]]:
     path = folder / "generate-data" / "executor_output.json"
     path.parent.mkdir()
     artifact = {"artifacts": [{"metadata": {"experiment": CONFIG.to_json()}}]}
-    path.write_text(json.dumps({"artifacts": {"dataset": artifact}}))
+    save_description({"artifacts": {"dataset": artifact}}, path)
     return path, lambda: read_experiment(folder)
+
+
+def a_study(folder: Path) -> tuple[Path, Callable[[], Any]]:
+    save_trials([CONFIG, CONFIG.model_copy(update={"seed": 1})], folder)
+    return folder / "study.json", lambda: tuple(load_trials(folder))
+
+
+def a_failure(folder: Path) -> tuple[Path, Callable[[], Any]]:
+    save_failure(FailedTrial(CONFIG, "loss: must be finite. Given: nan"), folder)
+    return folder / "failure.json", lambda: load_failure(folder)
+
+
+def a_table(folder: Path) -> tuple[Path, Callable[[], Any]]:
+    path = folder / "results.csv"
+    path.write_text("trial,val_loss,chosen\n0,0.25,\n1,0.125,best\n")
+    save_description({}, folder / METADATA, [path.name])
+    return path, lambda: tuple(read_table(path))
 
 
 def a_run(folder: Path) -> tuple[Path, Callable[[], Any]]:
@@ -152,7 +172,10 @@ READERS: list[tuple[Callable[[Path], tuple[Path, Callable[[], Any]]], int, bool]
     (a_dataset, 1000, True),
     (a_model, 1600, True),
     (a_history, 1200, False),
-    (metadata, 800, False),
+    (metadata, 500, True),
+    (a_study, 100, True),
+    (a_failure, 100, True),
+    (a_table, 100, True),
     (a_run, 600, False),
     (an_experiment, 400, False),
 ]

@@ -14,13 +14,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from qcnn.artifact_io import text_of
+from qcnn.artifact_io import text_of, unseal
 from qcnn.atomic_files import readable
 from qcnn.errors import ArtifactError, ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_saved
 from qcnn.model.history import HISTORY, EpochMetrics, load_history
-from qcnn.results.local_run import FILE, LOG, RunRecord, model_in, of_run, read_metrics, read_record
+from qcnn.results.local_run import (
+    FILE,
+    LOG,
+    METADATA,
+    RunRecord,
+    load_metrics,
+    model_in,
+    of_run,
+    read_metrics,
+    read_record,
+)
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.storage.copies import local_copy
 from qcnn.targets import following
@@ -298,7 +308,7 @@ def read_run(folder: Path) -> ComparedRun:
 
     record: RunRecord | None = part(read_record, None)
     parameters = _flat(record.words) if record else part(_parameters, {})
-    metrics, history = part(_metrics, {}), part(_history, ())
+    metrics, history = part(lambda run: load_metrics(of_run(run).metrics), {}), part(_history, ())
     state = "damaged" if damaged else record.state if record else "unknown"
     return ComparedRun(folder.name, state, parameters, metrics, history, record.seconds if record else None)
 
@@ -316,7 +326,7 @@ def _start_time(folder: Path) -> datetime.datetime:
 
 
 def _parameters(folder: Path) -> dict[str, Any]:
-    output = json.loads(text_of(folder / "generate-data" / "executor_output.json"))
+    output = unseal(text_of(folder / "generate-data" / METADATA), unversioned=True)
     return _flat(json.loads(output["parameterValues"]["experiment"]))
 
 
@@ -324,11 +334,6 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return an experiment's fields, with its options at the same level."""
     options = fields.get("options", {})
     return {name: value for name, value in fields.items() if name != "options"} | dict(options)
-
-
-def _metrics(folder: Path) -> dict[str, float]:
-    metrics = json.loads(text_of(folder / "evaluate" / "metrics"))
-    return {name: float(value) for name, value in dict(metrics).items()}
 
 
 def _history(folder: Path) -> tuple[EpochMetrics, ...]:
@@ -347,11 +352,11 @@ def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:
     Raises:
         ArtifactError: If the run has no such artifact.
     """
-    path = run / step / "executor_output.json"
+    path = run / step / METADATA
     try:
         with readable("run", path):
-            metadata = json.loads(text_of(path))["artifacts"][artifact]["artifacts"][0]["metadata"]
-            return dict(metadata)
+            content = unseal(text_of(path), unversioned=True)
+            return dict(content["artifacts"][artifact]["artifacts"][0]["metadata"])
     except ArtifactError:
         raise ArtifactError(f"run: must have a finished step {step} with artifact {artifact}. Given: {run}") from None
 

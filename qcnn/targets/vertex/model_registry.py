@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.results.model_folder import FILE, SAVED_MODEL
+from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, check_files
 from qcnn.storage.copies import is_complete, local_copy, new_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.targets.errors import UnavailableError
@@ -143,6 +143,8 @@ def _read_description(folder: Path, given: str) -> dict[str, Any]:
     missing = {"experiment", "training", "weights_sha256", "dataset_digest"} - description.keys()
     if missing:
         raise ArtifactError(f"model: {FILE} must have {', '.join(sorted(missing))}. Given: {given}")
+    for part in (WEIGHTS, SAVED_MODEL):
+        check_files(folder, description, part)
     return description
 
 

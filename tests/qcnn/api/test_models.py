@@ -1,17 +1,29 @@
-"""Predictions for arrays, and errors of damaged models."""
+"""Predictions for arrays, pickled models, and errors of damaged models."""
 
+import copy
+import multiprocessing
+import os
+import pickle
 import re
 import shutil
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
 
 import qcnn
+from qcnn.api.models import Model, Origin
+from qcnn.artifact_io import load_description, save_description
+from qcnn.atomic_files import complete_files, sha256_of
+from qcnn.data.samples import FeatureLayout
+from qcnn.storage.copies import new_copy
+from tests.buckets import new_s3_bucket
 from tests.qcnn.api.conftest import SMALL
 
 
@@ -101,6 +113,16 @@ def test_predict_wrong_samples_raise(model: qcnn.Model, columns: dict[str, Any],
         model.predict(**columns)
 
 
+def test_predict_state_of_wrong_length_raises() -> None:
+    experiment = qcnn.Experiment(qubits=4, data="cluster_ising", rounds=10)
+    layout = FeatureLayout(experiment.config.preparation, amplitudes=2)
+    model = Model("model", experiment, {}, layout, lambda columns: columns["state_0"], Origin(Path(), "", None))
+    assert model.predict([[0.6, 0.8]]) == [0.6]
+    message = r"^samples: row 2: the amplitudes of a state must have length 1\. Given: 1\.1$"
+    with pytest.raises(qcnn.ConfigError, match=message):
+        model.predict([[0.6, 0.8], [0, 1.1]])
+
+
 def test_evaluate_without_dataset_raises(model: qcnn.Model) -> None:
     with pytest.raises(qcnn.ConfigError, match=r"^dataset: must be a qcnn.Dataset. Given: 'test'$"):
         qcnn.evaluate(model, "test")  # type: ignore[arg-type]
@@ -137,11 +159,110 @@ def test_saved_model_predictions_equal_network(training: qcnn.Training, model: q
 def test_load_damaged_saved_model_raises(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
     folder = shutil.copytree(training.exported, tmp_path / "model")
     (folder / damaged).write_bytes(b"no such thing")
-    with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model is damaged"):
+    with pytest.raises(qcnn.ArtifactError, match=rf"^model: {damaged} is damaged or of another model"):
         qcnn.load(folder)
     shutil.rmtree(folder / "saved_model")
     with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model is missing"):
         qcnn.load(folder)
+
+
+@pytest.mark.usefixtures("without_training_libraries")
+@pytest.mark.parametrize("name", ["assets/words.txt", "variables/variables.data-00001-of-00002", "saved_model.pbtxt"])
+def test_load_saved_model_with_unknown_file_raises(training: qcnn.Training, tmp_path: Path, name: str) -> None:
+    folder = shutil.copytree(training.exported, tmp_path / "model")
+    (folder / "saved_model" / name).write_text("")
+    what = "model: saved_model must have only files that are listed in model.json"
+    with pytest.raises(qcnn.ArtifactError, match=re.escape(f"{what}. Given: {folder}/saved_model/{name}")):
+        qcnn.load(folder)
+
+
+@pytest.mark.usefixtures("without_training_libraries")
+def test_load_saved_model_without_index_raises(training: qcnn.Training, tmp_path: Path) -> None:
+    folder = shutil.copytree(training.exported, tmp_path / "model")
+    # A bucket has no empty folders.
+    (folder / "saved_model" / "assets").rmdir()
+    qcnn.load(folder)
+    (folder / "saved_model" / "variables" / "variables.index").unlink()
+    with pytest.raises(qcnn.ArtifactError, match=r"^model: variables\.index is missing\. Given: "):
+        qcnn.load(folder)
+
+
+def test_load_named_pipe_as_weights_raises(training: qcnn.Training, tmp_path: Path) -> None:
+    folder = shutil.copytree(training.exported, tmp_path / "model")
+    (folder / "qcnn.weights.h5").unlink()
+    os.mkfifo(folder / "qcnn.weights.h5")
+    with pytest.raises(qcnn.ArtifactError, match=r"^model: qcnn\.weights\.h5 is missing"):
+        qcnn.load(folder)
+
+
+SAMPLES: dict[str, Any] = {"qubit": [0, 1, 2, 3], "angle": [0.1, -1.0, 2.0, -3.0]}
+
+
+def _assert_equal_model(found: qcnn.Model, model: qcnn.Model) -> None:
+    assert (found.address, found.experiment, found.metrics) == (model.address, model.experiment, model.metrics)
+    assert np.array_equal(found.predict(SAMPLES), model.predict(SAMPLES))
+
+
+def test_model_pickle_reads_its_folder_from_other_folder(
+    training: qcnn.Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(training.exported, tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    model = qcnn.load("model")
+    pickled = pickle.dumps(model)
+    monkeypatch.chdir("/")
+    _assert_equal_model(pickle.loads(pickled), model)
+    assert len(pickled) < 1000
+
+
+def test_model_pickle_of_changed_folder_raises(training: qcnn.Training, tmp_path: Path) -> None:
+    folder = shutil.copytree(training.exported, tmp_path / "model")
+    pickled = pickle.dumps(qcnn.load(folder))
+    description = load_description("model", folder / "model.json")
+    with h5py.File(folder / "qcnn.weights.h5", "r+") as file:
+        file["layers/quantum_layer/vars/0"][0] += 1
+    save_description({**description, "weights_sha256": sha256_of(folder / "qcnn.weights.h5")}, folder / "model.json")
+    _describe_files(folder)
+    qcnn.load(folder)
+    with pytest.raises(
+        qcnn.ArtifactError, match=r"^model: must be the model that was pickled, not a later one\. Given:"
+    ):
+        pickle.loads(pickled)
+    shutil.rmtree(folder)
+    with pytest.raises(qcnn.ArtifactError, match=r"^model: model\.json is missing"):
+        pickle.loads(pickled)
+
+
+def test_model_copy_is_model_without_folder(training: qcnn.Training, tmp_path: Path) -> None:
+    folder = shutil.copytree(training.exported, tmp_path / "model")
+    model = qcnn.load(folder)
+    shutil.rmtree(folder)
+    assert copy.copy(model) is copy.deepcopy(model) is model
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_model_of_bucket_pickle_has_its_content(
+    training: qcnn.Training, s3_server: str, monkeypatch: pytest.MonkeyPatch, served: bool
+) -> None:
+    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "ENDPOINT_URL": s3_server}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    uri = f"s3://{new_s3_bucket(s3_server)}/model"
+    with new_copy(uri, "model.json") as folder:
+        shutil.copytree(training.exported, folder)
+    if served:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    model = qcnn.load(uri)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    found = pickle.loads(pickle.dumps(model))
+    _assert_equal_model(found, model)
+    _assert_equal_model(pickle.loads(pickle.dumps(found)), model)
+
+
+@pytest.mark.long
+def test_model_predicts_in_spawned_processes(model: qcnn.Model) -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = pool.submit(model.predict, SAMPLES).result()
+    assert np.array_equal(found, model.predict(SAMPLES))
 
 
 def test_predict_without_pyarrow_names_extra(model: qcnn.Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +271,14 @@ def test_predict_without_pyarrow_names_extra(model: qcnn.Model, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(qcnn.MissingLibraryError, match=r'^Model.predict needs pyarrow: pip install "qcnn\[serve\]"'):
         model.predict(qubit=[0], angle=[0.1])
+
+
+def _describe_files(folder: Path) -> None:
+    """Update the digests of a model's files."""
+    description = load_description("model", folder / "model.json")
+    del description["files"]
+    files = [name for name in complete_files(folder) if name != "model.json"]
+    save_description(description, folder / "model.json", files)
 
 
 def _save_of_float32(folder: Path) -> None:
@@ -181,8 +310,11 @@ def test_predict_takes_unscaled_features_of_file(tmp_path: Path, monkeypatch: py
     assert np.allclose(qcnn.load(training.folder).predict(rows), found, atol=1e-5)
     assert len(evaluation.predictions) == 6
     assert set(np.round(evaluation.predictions, 5)) <= set(np.round(found, 5))
+    with pytest.raises(qcnn.ConfigError, match=r"^size: row 2 must be from -.* exact\. Given: 1e\+300$"):
+        model.predict([[1.0, 0.0, 1.7e9], [1.0, 1e300, 1.7e9]])
     # A SavedModel with float32 features is rejected.
     old = shutil.copytree(training.exported, tmp_path / "old")
     _save_of_float32(old / "saved_model")
+    _describe_files(old)
     with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model must take float64, .* Given: float32 in "):
         qcnn.load(old)

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 import qcnn
+from qcnn.artifact_io import load_description, save_description
 from qcnn.results.local_run import read_record
 from qcnn.trainer import loop
 from tests.qcnn.api.conftest import SMALL
@@ -80,8 +81,8 @@ def test_train_resumes_after_completed_steps(
     """Runs in a thread without signal handlers, and prints nothing."""
     folder = shutil.copytree(training.folder, tmp_path / "run")
     shutil.rmtree(folder / "export-weights")
-    record = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**record, "state": "failed"}))
+    record = load_description("run", folder / "run.json")
+    save_description({**record, "state": "failed"}, folder / "run.json")
     again: list[qcnn.Training] = []
     thread = threading.Thread(target=lambda: again.append(qcnn.train(training.experiment, folder)))
     thread.start()

@@ -17,6 +17,7 @@ import click
 import psutil
 import pytest
 
+from qcnn.artifact_io import load_description, save_description
 from qcnn.cli.options.experiment import check_model
 from qcnn.cli.run import compare, resumed_experiment
 from qcnn.experiment_io import from_mapping
@@ -316,17 +317,15 @@ def test_terminated_run_leaves_no_process_and_resumes(tmp_path: Path, number: si
     assert not alive
     (run,) = (tmp_path / "runs").iterdir()
     assert read_record(run).state == "interrupted"
-    config = json.loads(
-        json.loads((run / "generate-data" / "executor_output.json").read_text())["parameterValues"]["experiment"]
-    )
+    output = load_description("run", metadata := run / "generate-data" / "executor_output.json")
+    config = json.loads(output["parameterValues"]["experiment"])
     assert config["epochs"] == 100_000
     if number == signal.SIGTERM:
         # The remaining epochs would take too long, so the number of epochs is reduced.
         saved = max(int(path.stem[6:]) for path in (run / "train" / "training" / "checkpoints").glob("epoch-*.npz"))
-        output = json.loads((run / "generate-data" / "executor_output.json").read_text())
-        metadata = output["artifacts"]["dataset"]["artifacts"][0]["metadata"]
-        metadata["experiment"] = json.dumps({**config, "epochs": saved + 2})
-        (run / "generate-data" / "executor_output.json").write_text(json.dumps(output))
+        (dataset,) = output["artifacts"]["dataset"]["artifacts"]
+        dataset["metadata"]["experiment"] = json.dumps({**config, "epochs": saved + 2})
+        save_description(output, metadata)
         resumed = _run(tmp_path, "--resume", str(run))
         assert resumed.returncode == 0, resumed.stdout + resumed.stderr
         assert f"continuing after epoch {saved}" in resumed.stdout

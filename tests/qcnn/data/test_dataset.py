@@ -117,8 +117,16 @@ def _change(old: str, new: str) -> Callable[[Path], None]:
     return change
 
 
+def _drop_file_digests(folder: Path) -> None:
+    """Write the description of an earlier version, which has no digest of dataset.npz."""
+    description = load_description("dataset", folder / "dataset.json")
+    del description["files"]
+    save_description(description, folder / "dataset.json")
+
+
 def _column(name: str, value: Any) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
+        _drop_file_digests(folder)
         with np.load(folder / "dataset.npz") as arrays:
             columns = dict(arrays)
         columns[name][0] = value
@@ -129,10 +137,18 @@ def _column(name: str, value: Any) -> Callable[[Path], None]:
 
 def _encrypted(folder: Path) -> None:
     """Set the encryption bit of a member in the directory of the zip file."""
+    _drop_file_digests(folder)
     path = folder / "dataset.npz"
     content = bytearray(path.read_bytes())
     content[content.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(bytes(content))
+
+
+def test_load_without_digest_of_file_succeeds(tmp_path: Path) -> None:
+    dataset = data.generate(CONFIG)
+    data.save(dataset, tmp_path / "dataset")
+    _drop_file_digests(tmp_path / "dataset")
+    assert data.load(tmp_path / "dataset").digest == dataset.digest
 
 
 def test_load_first_version_without_digest_succeeds(tmp_path: Path) -> None:
@@ -148,7 +164,7 @@ def test_load_first_version_without_digest_succeeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (_truncate, "dataset: dataset.npz is damaged"),
+        (_truncate, "dataset: dataset.npz is damaged .*: its sha256 is not that of dataset.json"),
         (lambda folder: (folder / "dataset.npz").unlink(), "dataset: dataset.npz is missing"),
         (lambda folder: (folder / "dataset.json").unlink(), "dataset: dataset.json is missing"),
         (lambda folder: (folder / "dataset.json").write_text("{"), "dataset: dataset.json is damaged"),
