@@ -12,7 +12,8 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
-from qcnn.model.history import epoch_seconds, save_history
+from qcnn.model.history import epoch_seconds, history_columns
+from qcnn.model.history_file import HistoryFile
 from qcnn.trainer.loop import train
 from qcnn.trainer.state import TrainingState, load_saved
 from qcnn.trainer.tensorboard import event_log
@@ -37,15 +38,16 @@ def measure(fields: dict[str, object]) -> list[object]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         history = train(config, dataset, folder / "trained")
-        checkpoint_folder = folder / "trained" / checkpoints.FOLDER
-        saved = load_saved(config, dataset, checkpoint_folder)
-        training = TrainingState(config, dataset, checkpoint_folder, tf.distribute.get_strategy(), saved)
+        saved = load_saved(config, dataset, folder / "trained" / checkpoints.FOLDER)
+        training = TrainingState(config, dataset, folder / "trained", tf.distribute.get_strategy(), saved)
+        history_file = HistoryFile(folder / "history.csv", history_columns(has_accuracy=True, has_staleness=False))
         steps = -(-len(dataset.train) // config.batch_size)
         values = np.ones((steps, 3))
 
         def save() -> None:
+            history_file.add(history[-1])
+            history_file.store()
             training.save()
-            save_history(history, folder / "history.csv")
 
         saving = _median(lambda _: save())
         with event_log(

@@ -59,14 +59,15 @@ def train(fields: Mapping[str, Any], seed: int) -> tuple[float, float, float, fl
         with contextlib.redirect_stdout(sys.stderr):
             run_processes(job, traffic)
         saved = checkpoints.load_latest(folder / "training" / checkpoints.FOLDER)
+        history = saved.history if saved else ()
     if saved is None or saved.fresh_mse is None:
         raise SystemExit(f"A training run is incomplete. Given: {dict(fields)}")
     # The epochs of the selected initialization are reported together.
     first = trial_epochs(config) if config.options.num_initializations > 1 else 1
     updates = steps_of(config)[0] * (len(traffic.bytes_sent) - first)
     traffic_per_update = (traffic.bytes_sent[-1] - traffic.bytes_sent[first - 1]) / updates
-    staleness = statistics.fmean(epoch.staleness for epoch in saved.history)
-    return epoch_seconds(saved.history), saved.fresh_mse, traffic_per_update, staleness
+    staleness = statistics.fmean(epoch.staleness for epoch in history)
+    return epoch_seconds(history), saved.fresh_mse, traffic_per_update, staleness
 
 
 def main() -> None:

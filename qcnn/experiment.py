@@ -93,7 +93,9 @@ class Options(_FrozenModel):
         "up to 11 qubits. All else uses complex128.",
     )
     checkpoint_seconds: Annotated[float, Purpose.FAULT_TOLERANCE, Affects.RUN] = Field(
-        0.0, ge=0, description="Minimum seconds between checkpoints. 0: every epoch."
+        0.0,
+        ge=0,
+        description="Minimum seconds between checkpoints. 0: automatic, so that saving takes at most 5 % of the time.",
     )
     patience: Annotated[Integer, Purpose.OPTIMIZATION, Affects.RUN] = Field(
         0,

@@ -18,6 +18,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics
+from qcnn.model.history_file import HISTORY
 
 if TYPE_CHECKING:
     from qcnn.trainer.programs import CompiledFunctions
@@ -33,7 +34,13 @@ SMALL: dict[str, Any] = {
     "workers": 1,
     # A constant learning rate does not depend on the number of epochs, so that a run can be extended to more epochs.
     "learning_rate": 0.02,
-    "options": {"profile_batches": "", "learning_rate_schedule": "constant", "warmup_fraction": 0.0},
+    # A checkpoint after each epoch.
+    "options": {
+        "profile_batches": "",
+        "learning_rate_schedule": "constant",
+        "warmup_fraction": 0.0,
+        "checkpoint_seconds": 1e-9,
+    },
 }
 
 
@@ -86,9 +93,10 @@ def assert_same_training(one: Path, other: Path) -> None:
 
 
 def copy_checkpoint(trained: Path, epoch: int, folder: Path) -> None:
-    """Copy the checkpoint of an epoch, one of the last two, to a new training folder."""
+    """Copy the checkpoint of an epoch, one of the last two, and the history of all epochs to a training folder."""
     (folder / checkpoints.FOLDER).mkdir(parents=True, exist_ok=True)
     shutil.copy(trained / checkpoints.FOLDER / f"epoch-{epoch:06d}.npz", folder / checkpoints.FOLDER)
+    shutil.copy(trained / HISTORY, folder)
 
 
 @pytest.fixture(scope="session")

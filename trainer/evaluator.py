@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import io
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,12 +15,13 @@ import tf_keras
 
 from qcnn import data
 from qcnn.artifact_io import check_size
-from qcnn.atomic_files import exclusive_lock, library_errors, new_file, readable
+from qcnn.atomic_files import exclusive_lock, library_errors, new_file, readable, writable
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
-from qcnn.model.history import MAX_HISTORY_BYTES, is_complete, is_undecided
+from qcnn.model.history import is_complete, is_undecided
+from qcnn.model.history_file import MAX_HISTORY_BYTES
 from qcnn.model.network import build_model
 from qcnn.planning.machine import steps_of
 from qcnn.results.serving import exact_predictor, fresh_mse
@@ -87,7 +89,8 @@ def evaluate_checkpoints(
     model, circuit = build_model(config), fingerprint(config.model, config.qubits)
     updates, _ = steps_of(config)
     with exclusive_lock(folder), _events(logs) as write:
-        done = list(_load(folder / _MEASUREMENTS))
+        done = list(_resume(folder / _MEASUREMENTS))
+        best = min(done, key=_val_loss, default=None)
         listener("state", state="waiting for checkpoints")
         while True:
             checkpoint = _latest(current_folder())
@@ -97,18 +100,19 @@ def evaluate_checkpoints(
                 listener("state", state=f"evaluating epoch {checkpoint.epochs}")
                 result = _evaluate(checkpoint, model, dataset)
                 done.append(result)
-                if result.val_loss <= min(each.val_loss for each in done):
-                    checkpoints.save(checkpoint, folder / checkpoints.FOLDER)
-                _save(done, folder / _MEASUREMENTS)
+                if best is None or result.val_loss <= best.val_loss:
+                    best = result
+                    checkpoints.save(checkpoint.with_epochs(), folder / checkpoints.FOLDER)
+                _append(result, folder / _MEASUREMENTS)
                 write(result, result.epoch * updates)
                 observer("epoch", epoch=result.epoch, val_loss=result.val_loss)
                 values = ", ".join(f"{name} {value:.4f}" for name, value in result.measures.items())
                 logger.info("epoch %d: %s", result.epoch, values)
-            elif checkpoint and is_complete(checkpoint.history, config, checkpoint.tried):
+            elif checkpoint and is_complete(checkpoint.line.progress, config, checkpoint.tried):
                 break
             else:
                 time.sleep(_POLL_SECONDS)
-    best = min(done, key=lambda each: each.val_loss)
+    best = min(done, key=_val_loss)
     logger.info("best of %d evaluated epochs: epoch %d, val_loss %.4f", len(done), best.epoch, best.val_loss)
     listener("state", state="done")
     return tuple(done)
@@ -140,13 +144,23 @@ def _evaluate(checkpoint: Checkpoint, model: tf_keras.Model, dataset: data.Datas
     )
 
 
-def _load(path: Path) -> tuple[CheckpointEvaluation, ...]:
-    """Read earlier results, or none if there is no file."""
+def _val_loss(result: CheckpointEvaluation) -> float:
+    return result.val_loss
+
+
+def _resume(path: Path) -> tuple[CheckpointEvaluation, ...]:
+    """Read earlier results, or none if there is no file, and remove an incomplete last row."""
     if not path.exists():
         return ()
-    with readable("evaluation", path), path.open(newline="", encoding="utf-8") as file:
+    with readable("evaluation", path):
         check_size(path, MAX_HISTORY_BYTES)
-        return tuple(map(_parse_row, csv.DictReader(file)))
+        text = path.read_bytes().decode()
+        complete = text[: text.rfind("\n") + 1]
+        results = tuple(map(_parse_row, csv.DictReader(io.StringIO(complete, newline=""))))
+    if complete != text:
+        with new_file(path) as unfinished:
+            unfinished.write_text(complete, encoding="utf-8", newline="")
+    return results
 
 
 def _parse_row(row: Mapping[str, str]) -> CheckpointEvaluation:
@@ -154,11 +168,12 @@ def _parse_row(row: Mapping[str, str]) -> CheckpointEvaluation:
     return CheckpointEvaluation(int(row["epoch"]), float(row["val_loss"]), accuracy, fresh)
 
 
-def _save(done: list[CheckpointEvaluation], path: Path) -> None:
-    with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+def _append(result: CheckpointEvaluation, path: Path) -> None:
+    with writable(path), path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(("epoch", *done[0].measures))
-        writer.writerows((each.epoch, *each.measures.values()) for each in done)
+        if not file.tell():
+            writer.writerow(("epoch", *result.measures))
+        writer.writerow((result.epoch, *result.measures.values()))
 
 
 @contextlib.contextmanager

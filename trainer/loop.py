@@ -1,10 +1,11 @@
 """The training loop, which is exact for any number of workers and resumes from checkpoints."""
 
+import collections
 import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import tensorflow as tf
@@ -15,7 +16,7 @@ from qcnn.errors import RetryableError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
-from qcnn.model.history import HISTORY, EpochMetrics, epoch_seconds, epochs_left, is_complete, plateau, save_history
+from qcnn.model.history import EpochMetrics, epoch_seconds, epochs_left, is_complete, plateau
 from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
 from qcnn.requirements import STRATEGIES
@@ -27,10 +28,14 @@ from qcnn.trainer.distribution.roles import ClusterConfig, check_roles
 from qcnn.trainer.distribution.strategies import create_strategy
 from qcnn.trainer.events import Listener, ignore
 from qcnn.trainer.programs import CompiledFunctions
-from qcnn.trainer.state import TrainingState, load_saved
+from qcnn.trainer.saving import is_save_due
+from qcnn.trainer.state import TrainingState, load_saved, open_history
 from qcnn.trainer.tensorboard import BatchProfiler, TensorBoardWriter, batch_profile, event_log
 
 logger = logging.getLogger("qcnn")
+
+# Number of epochs from whose times the remaining time is estimated.
+_RECENT_EPOCHS = 100
 
 
 def train(
@@ -62,10 +67,11 @@ def train(
         programs: Compiled functions to share between training runs of a process, which does not change results.
 
     Returns:
-        The metrics of every epoch.
+        The metrics of every epoch. Empty in processes other than the chief.
 
     Raises:
-        ArtifactError: If the folder has a checkpoint of another experiment, is in use, or cannot be written.
+        ArtifactError: If the folder has a checkpoint of another experiment or a damaged history, is in use, or cannot
+            be written.
         ConfigError: If the cluster does not match the experiment.
         RetryableError: If another process of the training job fails.
         TrainingError: If the loss is not finite.
@@ -85,24 +91,23 @@ def train(
     # Locked before other processes can join, so that they do not read a checkpoint that an older chief is replacing.
     with exclusive_lock(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
-        if saved and is_complete(saved.history, config, saved.tried):
+        if saved and is_complete(saved.line.progress, config, saved.tried):
             # Do not wait for other processes: they may have ended before this process failed and was restarted.
-            if is_chief:
-                save_history(saved.history, workdir / HISTORY)
+            history = open_history(config, dataset, workdir, saved.tried, saved.line.history) if is_chief else None
             listener("state", state="done")
-            return saved.history
+            return history.store().epochs() if history else ()
         listener("state", state="waiting for other processes" if cluster else "starting")
         programs = programs or CompiledFunctions()
         strategy = programs.strategy(lambda: _join(config, cluster))
-        training = _resume(config, dataset, folder, strategy, cluster, saved, programs)
-        _run(training, workdir, logs or workdir / "logs", cluster, listener, observer)
+        training = _resume(config, dataset, workdir, strategy, cluster, saved, programs)
+        _run(training, logs or workdir / "logs", cluster, listener, observer)
         if is_chief:
             publish()
         if cluster and STRATEGIES[config.strategy].is_synchronous:
             # A process that ends now could not rejoin if the chief failed before everything is published.
-            exit_barrier(lambda: same_everywhere(strategy, len(training.history)), cluster)
+            exit_barrier(lambda: same_everywhere(strategy, training.progress.epochs), cluster)
         listener("state", state="done")
-    return tuple(training.history)
+    return training.history
 
 
 def _join(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
@@ -116,7 +121,7 @@ def _join(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distrib
 def _resume(
     config: ExperimentConfig,
     dataset: data.Dataset,
-    folder: Path,
+    workdir: Path,
     strategy: tf.distribute.Strategy,
     cluster: ClusterConfig | None,
     saved: Checkpoint | None,
@@ -127,11 +132,12 @@ def _resume(
     Raises:
         RetryableError: If the processes read different checkpoints.
     """
-    if cluster and not cluster.is_chief:
+    is_chief = cluster is None or cluster.is_chief
+    if not is_chief:
         # `saved` was read before the chief joined, when an older chief may still have replaced it.
-        saved = load_saved(config, dataset, folder)
-    training = TrainingState(config, dataset, folder, strategy, saved, programs)
-    epochs = len(training.history)
+        saved = load_saved(config, dataset, workdir / checkpoints.FOLDER)
+    training = TrainingState(config, dataset, workdir if is_chief else None, strategy, saved, programs)
+    epochs = training.progress.epochs
     is_synchronous = STRATEGIES[config.strategy].is_synchronous
     with translate_peer_errors(cluster):
         if cluster and is_synchronous and not same_everywhere(strategy, epochs):
@@ -141,18 +147,13 @@ def _resume(
 
 def _run(
     training: TrainingState,
-    workdir: Path,
     logs: Path,
     cluster: ClusterConfig | None,
     listener: Listener,
     observer: Listener,
 ) -> None:
-    """Train to the end, and in the chief write history, events and profile."""
+    """Train to the end, and in the chief write checkpoints, events and profile."""
     is_chief = cluster is None or cluster.is_chief
-    history = workdir / HISTORY
-    if is_chief and training.history:
-        # The history file may be older than the checkpoint, or the checkpoint is from another folder.
-        save_history(training.history, history)
     config = training.config
     with (
         event_log(
@@ -161,12 +162,11 @@ def _run(
         batch_profile(config.options.profiled, logs / "train" if is_chief else None) as profile,
         translate_peer_errors(cluster),
     ):
-        _train_epochs(training, history, events, profile, listener, observer)
+        _train_epochs(training, events, profile, listener, observer)
 
 
 def _train_epochs(
     training: TrainingState,
-    history: Path,
     events: TensorBoardWriter | None,
     profile: BatchProfiler,
     listener: Listener,
@@ -180,36 +180,38 @@ def _train_epochs(
             "%d training samples in %d batches of at most %d; %d epochs make %d updates",
             *(*counts, config.epochs * training.updates),
         )
-        left = epochs_left(config, len(training.history), training.tried)
+        left = epochs_left(config, training.progress.epochs, training.tried)
         network = with_shift_rule(simulator.network, config.options.gradient)
         for line in expectation(config, network, simulator.name, left).lines(left):
             logger.info("%s", line)
         if config.noise_by_trajectories:
             logger.info("noise: training runs without noise, which requires at most %d qubits", NOISE_MAX_QUBITS)
     listener("state", state="compiling")
-    saved_at = time.monotonic()
+    recent: collections.deque[EpochMetrics] = collections.deque(maxlen=_RECENT_EPOCHS)
+    saved_at, save_seconds = time.monotonic(), 0.0
     while not training.is_complete:
         undecided = training.is_undecided
         epoch, measures = training.epoch(profile)
+        recent.append(epoch)
         observer("epoch", **_values(training, epoch))
         training.go_on()
         listener("state", state=_state(training))
         if events is None:
             continue
         if not undecided:
-            _report(training, epoch, listener)
+            _report(training, epoch, recent, listener)
             events.epoch(epoch, measures, training.steps)
         elif not training.is_undecided:
             for number, tried in enumerate(training.history, start=1):
-                _report(training, tried, listener)
+                _report(training, tried, recent, listener)
                 events.losses(tried, number * training.updates)
-        if training.is_complete or time.monotonic() - saved_at >= config.options.checkpoint_seconds:
+        began = time.monotonic()
+        if training.is_complete or is_save_due(began - saved_at, save_seconds, config.options.checkpoint_seconds):
             training.save()
-            observer("checkpoint", checkpoint=time.time())
-            if not training.is_undecided:
-                save_history(training.history, history)
             saved_at = time.monotonic()
-        if warning := plateau(training.history, training.dataset.train.label, config):
+            save_seconds = saved_at - began
+            observer("checkpoint", checkpoint=time.time())
+        if warning := plateau(training.progress, training.dataset.train.label, config):
             logger.warning("%s", warning)
 
 
@@ -226,8 +228,8 @@ def _values(training: TrainingState, epoch: EpochMetrics) -> dict[str, float]:
     return {**measured, "epochs": training.config.epochs, "samples_per_second": samples_per_second}
 
 
-def _report(training: TrainingState, epoch: EpochMetrics, listener: Listener) -> None:
-    epochs, seconds = training.config.epochs, epoch_seconds(training.history)
+def _report(training: TrainingState, epoch: EpochMetrics, recent: Iterable[EpochMetrics], listener: Listener) -> None:
+    epochs, seconds = training.config.epochs, epoch_seconds(tuple(recent))
     listener("epoch", **_values(training, epoch), seconds_left=(epochs - epoch.epoch) * seconds)
     accuracy = "" if epoch.val_accuracy is None else f"val_accuracy {epoch.val_accuracy:.3f}, "
     logger.info(

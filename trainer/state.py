@@ -1,4 +1,4 @@
-"""State of a training run: model, optimizer and history."""
+"""State of a training run: model, optimizer and progress."""
 
 import logging
 import time
@@ -14,10 +14,12 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard, shard_by_qubit
 from qcnn.model.checkpoints import Checkpoint, InitializationRun
-from qcnn.model.history import EpochMetrics, best_epoch, is_complete, is_undecided, trial_epochs
+from qcnn.model.history import EpochMetrics, Progress, history_columns, is_complete, is_undecided, trial_epochs
+from qcnn.model.history_file import HISTORY, History, HistoryFile, trial_file
 from qcnn.model.network import initial_weights
 from qcnn.model.optimizer import assign, values_of
 from qcnn.model.steps import Measures
+from qcnn.requirements import STRATEGIES
 from qcnn.results.serving import fresh_mse
 from qcnn.simulators.structure.gates import fingerprint, fingerprint_of
 from qcnn.trainer.programs import CompiledFunctions
@@ -32,39 +34,43 @@ class TrainingState:
     Args:
         config: Experiment.
         dataset: Dataset of the experiment.
-        folder: Folder of the checkpoints.
+        folder: Training folder to write, or None in processes other than the chief.
         strategy: Strategy of the process.
         saved: Checkpoint to resume from, or None.
         programs: Cache of compiled functions.
 
     Raises:
-        ArtifactError: If the weights of the checkpoint are those of another model.
+        ArtifactError: If the weights of the checkpoint are those of another model, or the chief's history file is
+            missing or damaged.
     """
 
     def __init__(
         self,
         config: ExperimentConfig,
         dataset: data.Dataset,
-        folder: Path,
+        folder: Path | None,
         strategy: tf.distribute.Strategy,
         saved: Checkpoint | None,
         programs: CompiledFunctions | None = None,
     ) -> None:
-        self.config, self.dataset, self.folder = config, dataset, folder
+        self.config, self.dataset, self._folder = config, dataset, folder
         # Number of updates per epoch.
         self.updates = -(-len(dataset.train) // config.batch_size)
         self._program = (programs or CompiledFunctions()).program(config, strategy, config.epochs * self.updates)
         self.model, self.optimizer = self._program.model, self._program.optimizer
         self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
-        self.history: list[EpochMetrics] = []
+        # Epochs of the current initialization.
+        self.progress = Progress()
         self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
         # As in `Checkpoint`.
         self.tried, self._passed = 0, 0
         self._leader: InitializationRun | None = None
         if saved:
-            self._restore(saved.line)
             self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
+            self._restore(saved.line)
             logger.info("continuing after epoch %d", saved.passed)
+        else:
+            self._open_history(())
         self._compiled = False
         self._replicas = self._program.replicas
         self._validation = self.make_shards(dataset.validation, self._replicas)
@@ -72,7 +78,7 @@ class TrainingState:
     @property
     def steps(self) -> int:
         """Number of updates of the current initialization."""
-        return len(self.history) * self.updates
+        return self.progress.epochs * self.updates
 
     @property
     def is_undecided(self) -> bool:
@@ -82,12 +88,21 @@ class TrainingState:
     @property
     def is_complete(self) -> bool:
         """Whether training is complete."""
-        return is_complete(self.history, self.config, self.tried)
+        return is_complete(self.progress, self.config, self.tried)
+
+    @property
+    def history(self) -> tuple[EpochMetrics, ...]:
+        """Epochs of the current initialization from the history file, empty in processes other than the chief.
+
+        Raises:
+            ArtifactError: If the file cannot be written or was changed.
+        """
+        return self._history.store().epochs() if self._history else ()
 
     def epoch(self, profile: BatchProfiler) -> tuple[EpochMetrics, Measures]:
         """Train and validate an epoch, and return its metrics and the measures of its updates, (steps, 3)."""
         start = time.perf_counter()
-        number = len(self.history) + 1
+        number = self.progress.epochs + 1
         order = data.epoch_order(self.config.seed, number, len(self.dataset.train))
         batches = self.make_shards(self.dataset.train.take(order), self._replicas)
         batches, validation = (
@@ -104,46 +119,56 @@ class TrainingState:
         if self.dataset.layout.is_regression:
             train_accuracy = val_accuracy = None
         losses = train_loss, train_accuracy, val_loss, val_accuracy
-        self.history.append(EpochMetrics(number, *losses, seconds, *_staleness(measures)))
+        epoch = EpochMetrics(number, *losses, seconds, *_staleness(measures))
+        self.progress = self.progress.after(epoch)
+        if self._history:
+            self._history.add(epoch)
         self._passed += 1
-        if self.config.options.export_checkpoint != "last" and best_epoch(self.history).epoch == number:
+        if self.config.options.export_checkpoint != "last" and self.progress.best is epoch:
             self.best_weights = values_of(self.model.trainable_variables)
-        return self.history[-1], measures
+        return epoch, measures
 
     def go_on(self) -> None:
         """Start the next initialization if the current one has been tried.
 
         After all of them, continue with the one with the lowest validation loss.
         """
-        if not self.is_undecided or len(self.history) < trial_epochs(self.config):
+        if not self.is_undecided or self.progress.epochs < trial_epochs(self.config):
             return
-        if self._leader is None or best_epoch(self.history).val_loss < best_epoch(self._leader.history).val_loss:
+        if self._leader is None or self.progress.lowest_val_loss < self._leader.progress.lowest_val_loss:
             self._leader = self._line()
         logger.info(
             "initialization %d of %d: val_loss %.4f after %d epochs",
             *(
                 self.tried + 1,
                 self.config.options.num_initializations,
-                best_epoch(self.history).val_loss,
-                len(self.history),
+                self.progress.lowest_val_loss,
+                self.progress.epochs,
             ),
         )
         self.tried += 1
         if self.is_undecided:
             weights = initial_weights(self.model, self.config, self.tried)
-            self._restore(InitializationRun(history=(), weights=weights, optimizer=self._program.fresh_optimizer))
+            self._restore(InitializationRun(Progress(), weights, self._program.fresh_optimizer))
         else:
             self._restore(self._leader)
             self._leader = None
 
     def _line(self) -> InitializationRun:
         weights, optimizer = values_of(self.model.trainable_variables), values_of(self.optimizer.variables)
-        return InitializationRun(tuple(self.history), weights, optimizer, self.best_weights)
+        history = self._history.store() if self._history else ()
+        return InitializationRun(self.progress, weights, optimizer, self.best_weights, history)
 
     def _restore(self, line: InitializationRun) -> None:
         assign(self.model.trainable_variables, line.weights)
         assign(self.optimizer.variables, line.optimizer)
-        self.history, self.best_weights = list(line.history), line.best_weights
+        self.progress, self.best_weights = line.progress, line.best_weights
+        self._open_history(line.history)
+
+    def _open_history(self, history: History) -> None:
+        self._history = (
+            open_history(self.config, self.dataset, self._folder, self.tried, history) if self._folder else None
+        )
 
     def make_shards(self, samples: data.Samples, replicas: int) -> Shards:
         """Split samples into batches and shards, by qubit if that is faster, else by sample."""
@@ -160,7 +185,12 @@ class TrainingState:
         return shards.sampled(shots, data.shot_seeds(split, self.config.seed, epoch, len(shards.sizes)))
 
     def save(self) -> None:
-        """Write a checkpoint, which for a complete training run includes `fresh_mse` of the exported weights."""
+        """Append to the history file and write a checkpoint.
+
+        Its size does not depend on the number of epochs. For a complete training run, it includes `fresh_mse` of the
+        exported weights.
+        """
+        assert self._folder
         exported = self.best_weights if self.config.options.export_checkpoint != "last" else None
         checkpoint = Checkpoint(
             config=self.config,
@@ -175,7 +205,28 @@ class TrainingState:
             layout=self.dataset.layout,
             source=self.dataset.source,
         )
-        checkpoints.save(checkpoint, self.folder)
+        checkpoints.save(checkpoint, self._folder / checkpoints.FOLDER)
+
+
+def open_history(
+    config: ExperimentConfig, dataset: data.Dataset, folder: Path, tried: int, history: History
+) -> HistoryFile:
+    """Return the history file of the current initialization, with the epochs of a checkpoint only.
+
+    Args:
+        config: Experiment to train.
+        dataset: Dataset to train on.
+        folder: Training folder.
+        tried: Number of initializations that were tried completely.
+        history: Epochs of the checkpoint.
+
+    Raises:
+        ArtifactError: If the epochs are in a file that is missing or damaged, or the file cannot be written.
+    """
+    is_synchronous = STRATEGIES[config.strategy].is_synchronous
+    columns = history_columns(has_accuracy=not dataset.layout.is_regression, has_staleness=not is_synchronous)
+    name = trial_file(tried + 1) if is_undecided(config, tried) else HISTORY
+    return HistoryFile(folder / name, columns, history)
 
 
 def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) -> Checkpoint | None:

@@ -14,6 +14,7 @@ from qcnn import experiment as config
 from qcnn.environment import FOLDERS, HyperparameterReporter, address, in_pod, requested_gpus
 from qcnn.model import checkpoints
 from qcnn.model.history import is_complete
+from qcnn.model.history_file import HISTORY, is_history_file
 from qcnn.monitoring import logs as log_lines
 from qcnn.monitoring.logs import PORT_VARIABLE
 from qcnn.startup import (
@@ -120,7 +121,10 @@ def _train(
             return None
         is_chief = cluster is None or cluster.is_chief
         patience = experiment.options.heartbeat_timeout_seconds
-        workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief, patience=patience))
+        # A checkpoint refers to rows of the history.
+        workdir = stack.enter_context(
+            working_copy(arguments.workdir, filled=True, written=is_chief, patience=patience, is_first=is_history_file)
+        )
         logs = stack.enter_context(working_copy(arguments.logs, written=is_chief, patience=patience))
         copy_initial_checkpoint(experiment, arguments.workdir, workdir.folder)
         reporter = HyperparameterReporter(os.environ)
@@ -202,7 +206,7 @@ def _serve(
     def is_over() -> bool:
         with local_copy(arguments.workdir) as workdir:
             saved = checkpoints.load_latest(workdir / checkpoints.FOLDER)
-        return saved is not None and is_complete(saved.history, experiment, saved.tried)
+        return saved is not None and is_complete(saved.line.progress, experiment, saved.tried)
 
     send("state", state="serving")
     serve(cluster, is_over, experiment.options.heartbeat_timeout_seconds)
@@ -222,7 +226,7 @@ def _evaluate(
 
     set_up(experiment)
     with contextlib.ExitStack() as stack:
-        current_folder = stack.enter_context(updated_copy(arguments.workdir, f"{checkpoints.FOLDER}/"))
+        current_folder = stack.enter_context(updated_copy(arguments.workdir, (f"{checkpoints.FOLDER}/", HISTORY)))
         folder, logs = (
             stack.enter_context(
                 working_copy(

@@ -1,8 +1,6 @@
 """Train an experiment from a JSON file with qcnn, and write the trace of its epochs."""
 
 import json
-import tempfile
-from pathlib import Path
 
 from benchmarks.frameworks.trace import TrainingTrace, parser
 from qcnn.startup import loading, start_compiler
@@ -23,8 +21,8 @@ def main() -> None:
     config = from_json(arguments.task.read_text())
     strategy = create_strategy(config, None)
     start_compiler()
-    with tempfile.TemporaryDirectory() as folder, batch_profile(range(0), None) as profile:
-        training = TrainingState(config, data.generate(config), Path(folder), strategy, None)
+    with batch_profile(range(0), None) as profile:
+        training = TrainingState(config, data.generate(config), None, strategy, None)
         while not training.is_complete and not trace.is_over:
             undecided = training.is_undecided
             training.epoch(profile)

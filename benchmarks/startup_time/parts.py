@@ -123,7 +123,7 @@ def main() -> None:
         with clock("import of qcnn"):
             from qcnn import data
             from qcnn.experiment_io import from_mapping
-            from qcnn.model.history import load_history
+            from qcnn.model.checkpoints import load_history
             from qcnn.results import evaluate, export, report
             from qcnn.trainer import loop, state
             from qcnn.trainer.tensorboard import TensorBoardWriter
@@ -147,7 +147,7 @@ def main() -> None:
         with clock("evaluate"):
             result = evaluate.evaluate(model, dataset)
         with clock("report"):
-            history = load_history(workdir / "history.csv")
+            history = load_history(workdir)
             report.report_page(result.description, history, result.samples, result.predictions, result.metrics)
     print(json.dumps(_split_first_epoch(clock.seconds, [seconds for seconds, _ in traced], epochs.count)))
 

@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from qcnn import data
 from qcnn.atomic_files import new_file
-from qcnn.model.history import HISTORY, load_history
+from qcnn.model.checkpoints import load_history
 from qcnn.startup import load_tensorflow, one_line_errors
 
 
@@ -48,7 +48,7 @@ def evaluate(
     """
     with one_line_errors():
         held_out = data.load(Path(dataset))
-        history = load_history(Path(training) / HISTORY)
+        history = load_history(Path(training))
         load_tensorflow()
         from qcnn.results import evaluate as evaluation
         from qcnn.results.report import report_page

@@ -111,5 +111,5 @@ def read_trial(training: Path) -> Trial | FailedTrial:
     if checkpoint is None:
         raise ArtifactError(f"training: the folder has no checkpoint. Given: {training}")
     config = checkpoint.config
-    chosen = exported_epoch(checkpoint.history, config.options.export_checkpoint)
+    chosen = exported_epoch(checkpoint.line.progress, config.options.export_checkpoint)
     return Trial(config, checkpoint.epochs, chosen, checkpoint.fresh_mse)

@@ -22,7 +22,8 @@ from qcnn.extras import check, translate_errors
 from qcnn.frozen import freeze
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.jobs.local.runner import ProcessPool
-from qcnn.model.history import HISTORY, EpochMetrics, load_history
+from qcnn.model.checkpoints import load_history
+from qcnn.model.history import EpochMetrics
 from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
 from qcnn.simulators.registry import check_published
 from qcnn.startup import errors_raised
@@ -110,7 +111,7 @@ def read(experiment: Experiment, folders: RunFolders) -> TrainingResult:
         logs=folders.logs,
         exported=folders.exported,
         report=folders.report,
-        history=load_history(folders.training / HISTORY),
+        history=load_history(folders.training),
         metrics=freeze(read_metrics(folders)),
     )
 

@@ -5,9 +5,9 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig, affecting
 from qcnn.experiment_io import from_saved, with_display_values
 from qcnn.fields import Affects
-from qcnn.model.history import EpochMetrics, epochs_of, is_complete
+from qcnn.model.history import EpochMetrics, Progress, epoch_of, epochs_of, is_complete
+from qcnn.model.history_file import MAX_HISTORY_BYTES, History, StoredHistory, epochs_in, is_history_file
+from qcnn.storage.copies import local_copy
 
 logger = logging.getLogger("qcnn")
 
@@ -35,13 +37,15 @@ _MAX_BYTES = 2**31
 
 @dataclasses.dataclass(frozen=True)
 class InitializationRun:
-    """Epochs of one initialization, with its weights and optimizer state."""
+    """One initialization after some epochs, with its weights and optimizer state."""
 
-    history: tuple[EpochMetrics, ...]
+    progress: Progress
     weights: tuple[npt.NDArray[np.float64], ...]
     optimizer: tuple[npt.NDArray[Any], ...]
     # Weights after the epoch with the lowest validation loss. Empty if `export_checkpoint` is last.
     best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+    # Empty in processes that do not write it.
+    history: History = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,31 +72,53 @@ class Checkpoint:
 
     @property
     def history(self) -> tuple[EpochMetrics, ...]:
-        """Epochs of the current initialization."""
-        return self.line.history
+        """Epochs of the current initialization, which are read from its history file.
+
+        Raises:
+            ArtifactError: If the file is missing or damaged.
+        """
+        return epochs_in(self.line.history)
 
     @property
     def epochs(self) -> int:
         """Number of epochs of the current initialization."""
-        return len(self.history)
+        return self.line.progress.epochs
 
     @property
     def is_complete(self) -> bool:
         """Whether training is complete."""
-        return is_complete(self.history, self.config, self.tried)
+        return is_complete(self.line.progress, self.config, self.tried)
+
+    def with_epochs(self) -> "Checkpoint":
+        """Return the checkpoint with its epochs, so that it can be saved in another training folder.
+
+        Raises:
+            ArtifactError: If a history file is missing or damaged.
+        """
+        line, leader = self.line, self.leader
+        return dataclasses.replace(
+            self,
+            line=dataclasses.replace(line, history=epochs_in(line.history)),
+            leader=dataclasses.replace(leader, history=epochs_in(leader.history)) if leader else None,
+        )
 
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write a checkpoint and delete all except the newest two."""
+    """Write a checkpoint and delete all except the newest two.
+
+    Args:
+        checkpoint: Checkpoint, whose history files are in the training folder.
+        folder: Folder of the checkpoints in the training folder.
+    """
     leader = checkpoint.leader
     arrays = {**_arrays_of("", checkpoint.line), **(_arrays_of(_LEADER, leader) if leader else {})}
     description = {
         "config": checkpoint.config.model_dump(),
         "dataset_digest": checkpoint.dataset_digest,
         "circuit": checkpoint.circuit,
-        "history": _rows(checkpoint.line),
+        "history": _describe_epochs(checkpoint.line, folder.parent),
         "tried": checkpoint.tried,
-        "leader": _rows(leader) if leader else None,
+        "leader": _describe_epochs(leader, folder.parent) if leader else None,
         "passed": checkpoint.passed,
         "simulator": checkpoint.simulator,
         "fresh_mse": checkpoint.fresh_mse,
@@ -111,10 +137,49 @@ def load_latest(folder: Path) -> Checkpoint | None:
     Raises:
         ArtifactError: If all checkpoints are damaged.
     """
+    return _newest_intact(folder, _load)
+
+
+def load_history(training: Path) -> tuple[EpochMetrics, ...]:
+    """Return the epochs that belong to the newest checkpoint of a training folder.
+
+    Raises:
+        ArtifactError: If the folder has no checkpoint, all are damaged, or the history file is missing or damaged.
+    """
+    history = _newest_intact(training / FOLDER, _load_history)
+    if history is None:
+        raise ArtifactError(f"training: the folder has no checkpoint. Given: {training}")
+    return epochs_in(history)
+
+
+def last_metrics(training: str) -> dict[str, float]:
+    """Return the number of epochs and the last losses and accuracies from the URI of a training folder.
+
+    Raises:
+        ArtifactError: If the folder has no checkpoint, or all are damaged.
+        ConfigError: If the bucket denies access.
+    """
+    with local_copy(f"{training}/{FOLDER}") as folder:
+        checkpoint = load_latest(folder)
+    if checkpoint is None or checkpoint.line.progress.last is None:
+        raise ArtifactError(f"training: the folder has no checkpoint. Given: {training}")
+    last = dataclasses.asdict(checkpoint.line.progress.last)
+    return {"epochs": float(last.pop("epoch")), **{name: float(last[name]) for name in last if last[name] is not None}}
+
+
+_Content = TypeVar("_Content")
+
+
+def _newest_intact(folder: Path, load: Callable[[Path], _Content]) -> _Content | None:
+    """Return what is loaded from the newest intact checkpoint, or None if the folder has no checkpoints.
+
+    Raises:
+        ArtifactError: If all checkpoints are damaged.
+    """
     damaged: ArtifactError | None = None
     for path in reversed(_paths(folder)):
         try:
-            return _load(path)
+            return load(path)
         except ArtifactError as error:
             logger.warning("%s; the previous checkpoint is used", error)
             damaged = error
@@ -132,13 +197,13 @@ def copy_latest(source: Path, target: Path) -> None:
     """Copy the newest intact checkpoint of a training folder into another, unless that has checkpoints.
 
     Raises:
-        ArtifactError: If the source has no intact checkpoint.
+        ArtifactError: If the source has no intact checkpoint, or a history file is missing or damaged.
     """
     checkpoint = load_latest(source / FOLDER)
     if checkpoint is None:
         raise ArtifactError(f"continue_from: the folder has no checkpoint. Given: {source}")
     if not _paths(target / FOLDER):
-        save(checkpoint, target / FOLDER)
+        save(checkpoint.with_epochs(), target / FOLDER)
 
 
 def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_digest: str, circuit: str) -> None:
@@ -198,20 +263,30 @@ def _load(path: Path) -> Checkpoint:
         # A damaged zip directory can make arrays empty or hide them. The oldest checkpoints have no digest.
         if "digest" in description and description["digest"] != _digest(arrays):
             raise ValueError("the digest of its arrays does not match")
+        training = path.parent.parent
         return Checkpoint(
             config=from_saved(description["config"]),
             dataset_digest=description["dataset_digest"],
             circuit=description["circuit"],
-            line=_line("", description["history"], arrays),
+            line=_line("", description["history"], arrays, training),
             # Older checkpoints have one initialization only.
             tried=description.get("tried", 0),
-            leader=_line(_LEADER, description["leader"], arrays) if description.get("leader") else None,
+            leader=_line(_LEADER, description["leader"], arrays, training) if description.get("leader") else None,
             passed=description.get("passed", len(description["history"])),
             simulator=str(description.get("simulator", "")),
             fresh_mse=description.get("fresh_mse"),
             layout=layout,
             source=source,
         )
+
+
+def _load_history(path: Path) -> History:
+    """Read only the description, because the arrays may be large."""
+    with readable("checkpoint", path):
+        with open_arrays(path, _MAX_BYTES) as archive:
+            description = json.loads(str(archive["description"]))
+        _, history = _parse_epochs(description["history"], path.parent.parent)
+    return history
 
 
 def _digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
@@ -227,14 +302,42 @@ def _arrays_of(prefix: str, line: InitializationRun) -> dict[str, npt.NDArray[An
     return {f"{prefix}{name}_{index}": array for name, arrays in parts.items() for index, array in enumerate(arrays)}
 
 
-def _rows(line: InitializationRun) -> list[tuple[Any, ...]]:
-    return [dataclasses.astuple(epoch) for epoch in line.history]
+def _describe_epochs(line: InitializationRun, training: Path) -> Any:
+    """Return the location of the epochs with their running values, or rows if they are not in a file."""
+    history, progress = line.history, line.progress
+    if not isinstance(history, StoredHistory):
+        return [dataclasses.astuple(epoch) for epoch in history]
+    return {
+        "file": history.path.relative_to(training).as_posix(),
+        "size": history.size,
+        "sha256": history.sha256,
+        "progress": dataclasses.astuple(progress) if progress.epochs else None,
+    }
 
 
-def _line(prefix: str, rows: Sequence[Sequence[Any]], arrays: Mapping[str, npt.NDArray[Any]]) -> InitializationRun:
-    return InitializationRun(
-        epochs_of(rows), *(_indexed_arrays(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best"))
-    )
+def _parse_epochs(described: Any, training: Path) -> tuple[Progress, History]:
+    """Parse the result of `_describe_epochs`.
+
+    Raises:
+        ValueError: If it has a wrong form.
+    """
+    if isinstance(described, list):
+        rows = epochs_of(described)
+        return Progress.of(rows), rows
+    name, size = described["file"], described["size"]
+    if not is_history_file(name) or not 0 <= size <= MAX_HISTORY_BYTES:
+        raise ValueError(f"it has no valid history file. Given: {name}, {size} bytes")
+    progress = Progress()
+    if described["progress"]:
+        epochs, best, last, lowest_train_loss = described["progress"]
+        progress = Progress(int(epochs), epoch_of(best), epoch_of(last), float(lowest_train_loss))
+    return progress, StoredHistory(training / name, size, described["sha256"])
+
+
+def _line(prefix: str, described: Any, arrays: Mapping[str, npt.NDArray[Any]], training: Path) -> InitializationRun:
+    progress, history = _parse_epochs(described, training)
+    parts = (_indexed_arrays(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best"))
+    return InitializationRun(progress, *parts, history=history)
 
 
 def _indexed_arrays(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:

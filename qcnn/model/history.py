@@ -1,32 +1,25 @@
-"""Epoch metrics, the history file, and decisions that depend on them, such as early stopping."""
+"""Epoch metrics, their rows as CSV, and decisions that depend on them, such as early stopping."""
 
 import csv
 import dataclasses
+import functools
+import io
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.artifact_io import check_size
-from qcnn.atomic_files import new_file, readable
 from qcnn.circuits.error_bound import error_bound
-from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
-from qcnn.storage.copies import local_file
 
-# File in the training folder.
-HISTORY = "history.csv"
 _COUNTS = ("epoch", "largest_staleness")
 # Training has not improved while the loss is above this fraction of the label variance. `_PLATEAU_EPOCH` is the first
 # epoch at which this is checked.
 _PLATEAU_FRACTION = 0.9
 _PLATEAU_EPOCH = 3
-# Size of the longest history, at 100 bytes per row.
-MAX_HISTORY_BYTES = 2**27
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,33 +48,58 @@ _OF_ALL = _COLUMNS[: _COLUMNS.index("staleness")]
 _ACCURACIES = ("train_accuracy", "val_accuracy")
 
 
-def best_epoch(history: Sequence[EpochMetrics]) -> EpochMetrics:
-    """Return the first epoch with the lowest validation loss."""
-    return min(history, key=lambda epoch: epoch.val_loss)
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """Running values of the epochs of an initialization, on which decisions depend.
+
+    Their size does not depend on the number of epochs. `best` is the first epoch with the lowest validation loss.
+    """
+
+    epochs: int = 0
+    best: EpochMetrics | None = None
+    last: EpochMetrics | None = None
+    lowest_train_loss: float = math.inf
+
+    @classmethod
+    def of(cls, history: Iterable[EpochMetrics]) -> "Progress":
+        """Return the values after all epochs of a history."""
+        return functools.reduce(cls.after, history, cls())
+
+    def after(self, epoch: EpochMetrics) -> "Progress":
+        """Return the values after another epoch."""
+        best = epoch if self.best is None or epoch.val_loss < self.best.val_loss else self.best
+        return Progress(self.epochs + 1, best, epoch, min(self.lowest_train_loss, epoch.train_loss))
+
+    @property
+    def lowest_val_loss(self) -> float:
+        """The lowest validation loss, or infinity before the first epoch."""
+        return self.best.val_loss if self.best else math.inf
 
 
-def exported_epoch(history: Sequence[EpochMetrics], weights: str) -> EpochMetrics:
+def exported_epoch(progress: Progress, weights: str) -> EpochMetrics:
     """Return the epoch whose weights are exported for a value of `export_checkpoint`."""
-    return history[-1] if weights == "last" else best_epoch(history)
+    epoch = progress.last if weights == "last" else progress.best
+    assert epoch
+    return epoch
 
 
-def is_complete(history: Sequence[EpochMetrics], config: ExperimentConfig, tried: int = 0) -> bool:
+def is_complete(progress: Progress, config: ExperimentConfig, tried: int = 0) -> bool:
     """Return whether training is complete.
 
     Training is complete after all epochs, at `target_val_loss`, or after `patience` epochs without improvement. With
     several initializations it is not complete until all have been tried.
 
     Args:
-        history: Epochs of the current initialization.
+        progress: Epochs of the current initialization.
         config: Experiment.
         tried: Number of initializations that were tried completely.
     """
-    if is_undecided(config, tried) or not history:
+    best, patience = progress.best, config.options.patience
+    if is_undecided(config, tried) or best is None:
         return False
-    if len(history) >= config.epochs:
+    if progress.epochs >= config.epochs:
         return True
-    best, patience = best_epoch(history), config.options.patience
-    return best.val_loss <= _target_val_loss(config) or bool(patience and len(history) - best.epoch >= patience)
+    return best.val_loss <= _target_val_loss(config) or bool(patience and progress.epochs - best.epoch >= patience)
 
 
 def trial_epochs(config: ExperimentConfig) -> int:
@@ -106,23 +124,23 @@ def is_undecided(config: ExperimentConfig, tried: int) -> bool:
     return 1 < config.options.num_initializations > tried
 
 
-def plateau(history: Sequence[EpochMetrics], labels: npt.NDArray[Any], config: ExperimentConfig) -> str | None:
+def plateau(progress: Progress, labels: npt.NDArray[Any], config: ExperimentConfig) -> str | None:
     """Return a warning if the training loss is still near the label variance after a fifth of the epochs.
 
     Returns None at all other epochs, so that the warning appears once.
 
     Args:
-        history: Epochs of the current initialization.
+        progress: Epochs of the current initialization.
         labels: Labels of the training samples.
         config: Experiment.
     """
-    if len(history) != max(_PLATEAU_EPOCH, math.ceil(config.epochs / 5)):
+    if progress.epochs != max(_PLATEAU_EPOCH, math.ceil(config.epochs / 5)):
         return None
-    lowest, variance = min(epoch.train_loss for epoch in history), float(np.var(labels))
+    lowest, variance = progress.lowest_train_loss, float(np.var(labels))
     if lowest < _PLATEAU_FRACTION * variance:
         return None
     return (
-        f"training has not improved: after {len(history)} epochs the lowest training loss is {lowest:.2f}, and the "
+        f"training has not improved: after {progress.epochs} epochs the lowest training loss is {lowest:.2f}, and the "
         f"label variance is {variance:.2f}; try another learning_rate (now {config.learning_rate:g}), initialization "
         f"or seed, or a larger num_initializations (now {config.options.num_initializations})"
     )
@@ -138,31 +156,45 @@ def _target_val_loss(config: ExperimentConfig) -> float:
     return value + (bound.mse if bound else 0.0)
 
 
-def save_history(history: Sequence[EpochMetrics], path: Path) -> None:
-    """Write the history as CSV, one row per epoch."""
-    names = _COLUMNS if any(epoch.staleness for epoch in history) else _OF_ALL
-    names = tuple(name for name in names if all(getattr(epoch, name) is not None for epoch in history))
-    with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows([getattr(epoch, name) for name in names] for epoch in history)
+def history_columns(*, has_accuracy: bool, has_staleness: bool) -> tuple[str, ...]:
+    """Return the columns of a history file.
+
+    Args:
+        has_accuracy: Whether the epochs have accuracies, which a regression does not.
+        has_staleness: Whether the epochs have the staleness of asynchronous training.
+    """
+    columns = _COLUMNS if has_staleness else _OF_ALL
+    return tuple(name for name in columns if has_accuracy or name not in _ACCURACIES)
 
 
-def load_history(path: Path) -> tuple[EpochMetrics, ...]:
-    """Read a history file.
+def to_csv(history: Iterable[EpochMetrics], columns: Sequence[str], *, header: bool) -> str:
+    """Return the rows of epochs as CSV.
+
+    Args:
+        history: Epochs.
+        columns: Names of the columns.
+        header: Whether the first row has the names.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    if header:
+        writer.writerow(columns)
+    writer.writerows([getattr(epoch, name) for name in columns] for epoch in history)
+    return text.getvalue()
+
+
+def from_csv(text: str) -> tuple[EpochMetrics, ...]:
+    """Parse the content of a history file.
 
     Raises:
-        ArtifactError: If the file is missing, damaged or has no epochs.
+        ValueError: If a column is missing, a value is no finite number, or epochs do not count from 1.
     """
-    with readable("training", path), path.open(newline="", encoding="utf-8") as file:
-        check_size(path, MAX_HISTORY_BYTES)
-        rows = csv.DictReader(file)
-        names = _COLUMNS if set(_COLUMNS) <= set(rows.fieldnames or ()) else _OF_ALL
-        missing = set(_ACCURACIES) - set(rows.fieldnames or ())
-        history = epochs_of([None if name in missing else row[name] for name in names] for row in rows)
-    if not history:
-        raise ArtifactError(f"training: {path.name} has no epochs. Given: {path}")
-    return history
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    given = set(rows.fieldnames or ())
+    names = _COLUMNS if given & {*_COLUMNS[len(_OF_ALL) :]} else _OF_ALL
+    if missing := [name for name in names if name not in {*given, *_ACCURACIES}]:
+        raise ValueError(f"it has no column {missing[0]}")
+    return epochs_of([row.get(name) for name in names] for row in rows)
 
 
 def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[EpochMetrics, ...]:
@@ -173,18 +205,24 @@ def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[EpochMetrics, ...]:
     Raises:
         ValueError: If a value is no finite number, epochs do not count from 1, or a row has a wrong length.
     """
-
-    def epoch_of(row: Sequence[Any]) -> EpochMetrics:
-        names = _OF_ALL if len(row) == len(_OF_ALL) else _COLUMNS
-        values: dict[str, Any] = {name: _value(name, value) for name, value in zip(names, row, strict=True)}
-        return EpochMetrics(**values)
-
     history = tuple(map(epoch_of, rows))
     for number, epoch in enumerate(history, start=1):
-        values = [value for value in vars(epoch).values() if value is not None]
-        if epoch.epoch != number or not all(map(math.isfinite, values)):
-            raise ValueError(f"epoch {number} must be a row of finite numbers")
+        if epoch.epoch != number:
+            raise ValueError(f"epoch {number} must be in row {number}")
     return history
+
+
+def epoch_of(row: Sequence[Any]) -> EpochMetrics:
+    """Parse an epoch from numbers or text, in the order of `EpochMetrics`.
+
+    Raises:
+        ValueError: If a value is no finite number, or the row has a wrong length.
+    """
+    names = _OF_ALL if len(row) == len(_OF_ALL) else _COLUMNS
+    values: dict[str, Any] = {name: _value(name, value) for name, value in zip(names, row, strict=True)}
+    if not all(math.isfinite(value) for value in values.values() if value is not None):
+        raise ValueError(f"epoch {values['epoch']} must be a row of finite numbers")
+    return EpochMetrics(**values)
 
 
 def _value(name: str, value: Any) -> float | None:
@@ -196,15 +234,3 @@ def _value(name: str, value: Any) -> float | None:
 def epoch_seconds(history: Sequence[EpochMetrics]) -> float:
     """Return the median wall time of an epoch in seconds, without the first, which includes compilation."""
     return statistics.median([epoch.seconds for epoch in history[1:] or history])
-
-
-def last_metrics(training: str) -> dict[str, float]:
-    """Return the number of epochs and the last losses and accuracies from the URI of a training folder.
-
-    Raises:
-        ArtifactError: If the history is missing or damaged.
-        ConfigError: If the bucket denies access.
-    """
-    with local_file(f"{training}/{HISTORY}") as file:
-        last = dataclasses.asdict(load_history(file)[-1])
-    return {"epochs": float(last.pop("epoch")), **{name: float(last[name]) for name in last if last[name] is not None}}

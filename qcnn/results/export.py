@@ -42,7 +42,8 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
         The content of model.json.
 
     Raises:
-        ArtifactError: If there is no checkpoint, training is not complete, or the folder cannot be written.
+        ArtifactError: If there is no checkpoint, training is not complete, its history is damaged, or the folder cannot
+            be written.
 
     After the example of `qcnn.trainer.loop.train`:
 
@@ -63,7 +64,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
         )
     history = checkpoint.history
     which = "last" if config.options.export_checkpoint == "last" else "best"
-    epoch = exported_epoch(history, config.options.export_checkpoint)
+    epoch = exported_epoch(checkpoint.line.progress, config.options.export_checkpoint)
     # The simulator may compile a part of the circuit.
     start_compiler()
     model = build_model(config)

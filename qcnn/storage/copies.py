@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from qcnn.atomic_files import complete_files, new_file
@@ -135,7 +135,12 @@ def is_complete(uri: str, last: str) -> bool:
 
 @contextlib.contextmanager
 def working_copy(
-    uri: str, *, filled: bool = False, written: bool = False, patience: float = 60.0
+    uri: str,
+    *,
+    filled: bool = False,
+    written: bool = False,
+    patience: float = 60.0,
+    is_first: Callable[[str], bool] = lambda name: False,
 ) -> Iterator[WorkingCopy]:
     """Context manager that yields a local folder itself, or a working copy of a folder in a bucket.
 
@@ -144,6 +149,7 @@ def working_copy(
         filled: Whether the working copy starts with the content of the bucket. By default, it starts empty.
         written: Whether changes are uploaded within seconds and at the end of the block.
         patience: Seconds that an upload may be delayed before `check` waits for it.
+        is_first: Whether the file of a name is uploaded before others (see `FolderUploader`).
     """
     if not (bucket_uri := parse_bucket_uri(uri)):
         yield WorkingCopy(Path(uri), None)
@@ -156,7 +162,7 @@ def working_copy(
         if not written:
             yield WorkingCopy(folder, None)
             return
-        uploader = stack.enter_context(contextlib.closing(FolderUploader(folder, store, patience)))
+        uploader = stack.enter_context(contextlib.closing(FolderUploader(folder, store, patience, is_first)))
         yield WorkingCopy(folder, uploader)
         uploader.flush()
 

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import importlib
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -41,14 +42,14 @@ LocalName = Callable[[str], str | None]
 
 
 @contextlib.contextmanager
-def updated_copy(uri: str, prefix: str) -> Iterator[Callable[[], Path]]:
+def updated_copy(uri: str, prefixes: tuple[str, ...]) -> Iterator[Callable[[], Path]]:
     """Context manager that yields a function, which updates a local copy of a folder and returns its path.
 
     A local folder is returned itself.
 
     Args:
         uri: Path or bucket URI of the folder.
-        prefix: Start of the names of the files to copy from a bucket.
+        prefixes: Starts of the names of the files to copy from a bucket.
     """
     if not (bucket_uri := parse_bucket_uri(uri)):
         yield lambda: Path(uri)
@@ -57,7 +58,7 @@ def updated_copy(uri: str, prefix: str) -> Iterator[Callable[[], Path]]:
         folder = Path(temporary)
         store = open_store(bucket_uri)
         with contextlib.closing(
-            FolderDownloader(store, folder, lambda name: name if name.startswith(prefix) else None)
+            FolderDownloader(store, folder, lambda name: name if name.startswith(prefixes) else None)
         ) as downloader:
 
             def current_folder() -> Path:
@@ -144,9 +145,9 @@ def _append(new: Path, path: Path) -> bool:
 
 # Seconds between two scans of a local folder. New files are uploaded immediately.
 _SCAN_SECONDS = 0.5
-# Minimum seconds between two uploads of a changed file, and minimum ratio of this interval to the duration of the
-# upload. Cloud Storage accepts one change of an object per second.
-_MIN_INTERVAL_SECONDS, _MIN_INTERVAL_RATIO = 5.0, 10.0
+# Minimum seconds between two uploads of a changed file, also of one for which other files wait, and minimum ratio of
+# this interval to the duration of the upload. Cloud Storage accepts one change of an object per second.
+_MIN_INTERVAL_SECONDS, _MIN_FIRST_INTERVAL_SECONDS, _MIN_INTERVAL_RATIO = 5.0, 1.0, 10.0
 # Seconds between retries if the bucket accepts no file, and the timeout of `flush`.
 _RETRY_SECONDS, _RETRY_TIMEOUT_SECONDS = 5.0, 120.0
 
@@ -166,13 +167,17 @@ class FolderUploader:
 
     The initial files must be in the bucket already.
 
-    If a file could not be uploaded for `patience` seconds, `check` waits for it.
+    If a file could not be uploaded for `patience` seconds, `check` waits for it. Files for which `is_first` returns
+    True are uploaded before other files: a file that refers to their content is never in the bucket without it.
     """
 
-    def __init__(self, folder: Path, store: Store, patience: float) -> None:
+    def __init__(
+        self, folder: Path, store: Store, patience: float, is_first: Callable[[str], bool] = lambda name: False
+    ) -> None:
         self._folder = folder
         self._store = store
         self._patience = patience
+        self._is_first = is_first
         # Time of the first attempt to upload the oldest missing file (time.monotonic()).
         self._behind_since: float | None = None
         self._copies = {name: _Copy(state, 0.0) for name, state in self._file_states().items()}
@@ -233,35 +238,66 @@ class FolderUploader:
                 return
 
     def _copy(self, *, everything: bool) -> None:
-        with self._lock:
-            states = self._file_states()
-            for name, state in states.items():
-                copy = self._copies.get(name)
-                if copy and (copy.state == state or not (everything or time.monotonic() >= copy.next_copy)):
-                    continue
-                began = time.monotonic()
-                if self._behind_since is None:
-                    self._behind_since = began
-                try:
-                    self._store.write(self._folder / name, name)
-                except FileNotFoundError:
-                    # The file was replaced after the listing.
-                    continue
-                ended = time.monotonic()
-                interval = max(_MIN_INTERVAL_SECONDS, _MIN_INTERVAL_RATIO * (ended - began))
-                self._copies[name] = _Copy(state, ended + interval)
-            for name in self._copies.keys() - states.keys():
-                self._store.delete(name)
-                del self._copies[name]
+        # Next to the folder, because links cannot lead to another file system.
+        with self._lock, tempfile.TemporaryDirectory(prefix="qcnn-", dir=self._folder.parent) as temporary:
+            states, links = self._link_changes(Path(temporary))
+            waiting = set() if everything else {name for name in links if not self._is_due(name)}
+            is_held_back = any(map(self._is_first, waiting))
+            for name, link in links.items():
+                if name not in waiting and (self._is_first(name) or not is_held_back):
+                    self._upload(name, link, states[name])
+            if not is_held_back:
+                for name in self._copies.keys() - states.keys():
+                    self._store.delete(name)
+                    del self._copies[name]
             self._behind_since = None
 
+    def _is_due(self, name: str) -> bool:
+        return name not in self._copies or time.monotonic() >= self._copies[name].next_copy
+
+    def _upload(self, name: str, path: Path, state: _State) -> None:
+        began = time.monotonic()
+        if self._behind_since is None:
+            self._behind_since = began
+        self._store.write(path, name)
+        ended = time.monotonic()
+        minimum = _MIN_FIRST_INTERVAL_SECONDS if self._is_first(name) else _MIN_INTERVAL_SECONDS
+        interval = max(minimum, _MIN_INTERVAL_RATIO * (ended - began))
+        self._copies[name] = _Copy(state, ended + interval)
+
+    def _link_changes(self, folder: Path) -> tuple[dict[str, _State], dict[str, Path]]:
+        """Link the files that differ from the bucket, so that they can be uploaded if the originals are deleted.
+
+        Args:
+            folder: Folder for the links.
+
+        Returns:
+            The state of each complete file, and the links by name in the order of the upload. All files existed at the
+            same time. A link to a file that grows shows its current content.
+        """
+        while True:
+            links = Path(tempfile.mkdtemp(dir=folder))
+            try:
+                states = self._file_states()
+                changed = [
+                    name for name in states if name not in self._copies or self._copies[name].state != states[name]
+                ]
+                changed.sort(key=lambda name: (not self._is_first(name), states[name][1]))
+                for index, name in enumerate(changed):
+                    os.link(self._folder / name, links / str(index))
+            except FileNotFoundError:
+                # A file was replaced after the listing.
+                continue
+            return states, {name: links / str(index) for index, name in enumerate(changed)}
+
     def _file_states(self) -> dict[str, _State]:
-        """Return the state of each complete file by name, oldest first."""
+        """Return the state of each complete file by name.
+
+        Raises:
+            FileNotFoundError: If a file is deleted after the listing.
+        """
         states = {}
         for name in complete_files(self._folder):
-            try:
-                status = (self._folder / name).stat()
-            except FileNotFoundError:
-                continue
+            status = (self._folder / name).stat()
             states[name] = (status.st_size, status.st_mtime_ns)
-        return dict(sorted(states.items(), key=lambda item: item[1][1]))
+        return states

@@ -53,8 +53,8 @@ def _train_on_cluster(config: ExperimentConfig, launchers: Launchers, bucket: st
     uri = f"{bucket}/{launchers.name(job)}/training"
     with local_copy(uri) as folder:
         checkpoint = checkpoints.load_latest(folder / checkpoints.FOLDER)
-    assert checkpoint
-    return checkpoint, uri
+        assert checkpoint
+        return checkpoint.with_epochs(), uri
 
 
 def _losses(checkpoint: Checkpoint) -> list[tuple[float, float]]:

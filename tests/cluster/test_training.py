@@ -12,7 +12,7 @@ from qcnn.components.training_job import local_job
 from qcnn.experiment_io import from_json
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.model.history import load_history
+from qcnn.model.checkpoints import load_history
 from tests.cluster.launchers import Launchers
 
 FIELDS = {"qubits": 4, "rounds": 10, "epochs": 5}
@@ -41,6 +41,6 @@ def test_two_workers_match_local_run(launchers: Launchers, tmp_path: Path) -> No
     launcher = launchers.start(job)
     assert launcher.exit_code() == 0, launcher.output
     epochs = [tuple(map(float, found)) for found in _EPOCH.findall(launcher.output)]
-    history = load_history(tmp_path / "training" / "history.csv")
+    history = load_history(tmp_path / "training")
     expected = [(epoch.epoch, epoch.train_loss, epoch.val_loss) for epoch in history]
     assert epochs == [pytest.approx(epoch, abs=1e-4) for epoch in expected]

@@ -17,7 +17,9 @@ from qcnn.artifact_io import save_description
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.model import checkpoints
-from qcnn.model.history import EpochMetrics, load_history, save_history
+from qcnn.model.history import EpochMetrics, Progress, history_columns
+from qcnn.model.history_file import HISTORY as HISTORY_FILE
+from qcnn.model.history_file import HistoryFile
 from qcnn.results.local_run import METADATA
 from qcnn.results.model_folder import describe
 from qcnn.studies.record import load_trials, read_table, save_trials
@@ -33,10 +35,11 @@ CHECKPOINT = checkpoints.Checkpoint(
     dataset_digest="0" * 64,
     circuit="",
     line=checkpoints.InitializationRun(
-        history=HISTORY,
+        Progress.of(HISTORY),
         weights=(np.linspace(0, 1, 21), np.ones((64, 16))),
         optimizer=(np.int64(7) * np.ones((), np.int64), np.zeros(21)),
         best_weights=(np.zeros(21), np.zeros((64, 16))),
+        history=HISTORY,
     ),
     passed=len(HISTORY),
 )
@@ -88,8 +91,11 @@ def a_model(folder: Path) -> tuple[Path, Callable[[], Any]]:
 
 
 def a_history(folder: Path) -> tuple[Path, Callable[[], Any]]:
-    save_history(HISTORY, folder / "history.csv")
-    return folder / "history.csv", lambda: load_history(folder / "history.csv")
+    columns = history_columns(has_accuracy=True, has_staleness=False)
+    stored = HistoryFile(folder / HISTORY_FILE, columns, HISTORY).store()
+    line = dataclasses.replace(CHECKPOINT.line, history=stored)
+    checkpoints.save(dataclasses.replace(CHECKPOINT, line=line), folder / checkpoints.FOLDER)
+    return folder / HISTORY_FILE, lambda: checkpoints.load_history(folder)
 
 
 def metadata(folder: Path) -> tuple[Path, Callable[[], Any]]:
@@ -171,7 +177,7 @@ READERS: list[tuple[Callable[[Path], tuple[Path, Callable[[], Any]]], int, bool]
     (samples, 2200, True),
     (a_dataset, 1000, True),
     (a_model, 1600, True),
-    (a_history, 1200, False),
+    (a_history, 1200, True),
     (metadata, 500, True),
     (a_study, 100, True),
     (a_failure, 100, True),

@@ -91,8 +91,8 @@ def test_evaluate_checkpoints_does_not_keep_worse(
 ) -> None:
     """The weights of the third epoch are invalid."""
     training = tmp_path / "training" / "checkpoints"
-    second = checkpoints._load(trained / "checkpoints" / "epoch-000002.npz")
-    third = checkpoints._load(trained / "checkpoints" / "epoch-000003.npz")
+    second = checkpoints._load(trained / "checkpoints" / "epoch-000002.npz").with_epochs()
+    third = checkpoints._load(trained / "checkpoints" / "epoch-000003.npz").with_epochs()
     line = dataclasses.replace(third.line, weights=tuple(100 * weights for weights in third.line.weights))
     saved_checkpoints = iter([second, dataclasses.replace(third, line=line)])
 
@@ -114,6 +114,21 @@ def test_evaluate_checkpoints_of_other_experiment_raises(
     other = small_config.model_copy(update={"learning_rate": 0.5})
     with pytest.raises(ArtifactError, match=r"^learning_rate: .* Given: 0\.5$"):
         evaluate_checkpoints(other, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
+
+
+def test_evaluate_checkpoints_resumed_appends_to_complete_rows(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    """A killed evaluator may leave an incomplete row."""
+    measurements = tmp_path / "own" / "evaluation.csv"
+    arguments = (small_config, small_dataset, _growing_folder(trained, tmp_path / "training"), tmp_path / "own")
+    found = evaluate_checkpoints(*arguments, tmp_path / "logs")
+    complete = measurements.read_bytes()
+    header, first, last = complete.splitlines(keepends=True)
+    measurements.write_bytes(header + first + last[:-4])
+    resumed = evaluate_checkpoints(small_config, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
+    assert resumed == found
+    assert measurements.read_bytes() == complete
 
 
 def test_evaluate_checkpoints_damaged_results_raise(

@@ -1,8 +1,8 @@
 import contextlib
 import csv
+import dataclasses
 import logging
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ from qcnn.errors import ArtifactError, ConfigError, TrainingError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
-from qcnn.model.history import EpochMetrics
+from qcnn.model.history import EpochMetrics, Progress
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
 from qcnn.model.steps import same_everywhere
@@ -28,7 +28,16 @@ from qcnn.results import export
 from qcnn.results.evaluate import evaluate, predict, predict_from_shots
 from qcnn.startup import start_compiler
 from qcnn.trainer import loop
-from tests.shared_training_runs import SMALL, assert_same_training, copy_checkpoint, outcomes, train
+from qcnn.trainer.state import TrainingState
+from qcnn.trainer.tensorboard import batch_profile
+from tests.shared_training_runs import (
+    SMALL,
+    assert_same_training,
+    copy_checkpoint,
+    outcomes,
+    shared_programs,
+    train,
+)
 from tests.tensorboard_server import scalars
 
 
@@ -165,12 +174,60 @@ def test_train_complete_folder_changes_nothing(
     assert state() == before
 
 
-def test_train_complete_folder_restores_history_file(
+def test_train_complete_folder_removes_rows_of_killed_process(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(trained / "checkpoints", tmp_path / "checkpoints")
-    train(small_config, small_dataset, tmp_path)
+    copy_checkpoint(trained, 3, tmp_path)
+    with (tmp_path / "history.csv").open("a") as file:
+        file.write("4,0.5,0.")
+    assert len(train(small_config, small_dataset, tmp_path)) == 3
     assert (tmp_path / "history.csv").read_bytes() == (trained / "history.csv").read_bytes()
+
+
+@pytest.mark.parametrize(("epoch", "damage"), [(2, "is damaged"), (3, "is damaged"), (2, "is missing")])
+def test_train_damaged_history_raises_one_line(
+    small_dataset: data.Dataset,
+    small_config: ExperimentConfig,
+    trained: Path,
+    tmp_path: Path,
+    epoch: int,
+    damage: str,
+) -> None:
+    copy_checkpoint(trained, epoch, tmp_path)
+    history = tmp_path / "history.csv"
+    if damage == "is missing":
+        history.unlink()
+    else:
+        history.write_text(history.read_text().replace("1,0", "1,1", 1))
+    with pytest.raises(ArtifactError, match=rf"^training: history\.csv {damage}[^\n]* Given: {tmp_path}"):
+        train(small_config, small_dataset, tmp_path)
+
+
+def test_save_cost_does_not_depend_on_earlier_epochs(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    """Compare the bytes that a save adds after 10 epochs and after 2,000."""
+    saved = checkpoints.load_latest(trained / "checkpoints")
+    assert saved
+    config, sizes = small_config.model_copy(update={"epochs": 10_000}), []
+    for epochs in (10, 2000):
+        folder = tmp_path / str(epochs)
+        rows = tuple(EpochMetrics(number, 0.5, 0.5, 0.25, 1.0, 0.125) for number in range(1, epochs + 1))
+        line = dataclasses.replace(saved.line, progress=Progress.of(rows), history=rows)
+        strategy = tf.distribute.get_strategy()
+        checkpoint = dataclasses.replace(saved, line=line, passed=epochs)
+        training = TrainingState(config, small_dataset, folder, strategy, checkpoint, shared_programs())
+        training.save()
+        before = (folder / "history.csv").stat().st_size
+        with batch_profile(range(0), None) as profile:
+            training.epoch(profile)
+        training.save()
+        (path,) = (folder / "checkpoints").glob(f"*{epochs + 1}.npz")
+        sizes.append((path.stat().st_size, (folder / "history.csv").stat().st_size - before))
+    (small, row), (large, later_row) = sizes
+    # More digits of a few numbers.
+    assert large < small + 100
+    assert later_row < row + 10
 
 
 def test_train_mirrored_equals_single_device(

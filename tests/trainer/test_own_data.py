@@ -15,7 +15,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, merge
 from qcnn.model import checkpoints
-from qcnn.model.history import EpochMetrics, load_history
+from qcnn.model.history import EpochMetrics
 from qcnn.results import export
 from qcnn.results.evaluate import EvaluationResult, evaluate, save_predictions
 from qcnn.results.export import load_predictor
@@ -64,7 +64,7 @@ def test_regression_is_trained_and_has_r2(regression: Trained) -> None:
     assert metrics["r2"] > 0.9
     # A regression has no accuracy, and a data file has no fresh samples.
     assert not [name for name in metrics if "accuracy" in name or "fresh" in name]
-    assert load_history(regression.folder / "training" / "history.csv") == regression.history
+    assert checkpoints.load_history(regression.folder / "training") == regression.history
     assert all(epoch.train_accuracy is None for epoch in regression.history)
 
 

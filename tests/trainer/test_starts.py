@@ -12,7 +12,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
-from qcnn.model.history import EpochMetrics, load_history
+from qcnn.model.history import EpochMetrics
 from qcnn.model.network import build_model, initial_weights
 from qcnn.results import export
 from qcnn.trainer.state import TrainingState
@@ -44,9 +44,9 @@ def every(config: ExperimentConfig, tmp_path_factory: pytest.TempPathFactory) ->
 
     def keep(kind: str, **_: object) -> None:
         for path in (folder / "training" / checkpoints.FOLDER).glob("*.npz"):
-            copy = copies / path.stem / checkpoints.FOLDER / path.name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, copy)
+            if not (copy := copies / path.stem).exists():
+                shutil.copytree(folder / "training", copy, ignore=shutil.ignore_patterns("logs", "epoch-*"))
+                shutil.copy(path, copy / checkpoints.FOLDER)
 
     train(config, data.generate(config), folder / "training", listener=keep)
     keep("state")
@@ -67,7 +67,7 @@ def test_initialization_with_lowest_validation_loss_continues(
     assert [len(epochs) for epochs in tried] == [2, 2, 2]
     best = min(tried, key=lambda epochs: min(epoch.val_loss for epoch in epochs))
     assert best is not tried[-1]
-    history = load_history(every / "training" / "history.csv")
+    history = checkpoints.load_history(every / "training")
     assert outcomes(history[:2]) == outcomes(training.history) == outcomes(best)
     assert [epoch.epoch for epoch in history] == list(range(1, 12))
     # The events have all epochs of the selected initialization only, including those of its trial.
@@ -81,9 +81,7 @@ def test_initializations_resume_to_same_weights(
     shutil.copytree(every / "every" / f"epoch-{epoch:06d}", tmp_path, dirs_exist_ok=True)
     train(config, data.generate(config), tmp_path)
     assert_same_training(every / "training", tmp_path)
-    assert outcomes(load_history(tmp_path / "history.csv")) == outcomes(
-        load_history(every / "training" / "history.csv")
-    )
+    assert outcomes(checkpoints.load_history(tmp_path)) == outcomes(checkpoints.load_history(every / "training"))
 
 
 def test_export_during_initializations_raises(every: Path, tmp_path: Path) -> None:

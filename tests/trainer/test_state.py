@@ -26,14 +26,9 @@ def test_training_state_with_weights_of_other_shapes_raises(
     assert checkpoint
     for weights in (checkpoint.line.weights[:-1], (np.zeros(20), *checkpoint.line.weights[1:])):
         folder = tmp_path / str(len(weights))
-        checkpoints.save(
-            dataclasses.replace(
-                checkpoint,
-                line=dataclasses.replace(checkpoint.line, weights=weights, history=checkpoint.history[:1]),
-            ),
-            folder,
-        )
-        saved = load_saved(small_config, small_dataset, folder)
+        line = dataclasses.replace(checkpoint.line, weights=weights, history=checkpoint.history[:1])
+        checkpoints.save(dataclasses.replace(checkpoint, line=line), folder / checkpoints.FOLDER)
+        saved = load_saved(small_config, small_dataset, folder / checkpoints.FOLDER)
         with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must have shapes \[\(21,\), .*Given: \["):
             TrainingState(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)
 

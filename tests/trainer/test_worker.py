@@ -17,8 +17,7 @@ import pytest
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
-from qcnn.model.checkpoints import load_latest
-from qcnn.model.history import load_history
+from qcnn.model.checkpoints import load_history, load_latest
 from qcnn.operating_system import cores
 from qcnn.trainer import worker
 from qcnn.trainer.distribution.joining import answers
@@ -264,7 +263,7 @@ def test_worker_on_vertex_uses_folders_and_reports_to_tuner(tmp_path: Path) -> N
     done.check_returncode()
     (devices,) = re.findall(r"^devices: (.*)$", done.stderr + done.stdout, re.MULTILINE)
     assert re.fullmatch(rf"(\d+ GPUs? \(.+\), )?{cores()} CPU cores?", devices)
-    history = load_history(tmp_path / "checkpoints" / "history.csv")
+    history = load_history(tmp_path / "checkpoints")
     reports = [json.loads(line) for line in (tmp_path / "output.metrics").read_text().splitlines()]
     assert [line["val_loss"] for line in reports] == [str(epoch.val_loss) for epoch in history]
     assert len(history) == 2

@@ -19,7 +19,7 @@ from qcnn.atomic_files import readable
 from qcnn.errors import ArtifactError, ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_saved
-from qcnn.model.history import HISTORY, EpochMetrics, load_history
+from qcnn.model.history import EpochMetrics
 from qcnn.results.local_run import (
     FILE,
     LOG,
@@ -337,8 +337,10 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _history(folder: Path) -> tuple[EpochMetrics, ...]:
-    path = folder / "train" / "training" / HISTORY
-    return load_history(path) if path.exists() else ()
+    from qcnn.model import checkpoints
+
+    training = folder / "train" / "training"
+    return checkpoints.load_history(training) if checkpoints.any_in(training / checkpoints.FOLDER) else ()
 
 
 def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in
 from qcnn.jobs.tfjob import cleanup, status
 from qcnn.jobs.tfjob.launch import check_worker_account, manifests_to_apply, submit
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, JobTimeouts, Manifest, tfjob
-from qcnn.model.history import last_metrics
 from qcnn.monitoring import logs
 from qcnn.targets import following
 from qcnn.targets.artifacts import LogSource
@@ -250,6 +249,8 @@ class TFJobTarget:
         Raises:
             ArtifactError: If the TFJob does not exist, or its history cannot be read locally.
         """
+        from qcnn.model.checkpoints import last_metrics
+
         return last_metrics(self._output("training", job, connection))
 
     def model(self, job: str, connection: Connection) -> str:

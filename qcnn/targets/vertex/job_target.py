@@ -16,7 +16,6 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, JobSpec, check_run
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page
-from qcnn.model.history import last_metrics
 from qcnn.targets import following
 from qcnn.targets.base import Deletable, JobStatus, Prepared, ReportLine, Selection, Submitted
 from qcnn.targets.errors import logs_to_stderr, suppress_output
@@ -224,6 +223,8 @@ class VertexJobTarget:
             ArtifactError: If the job has no history.
             BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
         """
+        from qcnn.model.checkpoints import last_metrics
+
         return last_metrics(self._output("training", job, connection))
 
     def model(self, job: str, connection: Connection) -> str:

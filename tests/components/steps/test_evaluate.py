@@ -22,7 +22,7 @@ def test_export_and_evaluate_report_missing_inputs(
     outputs = [str(tmp_path / name) for name in ("predictions", "metrics", "report")]
     with pytest.raises(SystemExit):
         evaluate(*(str(tmp_path / name) for name in ("model", "dataset", "training")), *outputs)
-    assert error_line(capfd).startswith("error: training: history.csv is missing")
+    assert error_line(capfd).startswith("error: training: the folder has no checkpoint")
     with pytest.raises(SystemExit):
         evaluate(str(tmp_path / "model"), str(tmp_path / "dataset"), str(trained_model.parent / "training"), *outputs)
     assert error_line(capfd).startswith("error: model: model.json is missing")

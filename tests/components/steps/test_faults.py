@@ -26,7 +26,9 @@ from tests.components.steps.local_jobs import (
     with_dataset,
 )
 
-CONFIG = from_mapping({"qubits": 4, "rounds": 10, "epochs": EPOCHS, "batch_size": 8, "options": {"max_restarts": 1}})
+# A checkpoint after each epoch.
+OPTIONS = {"max_restarts": 1, "checkpoint_seconds": 1e-9}
+CONFIG = from_mapping({"qubits": 4, "rounds": 10, "epochs": EPOCHS, "batch_size": 8, "options": OPTIONS})
 VICTIMS = ("worker 0", "worker 1", "launcher", "everything")
 
 

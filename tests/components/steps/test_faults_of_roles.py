@@ -28,7 +28,8 @@ from tests.components.steps.local_jobs import (
 
 
 def _config(rounds: int = 10, restarts: int = 1, **fields: Any) -> ExperimentConfig:
-    options = {"max_restarts": restarts, **fields.pop("options", {})}
+    # A checkpoint after each epoch.
+    options = {"max_restarts": restarts, "checkpoint_seconds": 1e-9, **fields.pop("options", {})}
     defaults = {"qubits": 4, "rounds": rounds, "epochs": EPOCHS, "batch_size": 8}
     return from_mapping({**defaults, **fields, "options": options})
 

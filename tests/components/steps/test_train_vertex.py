@@ -23,7 +23,14 @@ from tests.vertex.fake_service.vertex import Vertex
 _ROOT = Path(__file__).parents[3]
 _EPOCHS = 300
 _CONFIG = from_mapping(
-    {"qubits": 4, "rounds": 10, "epochs": _EPOCHS, "batch_size": 8, "workers": 2, "options": {"max_restarts": 1}}
+    {
+        "qubits": 4,
+        "rounds": 10,
+        "epochs": _EPOCHS,
+        "batch_size": 8,
+        "workers": 2,
+        "options": {"max_restarts": 1, "checkpoint_seconds": 1e-9},
+    }
 )
 _PROGRAM = """
 import json, sys
@@ -79,8 +86,8 @@ def dataset(server: Vertex) -> None:
 def _checkpoint(uri: str) -> Checkpoint:
     with local_copy(uri) as folder:
         found = checkpoints.load_latest(folder / checkpoints.FOLDER)
-    assert found
-    return found
+        assert found
+        return found.with_epochs()
 
 
 def _job_after(server: Vertex, count: int) -> v1.CustomJob:

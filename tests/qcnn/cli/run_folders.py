@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from qcnn.experiment_io import from_mapping
-from qcnn.model.history import EpochMetrics, save_history
+from qcnn.model import checkpoints
+from qcnn.model.history import EpochMetrics, Progress, history_columns
+from qcnn.model.history_file import HISTORY, HistoryFile
 
 
 def run_folder(
@@ -27,9 +29,11 @@ def run_folder(
         **record_values: Values that override those of the record.
     """
     folder = root / name
-    (folder / "train" / "training").mkdir(parents=True)
-    epochs = [EpochMetrics(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2)]
-    save_history(epochs, folder / "train" / "training" / "history.csv")
+    training, config = folder / "train" / "training", from_mapping(fields)
+    epochs = tuple(EpochMetrics(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2))
+    history = HistoryFile(training / HISTORY, history_columns(has_accuracy=True, has_staleness=False), epochs)
+    line = checkpoints.InitializationRun(Progress.of(epochs), weights=(), optimizer=(), history=history.store())
+    checkpoints.save(checkpoints.Checkpoint(config, "", "", line), training / checkpoints.FOLDER)
     if mse is not None:
         (folder / "evaluate").mkdir()
         (folder / "evaluate" / "metrics").write_text(
@@ -40,7 +44,7 @@ def run_folder(
         "started": "2026-11-20T23:00:00Z",
         "ended": "2026-11-20T23:00:01Z",
         "steps": [],
-        "words": from_mapping(fields).model_dump(),
+        "words": config.model_dump(),
     }
     (folder / "run.json").write_text(json.dumps({**record, **record_values}))
     return folder

@@ -22,7 +22,8 @@ from qcnn.storage.sync import open_store
 from qcnn.targets.artifacts import LogSource, deduplicate, local_run_logs, resolve_logs
 from tests.tensorboard_server import opened
 
-WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
+# A checkpoint after each epoch.
+WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3, "options": {"checkpoint_seconds": 1e-9}}
 
 
 def _train(folder: Path, **words: object) -> None:

@@ -18,12 +18,8 @@ def test_save_keeps_two_newest_and_load_latest_reads_newest(trained: Path, tmp_p
     newest = checkpoints.load_latest(trained / checkpoints.FOLDER)
     assert newest
     for epochs in (1, 2, 3):
-        checkpoints.save(
-            dataclasses.replace(
-                newest, line=dataclasses.replace(newest.line, history=newest.history[:epochs]), passed=epochs
-            ),
-            tmp_path,
-        )
+        line = dataclasses.replace(newest.line, history=newest.history[:epochs])
+        checkpoints.save(dataclasses.replace(newest, line=line, passed=epochs), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epoch-000002.npz", "epoch-000003.npz"]
     found = checkpoints.load_latest(tmp_path)
     assert found

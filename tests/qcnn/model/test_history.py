@@ -1,39 +1,54 @@
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from qcnn.errors import ArtifactError
 from qcnn.experiment_io import from_mapping
 from qcnn.model.history import (
     EpochMetrics,
+    Progress,
     epochs_left,
     epochs_of,
+    exported_epoch,
+    from_csv,
+    history_columns,
     is_complete,
     is_undecided,
-    load_history,
     plateau,
-    save_history,
+    to_csv,
 )
 
 HISTORY = (EpochMetrics(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), EpochMetrics(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
 
 
-def test_load_history_returns_saved_values_exactly(tmp_path: Path) -> None:
-    save_history(HISTORY, tmp_path / "history.csv")
-    assert load_history(tmp_path / "history.csv") == HISTORY
+@pytest.mark.parametrize("has_accuracy", [True, False])
+@pytest.mark.parametrize("has_staleness", [True, False])
+def test_from_csv_returns_written_values_exactly(has_accuracy: bool, has_staleness: bool) -> None:
+    history = HISTORY
+    if not has_accuracy:
+        history = tuple(dataclasses.replace(epoch, train_accuracy=None, val_accuracy=None) for epoch in history)
+    if has_staleness:
+        history = (history[0], dataclasses.replace(history[1], staleness=0.5, largest_staleness=3))
+    columns = history_columns(has_accuracy=has_accuracy, has_staleness=has_staleness)
+    assert from_csv(to_csv(history, columns, header=True)) == history
+    appended = to_csv(history[:1], columns, header=True) + to_csv(history[1:], columns, header=False)
+    assert from_csv(appended) == history
 
 
-def test_save_history_asynchronous_has_staleness(tmp_path: Path) -> None:
-    history = (HISTORY[0], dataclasses.replace(HISTORY[1], staleness=0.5, largest_staleness=3))
-    save_history(HISTORY, tmp_path / "in_step.csv")
-    save_history(history, tmp_path / "history.csv")
-    columns = [(tmp_path / name).read_text().splitlines()[0] for name in ("in_step.csv", "history.csv")]
-    assert columns[0] == "epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds"
-    assert columns[1] == f"{columns[0]},staleness,largest_staleness"
-    assert load_history(tmp_path / "history.csv") == history
+def test_history_columns_have_documented_names() -> None:
+    columns = "epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds"
+    assert ",".join(history_columns(has_accuracy=True, has_staleness=False)) == columns
+    assert ",".join(history_columns(has_accuracy=True, has_staleness=True)) == f"{columns},staleness,largest_staleness"
+
+
+def test_progress_has_first_best_and_last_epoch() -> None:
+    assert Progress.of(()) == Progress()
+    epochs = _epochs((0.9, 0.5), (0.7, 0.3), (0.8, 0.3), (0.75, 0.4))
+    progress = Progress.of(epochs)
+    assert (progress.epochs, progress.best, progress.last) == (4, epochs[1], epochs[3])
+    assert (progress.lowest_val_loss, progress.lowest_train_loss) == (0.3, 0.7)
+    assert [exported_epoch(progress, which).epoch for which in ("last", "best", "both")] == [4, 2, 2]
 
 
 def test_epochs_of_older_rows_have_no_staleness() -> None:
@@ -47,20 +62,19 @@ def test_epochs_of_wrong_row_length_raises(values: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (None, "history.csv is missing"),
-        ("", "history.csv has no epochs"),
-        ("epoch,train_loss\n1,0.5\n", "history.csv is damaged"),
-        ("epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,0.5,0.5", "history.csv is damaged"),
-        ("epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,a,b,c,d,e\n", "history.csv is damaged"),
+        "",
+        "epoch,train_loss\n1,0.5\n",
+        "epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,0.5,0.5",
+        "epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,a,b,c,d,e\n",
+        "epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,nan,1,1,1,1\n",
+        "epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n2,1,1,1,1,1\n",
     ],
 )
-def test_load_history_damaged_file_raises(tmp_path: Path, content: str | None, message: str) -> None:
-    if content is not None:
-        (tmp_path / "history.csv").write_text(content)
-    with pytest.raises(ArtifactError, match=rf"^training: {message}.* Given: "):
-        load_history(tmp_path / "history.csv")
+def test_from_csv_damaged_raises(content: str) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        from_csv(content)
 
 
 def _epochs(*losses: tuple[float, float]) -> list[EpochMetrics]:
@@ -91,21 +105,21 @@ def test_is_complete_by_epochs_target_loss_or_patience(
     options: dict[str, Any], losses: tuple[float, ...], complete: bool
 ) -> None:
     config = from_mapping({"epochs": 10, "options": options})
-    assert is_complete(_epochs(*((0.5, loss) for loss in losses)), config) is complete
+    assert is_complete(Progress.of(_epochs(*((0.5, loss) for loss in losses))), config) is complete
 
 
 def test_plateau_warns_once_with_suggestions() -> None:
     config = from_mapping({"epochs": 20, "options": {"num_initializations": 2}})
     labels = np.array([1, -1] * 8, np.int8)
     flat, improved = _epochs(*[(1.1, 1.0), (0.95, 1.0)] * 2), _epochs((1.1, 1.0), (0.89, 1.0), (1.0, 1.0), (1.0, 1.0))
-    warning = plateau(flat, labels, config)
+    warning = plateau(Progress.of(flat), labels, config)
     assert warning
     assert warning.startswith("training has not improved: after 4 epochs the lowest training loss is 0.95, and the ")
     assert "learning_rate (now 0.05)" in warning
     assert "num_initializations (now 2)" in warning
-    assert plateau(flat[:3], labels, config) is None
-    assert plateau([*flat, *flat[:1]], labels, config) is None
-    assert plateau(improved, labels, config) is None
+    assert plateau(Progress.of(flat[:3]), labels, config) is None
+    assert plateau(Progress.of([*flat, *flat[:1]]), labels, config) is None
+    assert plateau(Progress.of(improved), labels, config) is None
 
 
 @pytest.mark.parametrize(("starts", "tried", "undecided"), [(1, 0, False), (3, 0, True), (3, 2, True), (3, 3, False)])

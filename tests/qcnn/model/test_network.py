@@ -237,7 +237,7 @@ def test_train_with_shots_shards_by_sample(small_dataset: data.Dataset, tmp_path
     counted = {}
     for shots in (0, 50):
         config = from_mapping({**words, "options": {**SMALL["options"], "shots": shots}})
-        training = TrainingState(config, small_dataset, tmp_path, tf.distribute.get_strategy(), None)
+        training = TrainingState(config, small_dataset, None, tf.distribute.get_strategy(), None)
         counted[shots] = config.model_copy(update={"workers": 2}).limits
         shards_by_qubit = {
             replicas: training.make_shards(small_dataset.train, replicas).own is not None for replicas in (1, 2)
@@ -253,7 +253,9 @@ def test_resume_with_other_shots_raises(
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
-    checkpoints.save(dataclasses.replace(checkpoint, config=_config(trained_with)), tmp_path / "checkpoints")
+    checkpoints.save(
+        dataclasses.replace(checkpoint.with_epochs(), config=_config(trained_with)), tmp_path / "checkpoints"
+    )
     message = f"^shots: the folder's checkpoint was trained with {trained_with}; .* Given: {given}$"
     with pytest.raises(ArtifactError, match=message):
         train(_config(given), small_dataset, tmp_path)

@@ -11,7 +11,6 @@ _PROGRAM = """
 import dataclasses, json, sys
 import numpy as np
 import tensorflow as tf
-from pathlib import Path
 from qcnn import data
 from qcnn.experiment_io import from_mapping
 from qcnn.trainer.tensorboard import BatchProfiler
@@ -33,10 +32,9 @@ dataset = dataclasses.replace(dataset, train=moved(dataset.train), validation=mo
 
 
 def trained(strategy):
-    training = TrainingState(config, dataset, Path("unused"), strategy, None)
-    for _ in range(3):
-        training.epoch(BatchProfiler(range(0), None))
-    losses = [[epoch.train_loss, epoch.val_loss] for epoch in training.history]
+    training = TrainingState(config, dataset, None, strategy, None)
+    epochs = [training.epoch(BatchProfiler(range(0), None))[0] for _ in range(3)]
+    losses = [[epoch.train_loss, epoch.val_loss] for epoch in epochs]
     return np.array(losses), np.concatenate([v.numpy().ravel() for v in training.model.trainable_variables])
 
 

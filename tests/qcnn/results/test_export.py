@@ -159,7 +159,8 @@ def test_load_weights_of_other_model_raises(
     checkpoint = checkpoints.load_latest(trained / checkpoints.FOLDER)
     assert checkpoint
     weights = values_of(build_model(deep).trainable_variables)
-    other = dataclasses.replace(checkpoint, config=deep, line=dataclasses.replace(checkpoint.line, weights=weights))
+    line = dataclasses.replace(checkpoint.line, weights=weights, history=checkpoint.history)
+    other = dataclasses.replace(checkpoint, config=deep, line=line)
     checkpoints.save(other, tmp_path / "deep" / checkpoints.FOLDER)
     export.export(tmp_path / "deep", tmp_path / "model")
     shutil.copy(model_folder / "qcnn.weights.h5", tmp_path / "model")

@@ -1,5 +1,6 @@
 """Stores and downloads of folders in buckets, with each scheme."""
 
+import contextlib
 import gc
 import re
 import shutil
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.storage import gcs, s3
+from qcnn.storage import gcs, s3, sync
 from qcnn.storage.copies import local_copy
 from qcnn.storage.store import SCHEMES, BucketUri, Store, UnreachableError
-from qcnn.storage.sync import FolderDownloader
+from qcnn.storage.sync import FolderDownloader, FolderUploader
 from tests.qcnn.storage.faults import FaultyProxy
 
 # Uploaded in one request and in several.
@@ -257,3 +258,67 @@ def test_folder_downloader_file_deleted_after_listing_is_skipped(
         path.relative_to(tmp_path / "here").as_posix() for path in (tmp_path / "here").rglob("*") if path.is_file()
     }
     assert found == {"checkpoints/2", "history.csv"}
+
+
+class _TrainingStore(FolderStore):
+    """Store that checks after each change whether training can resume, while the chief saves during each request.
+
+    A row of the history is one byte. A checkpoint refers to as many rows as its number.
+    """
+
+    def __init__(self, bucket: Path, training: Path, saves: int) -> None:
+        super().__init__(BucketUri("folder", "", str(bucket)))
+        self._bucket, self._training, self._saves = bucket, training, saves
+        self.written: list[str] = []
+
+    def save(self) -> None:
+        """Append a row and write a checkpoint, of which two are kept."""
+        with (self._training / "history.csv").open("a") as file:
+            file.write("x")
+        rows = (self._training / "history.csv").stat().st_size
+        (self._training / f"epoch-{rows:03d}").write_text("")
+        (self._training / f"epoch-{rows - 2:03d}").unlink(missing_ok=True)
+
+    def write(self, path: Path, name: str) -> None:
+        self.written.append(name)
+        for _ in range(self._saves):
+            self.save()
+        super().write(path, name)
+        self._check()
+
+    def delete(self, name: str) -> None:
+        super().delete(name)
+        self._check()
+        assert self.checkpoints
+
+    @property
+    def checkpoints(self) -> list[int]:
+        return [int(name.removeprefix("epoch-")) for name in self.names() if name.startswith("epoch-")]
+
+    def _check(self) -> None:
+        rows = (self._bucket / "history.csv").stat().st_size
+        assert max(self.checkpoints, default=0) <= rows
+
+
+@pytest.mark.parametrize("saves", [0, 1, 5])
+def test_folder_uploader_bucket_can_always_be_resumed_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: int
+) -> None:
+    monkeypatch.setattr(sync, "_SCAN_SECONDS", 3600.0)
+    monkeypatch.setattr(sync, "_MIN_INTERVAL_RATIO", 0.0)
+    bucket, training = tmp_path / "bucket", tmp_path / "training"
+    for folder in (bucket, training):
+        folder.mkdir()
+    store = _TrainingStore(bucket, training, saves)
+    with contextlib.closing(FolderUploader(training, store, 60.0, lambda name: name == "history.csv")) as uploader:
+        for interval in (0.0, 3600.0):
+            monkeypatch.setattr(sync, "_MIN_FIRST_INTERVAL_SECONDS", interval)
+            for _ in range(2):
+                store.save()
+                uploads = len(store.written)
+                uploader._copy(everything=False)
+                assert store.checkpoints
+        # The history waits for its interval, and the checkpoints wait for the history.
+        assert len(store.written) == uploads
+        uploader.flush()
+    assert len(store.written) > uploads
