@@ -119,8 +119,8 @@ class Options(_FrozenModel):
     heartbeat_timeout_seconds: Annotated[float, Purpose.FAULT_TOLERANCE, Affects.RUN] = Field(
         60.0,
         gt=0,
-        description="Seconds without a heartbeat after which a worker is restarted, and without a completed upload "
-        "after which training waits for its bucket.",
+        description="Seconds without a heartbeat after which a worker is restarted, at least 600 until its first one, "
+        "and without a completed upload after which training waits for its bucket.",
     )
     log_every: Annotated[LogEvery, Purpose.MONITORING, Affects.RUN] = Field(
         "epoch", description="Frequency of the training scalars in TensorBoard."

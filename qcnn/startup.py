@@ -27,6 +27,9 @@ RETRYABLE = 138
 _LAST_PERMANENT = 127
 # Prefix of the error line of a process.
 ERROR = "error: "
+# Seconds in which a local process must send its first heartbeat, and join the other processes. On a busy machine,
+# importing the libraries takes minutes.
+START_TIMEOUT_SECONDS = 600.0
 
 # Signals of crashes in libraries.
 FAULTS = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)

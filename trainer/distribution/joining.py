@@ -17,7 +17,7 @@ from tensorflow.python import pywrap_tfe
 
 from qcnn.errors import RetryableError, single_line
 from qcnn.operating_system import bind_to_loopback, descriptors, shared_library
-from qcnn.startup import ERROR, RETRYABLE, exit_with_message
+from qcnn.startup import ERROR, RETRYABLE, START_TIMEOUT_SECONDS, exit_with_message
 from qcnn.trainer.distribution.roles import ClusterConfig
 
 logger = logging.getLogger("qcnn")
@@ -34,8 +34,11 @@ _CONNECT_SECONDS = 1.0
 
 
 def join_timeout(cluster: ClusterConfig, heartbeat_timeout_seconds: float) -> float:
-    """Return the timeout for the other processes of a training job to join, in seconds."""
-    return heartbeat_timeout_seconds if cluster.is_local else _REMOTE_SECONDS
+    """Return the timeout for the other processes of a training job to join, in seconds.
+
+    A local process that does not start or hangs is restarted by its parent process.
+    """
+    return max(heartbeat_timeout_seconds, START_TIMEOUT_SECONDS) if cluster.is_local else _REMOTE_SECONDS
 
 
 @contextlib.contextmanager

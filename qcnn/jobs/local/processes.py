@@ -50,7 +50,8 @@ class LocalProcess:
         self._on_event = on_event
         self._handlers = {"output": self._forward_line, "events": self._handle_event}
         self.last_line = ""
-        self.last_heartbeat = time.monotonic()
+        # Whether no heartbeat was received yet.
+        self.is_starting = True
         self._incomplete = {"output": b"", "events": b""}
         self._finished = False
         self._further: io.FileIO | None = None
@@ -76,6 +77,8 @@ class LocalProcess:
                 stderr=output,
                 pass_fds=(events,),
             )
+        # After the start, which may wait until the fork server has loaded the libraries.
+        self.last_heartbeat = time.monotonic()
 
     def proceed(self, argv: tuple[str, ...], on_event: EventHandler) -> None:
         """Start another training run in this process, which must be idle.
@@ -126,7 +129,7 @@ class LocalProcess:
         return LocalProcess(self.name, argv, environment, self._on_event, is_reusable=is_reusable)
 
     def seconds_since_heartbeat(self) -> float:
-        """Return the seconds since the last heartbeat."""
+        """Return the seconds since the last heartbeat, or since the start of the process."""
         return time.monotonic() - self.last_heartbeat
 
     def close(self, end: float) -> None:
@@ -168,7 +171,7 @@ class LocalProcess:
         sys.stdout.flush()
 
     def _handle_event(self, line: bytes) -> None:
-        self.last_heartbeat = time.monotonic()
+        self.last_heartbeat, self.is_starting = time.monotonic(), False
         event = json.loads(line)
         if event["event"] == "finished":
             self._finished = True

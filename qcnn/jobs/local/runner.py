@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec, tf_config
 from qcnn.jobs.local.processes import EventHandler, LocalProcess, stop
-from qcnn.startup import ERROR, FAULTS, is_permanent_error, terminated_as_interrupt
+from qcnn.startup import ERROR, FAULTS, START_TIMEOUT_SECONDS, is_permanent_error, terminated_as_interrupt
 
 
 class Action(enum.Enum):
@@ -34,7 +34,8 @@ class ProcessObservation:
     """Observed state of a process: its exit code, negative for a signal, or None while it runs.
 
     With `ignore_exit`, the job ends without waiting for the process. With `restart_individually`, the other processes
-    continue after it has failed.
+    continue after it has failed. With `is_starting`, it has sent no heartbeat yet, and the seconds are those since its
+    start.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ProcessObservation:
     seconds_since_heartbeat: float
     ignore_exit: bool = False
     restart_individually: bool = False
+    is_starting: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +59,8 @@ def decide(processes: Sequence[ProcessObservation], heartbeat_timeout_seconds: f
 
     Args:
         processes: Observations of all processes of a job.
-        heartbeat_timeout_seconds: Seconds without a heartbeat after which a process must be restarted.
+        heartbeat_timeout_seconds: Seconds without a heartbeat after which a process must be restarted. A process that
+            is starting has `START_TIMEOUT_SECONDS` at least.
     """
     if all(process.exit_code == 0 for process in processes if not process.ignore_exit):
         return ProcessesDecision(Action.RETURN)
@@ -67,7 +70,7 @@ def decide(processes: Sequence[ProcessObservation], heartbeat_timeout_seconds: f
         action = Action.FAIL if is_permanent_error(cause.exit_code or 0) else _restart_action(cause)
         return ProcessesDecision(action, cause)
     running = [process for process in processes if process.exit_code is None]
-    hanging = [process for process in running if process.seconds_since_heartbeat > heartbeat_timeout_seconds]
+    hanging = [each for each in running if each.seconds_since_heartbeat > _timeout(each, heartbeat_timeout_seconds)]
     return ProcessesDecision(_restart_action(hanging[0]), hanging[0]) if hanging else ProcessesDecision(Action.CONTINUE)
 
 
@@ -77,10 +80,10 @@ def explain(process: ProcessObservation, last_line: str, heartbeat_timeout_secon
     Args:
         process: The process that failed.
         last_line: Last line of its output.
-        heartbeat_timeout_seconds: Heartbeat timeout that a running process has exceeded.
+        heartbeat_timeout_seconds: Heartbeat timeout of the job, which a running process has exceeded.
     """
     if process.exit_code is None:
-        return f"{process.name} sent no heartbeat for {heartbeat_timeout_seconds:g} s"
+        return f"{process.name} sent no heartbeat for {_timeout(process, heartbeat_timeout_seconds):g} s"
     if process.exit_code < 0:
         number = signal.Signals(-process.exit_code)
         # The last line is unrelated to other signals.
@@ -88,6 +91,10 @@ def explain(process: ProcessObservation, last_line: str, heartbeat_timeout_secon
         return f"{process.name} was killed by {number.name}{reason}"
     reason = last_line.removeprefix(ERROR) or "it printed nothing"
     return f"{process.name} ended with exit code {process.exit_code}: {reason}"
+
+
+def _timeout(process: ProcessObservation, heartbeat_timeout_seconds: float) -> float:
+    return max(heartbeat_timeout_seconds, START_TIMEOUT_SECONDS if process.is_starting else 0.0)
 
 
 def _restart_action(process: ProcessObservation) -> Action:
@@ -118,8 +125,9 @@ _PROGRAM_LENGTH = 3
 def run_processes(job: JobSpec, on_event: EventHandler) -> None:
     """Run the processes of a job until they succeed, and restart them after retryable errors.
 
-    A retryable error is a signal, an exit code above 127, or no heartbeat for `job.heartbeat_timeout_seconds`. All
-    processes of an attempt have exited before the next attempt begins, unless the failed process is restarted alone.
+    A retryable error is a signal, an exit code above 127, or no heartbeat for `job.heartbeat_timeout_seconds` (see
+    `decide`). All processes of an attempt have exited before the next attempt begins, unless the failed process is
+    restarted alone.
 
     Raises:
         TrainingError: If a process ends with a permanent error. The message contains its last line.
@@ -249,10 +257,12 @@ def _wait_for_decision(
     processes: Sequence[LocalProcess], job: JobSpec, selector: selectors.BaseSelector
 ) -> ProcessesDecision:
     """Forward the output of the processes until an action is required, and return the decision."""
-    while (decision := _decide(processes, job)).action is Action.CONTINUE:
+    while True:
+        # Read before the decision, because this process itself may have been suspended, or its output blocked.
         _forward_output(selector)
+        if (decision := _decide(processes, job)).action is not Action.CONTINUE:
+            return decision
         _check_output_pipe()
-    return decision
 
 
 def _wait_for_exit(processes: Sequence[LocalProcess], selector: selectors.BaseSelector) -> None:
@@ -278,6 +288,7 @@ def _decide(processes: Sequence[LocalProcess], job: JobSpec) -> ProcessesDecisio
             process.seconds_since_heartbeat(),
             role in job.ignore_exit,
             role in job.restart_individually,
+            process.is_starting,
         )
         for process, (role, _) in zip(processes, job.processes(), strict=True)
     ]

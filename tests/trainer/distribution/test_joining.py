@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import queue
 import socket
 from collections.abc import Iterator
 
@@ -10,9 +11,12 @@ import pytest
 import tensorflow as tf
 
 from qcnn.errors import RetryableError
+from qcnn.startup import RETRYABLE
 from qcnn.trainer.distribution.joining import (
     connect_directly,
     exit_barrier,
+    join_timeout,
+    joining,
     restrict_port_to_localhost,
     restrict_to_localhost,
     translate_address_error,
@@ -126,6 +130,34 @@ def test_translate_peer_errors_has_name_of_process(cluster: ClusterConfig, messa
     with pytest.raises(RetryableError) as error, translate_peer_errors(cluster):
         raise tf.errors.UnavailableError(None, None, message)
     assert str(error.value) == line
+
+
+REMOTE = ClusterConfig({"worker": ("worker-0.svc:2222", "worker-1.svc:2222")}, "worker", 0)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "heartbeat_timeout_seconds", "seconds"),
+    # Local processes may start late on a busy machine.
+    [(WORKERS, 60.0, 600.0), (WORKERS, 900.0, 900.0), (REMOTE, 60.0, 3600.0)],
+)
+def test_join_timeout_is_that_of_start(
+    cluster: ClusterConfig, heartbeat_timeout_seconds: float, seconds: float
+) -> None:
+    assert join_timeout(cluster, heartbeat_timeout_seconds) == seconds
+
+
+def test_joining_without_peer_exits_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    exits = queue.SimpleQueue[tuple[str, int]]()
+    monkeypatch.setattr("qcnn.trainer.distribution.joining.START_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("qcnn.trainer.distribution.joining.connect_directly", lambda *_: None)
+    monkeypatch.setattr(
+        "qcnn.trainer.distribution.joining.exit_with_message", lambda reason, code: exits.put((reason, code))
+    )
+    cluster = ClusterConfig({"worker": ("127.0.0.1:1", "127.0.0.1:2")}, "worker", 0)
+    with joining(cluster, 0.05):
+        reason, code = exits.get(timeout=60)
+    assert reason == "error: lost worker 1 (no answer at 127.0.0.1:2), after 0.1 s of waiting"
+    assert code == RETRYABLE
 
 
 def test_exit_barrier_reports_only_peers_before_barrier() -> None:

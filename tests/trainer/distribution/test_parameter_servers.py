@@ -126,9 +126,10 @@ def test_serve_ends_with_chief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serve_without_chief_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.trainer.distribution.joining.START_TIMEOUT_SECONDS", 0.1)
     cluster = ClusterConfig({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._CHECK_SECONDS", 0.0)
     message = r"^lost chief 0 \(no answer at 127\.0\.0\.1:1\), after 0\.1 s of waiting$"
     with pytest.raises(RetryableError, match=message):
-        serve(cluster, lambda: False, 0.1)
+        serve(cluster, lambda: False, 0.05)

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -15,6 +17,7 @@ import pytest
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.runner import Action, ProcessObservation, ProcessPool, decide, explain, run_processes
+from qcnn.startup import START_TIMEOUT_SECONDS
 
 TIMEOUT = 60.0
 KILLED, ABORTED, PEER_FAILED, PERMANENT = -9, -6, 138, 1
@@ -31,6 +34,14 @@ def _by_role(seconds_since_heartbeat: float = 0, **exit_codes: int | None) -> li
     return [
         ProcessObservation(role, code, seconds_since_heartbeat, role != "chief", role in ("worker", "evaluator"))
         for role, code in exit_codes.items()
+    ]
+
+
+def _starting(seconds: float, seconds_of_other: float = 0) -> list[ProcessObservation]:
+    """Return a worker that has sent heartbeats, and one that has not."""
+    return [
+        ProcessObservation("worker 0", None, seconds_of_other),
+        ProcessObservation("worker 1", None, seconds, is_starting=True),
     ]
 
 
@@ -56,6 +67,11 @@ def _by_role(seconds_since_heartbeat: float = 0, **exit_codes: int | None) -> li
         (_workers(0, None, seconds_since_heartbeat=TIMEOUT + 1), Action.RESTART_ALL, "worker 1"),
         (_workers(0, 0, seconds_since_heartbeat=TIMEOUT + 1), Action.RETURN, None),
         (_workers(None, PERMANENT, seconds_since_heartbeat=TIMEOUT + 1), Action.FAIL, "worker 1"),
+        # Processes that have sent no heartbeat yet.
+        (_starting(TIMEOUT + 1), Action.CONTINUE, None),
+        (_starting(START_TIMEOUT_SECONDS), Action.CONTINUE, None),
+        (_starting(START_TIMEOUT_SECONDS + 1), Action.RESTART_ALL, "worker 1"),
+        (_starting(0, seconds_of_other=TIMEOUT + 1), Action.RESTART_ALL, "worker 0"),
         # Only the exit code of the chief counts.
         (_by_role(chief=0, worker=None, ps=None), Action.RETURN, None),
         (_by_role(chief=0, worker=KILLED, ps=PEER_FAILED, evaluator=PERMANENT), Action.RETURN, None),
@@ -99,6 +115,13 @@ def test_decide_returns_action_and_root_cause(
 )
 def test_explain_returns_single_line(exit_code: int | None, last_line: str, message: str) -> None:
     assert explain(ProcessObservation("worker 0", exit_code, 61), last_line, TIMEOUT) == message
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(TIMEOUT, 600), (900.0, 900)])
+def test_explain_names_timeout_of_start(timeout: float, seconds: int) -> None:
+    process = ProcessObservation("worker 0", None, seconds + 1, is_starting=True)
+    assert explain(process, "", timeout) == f"worker 0 sent no heartbeat for {seconds} s"
+    assert decide([process], timeout).action is Action.RESTART_ALL
 
 
 ROOT = Path(__file__).parents[4]
@@ -241,15 +264,72 @@ def test_run_permanent_error_is_not_retried(tmp_path: Path) -> None:
 
 
 def test_run_process_without_heartbeat_raises(children: Children) -> None:
-    # Only events are heartbeats. This process prints a line, but sends no event.
+    # Only events are heartbeats. This process prints a line, but sends only one event.
     program = """
-    import signal
+    import os, signal, sys
+    os.write(int(sys.argv[-1]), b'{"event": "alive"}\\n')
     print("still here", flush=True)
     signal.pause()
     """
     with pytest.raises(RetryableError, match=r"^worker 0 sent no heartbeat for 0.5 s, after 0 restarts$"):
         _run(program, heartbeat_timeout_seconds=0.5, worker=1)
     assert not children()
+
+
+def test_run_start_is_longer_than_heartbeat_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is restarted has sent no heartbeat either."""
+    program = f"""
+    import os, pathlib, signal, sys, time
+    start = time.monotonic()
+    while time.monotonic() - start < 0.3:
+        pass
+    starts = pathlib.Path({str(tmp_path / "starts")!r})
+    with starts.open("a") as file:
+        file.write("x")
+    os.write(int(sys.argv[-1]), b'{{"event": "alive"}}\\n')
+    if starts.stat().st_size == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    _run(program, restarts=1, heartbeat_timeout_seconds=0.1, worker=1)
+    assert (tmp_path / "starts").read_text() == "xx"
+
+
+def test_run_process_that_does_not_start_is_restarted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, children: Children
+) -> None:
+    monkeypatch.setattr("qcnn.jobs.local.runner.START_TIMEOUT_SECONDS", 0.3)
+    with pytest.raises(RetryableError, match=r"^worker 0 sent no heartbeat for 0.3 s, after 1 restarts$"):
+        _run("import signal; signal.pause()", restarts=1, heartbeat_timeout_seconds=0.1, worker=1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "worker 0 sent no heartbeat for 0.3 s; restarting all workers (1 of 1)"
+    ]
+    assert not children()
+
+
+def test_run_suspended_launcher_reads_heartbeats_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher is suspended for 1,000 s, in which the process sends heartbeats."""
+    program = f"""
+    import os, pathlib, sys
+    folder = pathlib.Path({str(tmp_path)!r})
+    for state in ("suspended", "resumed"):
+        while not (folder / state).exists():
+            pass
+        os.write(int(sys.argv[-1]), b'{{"event": "alive"}}\\n')
+        (folder / "sent").touch()
+    """
+    offsets = [0.0]
+    clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + offsets[-1])
+    monkeypatch.setattr("qcnn.jobs.local.processes.time", clock)
+
+    def suspend() -> None:
+        (tmp_path / ("suspended" if len(offsets) == 1 else "resumed")).touch()
+        while not (tmp_path / "sent").exists():
+            pass
+        offsets.append(1000.0)
+
+    monkeypatch.setattr("qcnn.jobs.local.runner._check_output_pipe", suspend)
+    _run(program, worker=1)
+    assert len(offsets) > 2
 
 
 def test_run_forwards_events_in_order() -> None:
