@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from qcnn.errors import ArtifactError, QcnnError, RetryableError
+from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError
 from qcnn.monitoring import logs
+from qcnn.process_limits import check_limits, process_limits, reached_limit
 
 # The restartPolicy ExitCode of TFJobs treats 1 to 127 as permanent errors and retries the others. It reserves 138 for
 # retryable errors of users (training-operator, "ExitCode").
@@ -51,7 +52,12 @@ def is_permanent_error(code: int) -> bool:
 
 
 def load_tensorflow() -> None:
-    """Import TensorFlow and detect devices. Output on stderr is discarded unless the import fails."""
+    """Import TensorFlow and detect devices. Output on stderr is discarded unless the import fails.
+
+    Raises:
+        ConfigError: If a limit of this process is too small.
+    """
+    check_limits()
     with loading():
         import tensorflow as tf
 
@@ -167,13 +173,16 @@ def _print_on_crash(buffer: int, original: int) -> Iterator[None]:
     """Context manager that copies a file to another descriptor if a library crashes the process.
 
     A library prints the reason before SIGABRT. Python's own signal handlers would run only after the library returns,
-    which it does not.
+    which it does not. If the reason is a limit of the process, it exits with a single-line message instead.
     """
     libc = ctypes.CDLL(None)
 
     def print_buffer(number: int) -> None:
         libc.signal(number, None)
-        os.write(original, os.pread(buffer, os.fstat(buffer).st_size, 0))
+        output = os.pread(buffer, os.fstat(buffer).st_size, 0)
+        if reason := reached_limit(output.decode(errors="replace"), process_limits(), crashed=True):
+            exit_with_message(f"{ERROR}{reason}", PERMANENT_ERROR)
+        os.write(original, output)
         # The signal is delivered when this handler returns.
         libc["raise"](number)
 
@@ -247,10 +256,29 @@ def errors_raised() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _translate_limit_errors() -> Iterator[None]:
+    """Context manager that translates errors caused by a limit of this process.
+
+    Raises:
+        ConfigError: If the block has reached a limit.
+    """
+    try:
+        yield
+    except QcnnError:
+        raise
+    except Exception as error:
+        # Libraries raise many types of errors.
+        if reason := reached_limit(f"{type(error).__name__}: {error}", process_limits()):
+            raise ConfigError(reason) from None
+        raise
+
+
+@contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """Context manager that prints logs on stdout, and exits with a single-line message on a QcnnError."""
     if _raised.get():
-        yield
+        with _translate_limit_errors():
+            yield
         return
     logger = logging.getLogger("qcnn")
     logger.setLevel(logging.INFO)
@@ -262,7 +290,8 @@ def one_line_errors() -> Iterator[None]:
         logger.propagate = False
     try:
         logs.set_up()
-        yield
+        with _translate_limit_errors():
+            yield
     except QcnnError as error:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{logs.format_message(f'{ERROR}{error}', logging.ERROR)}\n")

@@ -14,7 +14,7 @@ LINKED = ("pipelines", "components", "trainer")
 LAYERS = (
     (
         *("errors", "frozen", "atomic_files", "artifact_io", "monitoring", "startup", "environment", "defaults"),
-        *("extras", "operating_system", "import_path", "run_module"),
+        *("extras", "operating_system", "process_limits", "import_path", "run_module"),
     ),
     ("storage", "tables", "circuits"),
     ("simulators",),
@@ -30,7 +30,7 @@ LAYERS = (
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Jobs must not depend on experiments, so they may import only these packages.
-JOB_IMPORTS = ("errors", "startup", "provenance", "monitoring", "operating_system", "import_path")
+JOB_IMPORTS = ("errors", "startup", "provenance", "monitoring", "operating_system", "process_limits", "import_path")
 # Cost models must be usable before TensorFlow is loaded. Only the benchmark uses TensorFlow.
 COST_MODELS = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.planning.")
 TENSORFLOW_USERS = {"qcnn.planning.machine_benchmark"}

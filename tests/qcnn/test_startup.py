@@ -1,5 +1,6 @@
 """Output, signals and exit of a process while libraries load."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,31 @@ with buffer_stderr():
 def test_buffer_stderr_prints_output_before_fatal_signal(program: str, number: signal.Signals) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED.format(program)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (-number, "the reason\n")
+
+
+LIMITED = """
+import ctypes, os, resource
+from qcnn.startup import buffer_stderr, one_line_errors
+resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, -1))
+with one_line_errors():
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        # TensorFlow aborts if it cannot start a thread.
+        "with buffer_stderr(): os.write(2, b'pthread_create() failed\\n'); ctypes.CDLL(None).abort()",
+        "bytes(10**12)",
+        "raise ImportError('libtensorflow_cc.so.2: failed to map segment from shared object')",
+    ],
+    ids=["abort", "memory", "import"],
+)
+def test_error_caused_by_limit_has_one_line_with_its_name(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", LIMITED.format(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: ulimit -v: must be .* Given: 4194304 KiB\n", done.stderr)
 
 
 SIGNALLED = """

@@ -23,6 +23,7 @@ from qcnn.jobs.local.fork_protocol import (
     send_request,
 )
 from qcnn.operating_system import has_fork_server, is_same_user
+from qcnn.process_limits import check_limits
 
 _BACKLOG = 1024
 # The fork server ignores these signals. A forked process ignores them only if the requesting process does.
@@ -83,7 +84,11 @@ def fork_server(modules: Sequence[str]) -> Iterator[ForkServer]:
 
     Yields:
         The fork server.
+
+    Raises:
+        ConfigError: If a limit of this process is too small for the modules.
     """
+    check_limits()
     if not has_fork_server():
         yield ForkServer(None, None)
         return

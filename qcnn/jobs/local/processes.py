@@ -1,5 +1,6 @@
 """Local processes of a training job: output, heartbeats and termination."""
 
+import collections
 import contextlib
 import io
 import json
@@ -16,6 +17,8 @@ from qcnn.monitoring import logs
 
 # Seconds between SIGTERM and SIGKILL.
 GRACE = 3.0
+# Number of output lines in which the cause of a crash is searched.
+_LAST_LINES = 20
 
 # Called with the name of a process and an event of it. The event has its type under "event", and values.
 EventHandler = Callable[[str, Mapping[str, Any]], None]
@@ -50,6 +53,7 @@ class LocalProcess:
         self._on_event = on_event
         self._handlers = {"output": self._forward_line, "events": self._handle_event}
         self.last_line = ""
+        self.last_lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
         # Whether no heartbeat was received yet.
         self.is_starting = True
         self._incomplete = {"output": b"", "events": b""}
@@ -166,6 +170,7 @@ class LocalProcess:
     def _forward_line(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()
         self.last_line = logs.lines_to_text([text])[-1] or self.last_line
+        self.last_lines.append(text)
         for reformatted in logs.reformat_line(text, self.name):
             sys.stdout.write(f"{reformatted}\n")
         sys.stdout.flush()

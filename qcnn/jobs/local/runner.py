@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec, tf_config
 from qcnn.jobs.local.processes import EventHandler, LocalProcess, stop
+from qcnn.process_limits import process_limits, reached_limit
 from qcnn.startup import ERROR, FAULTS, START_TIMEOUT_SECONDS, is_permanent_error, terminated_as_interrupt
 
 
@@ -130,7 +131,8 @@ def run_processes(job: JobSpec, on_event: EventHandler) -> None:
     restarted alone.
 
     Raises:
-        TrainingError: If a process ends with a permanent error. The message contains its last line.
+        TrainingError: If a process ends with a permanent error, or reaches a limit of ulimit. The message contains its
+            last line or the limit.
         RetryableError: If retryable errors occur more often than `job.restarts`.
     """
     with contextlib.closing(ProcessPool(lives_on=False)) as pool:
@@ -177,8 +179,10 @@ class ProcessPool:
                 failed = next(process for process in self._processes if process.name == decision.process.name)
                 if decision.process.exit_code is not None:
                     failed.drain()
-                reason = explain(decision.process, failed.last_line, job.heartbeat_timeout_seconds)
-                if decision.action is Action.FAIL:
+                limit = _reached_limit(decision.process, failed)
+                reason = explain(decision.process, limit or failed.last_line, job.heartbeat_timeout_seconds)
+                # After a limit is reached, a restarted process would reach it again.
+                if limit or decision.action is Action.FAIL:
                     raise TrainingError(reason)
                 if decision.action is Action.RESTART_ALL:
                     return reason
@@ -251,6 +255,14 @@ class _RestartCounter:
             raise RetryableError(f"{reason}, after {self._limit} restarts")
         self._count += 1
         logger.warning("%s; restarting %s (%d of %d)", reason, restarted, self._count, self._limit)
+
+
+def _reached_limit(observation: ProcessObservation, process: LocalProcess) -> str | None:
+    """Return the message for the limit of a process (ulimit) that has caused its exit code or crash, or None."""
+    code = observation.exit_code
+    if not code or (code < 0 and -code not in FAULTS):
+        return None
+    return reached_limit("\n".join(process.last_lines), process_limits(), crashed=code < 0)
 
 
 def _wait_for_decision(

@@ -263,6 +263,38 @@ def test_run_permanent_error_is_not_retried(tmp_path: Path) -> None:
     assert (tmp_path / "starts").read_text() == "x"
 
 
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("os.abort()", "was killed by SIGABRT"),
+        ("sys.exit(1)", "ended with exit code 1"),
+        ("sys.exit(138)", "ended with exit code 138"),
+    ],
+)
+def test_run_reached_limit_is_permanent_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, reason: str
+) -> None:
+    """The message of the library is not in the last line."""
+    monkeypatch.setattr("qcnn.jobs.local.runner.process_limits", lambda: {"-v": 4_000_000 * 1024})
+    program = f"""
+    import os, sys
+    open({str(tmp_path / "starts")!r}, "a").write("x")
+    print("Thread tf_Compute creation via pthread_create() failed.")
+    print("the last line", flush=True)
+    {end}
+    """
+    with pytest.raises(TrainingError, match=rf"^worker 0 {reason}: ulimit -v: must be .* Given: 4000000 KiB$"):
+        _run(program, restarts=3, worker=1)
+    assert (tmp_path / "starts").read_text() == "x"
+
+
+def test_run_killed_process_with_limit_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.jobs.local.runner.process_limits", lambda: {"-v": 4_000_000 * 1024})
+    program = "import os; print('std::bad_alloc', flush=True); os.kill(os.getpid(), 9)"
+    with pytest.raises(RetryableError, match=r"^worker 0 was killed by SIGKILL, after 1 restarts$"):
+        _run(program, restarts=1, worker=1)
+
+
 def test_run_process_without_heartbeat_raises(children: Children) -> None:
     # Only events are heartbeats. This process prints a line, but sends only one event.
     program = """
