@@ -14,7 +14,7 @@ import click
 
 from qcnn.circuits.formats.embedded import is_embedded, is_file, model_display_name
 from qcnn.circuits.formats.loading import embed_file
-from qcnn.cli.options.experiment import check_model, complete_field
+from qcnn.cli.options.experiment import complete_field
 from qcnn.cli.options.settings import format_option
 from qcnn.cli.plan import cones_line, simulators_table
 from qcnn.errors import ConfigError
@@ -139,7 +139,6 @@ def _circuit_input(model: str, qubits: int | None, encoding: str | None) -> _Cir
     text = embed_file(model) if is_file(model) else model
     fields = {"model": text, **({"qubits": qubits} if qubits is not None else _qubits_of_file(text))}
     config = from_mapping(fields)
-    check_model(config)
     kind = cast("Kind", encoding or EXCITATION.kind)
     preparation = EXCITATION if kind == EXCITATION.kind else Preparation(kind, config.qubits)
     return _CircuitInput(config, read_model(config.model, config.qubits, preparation)[1], None)

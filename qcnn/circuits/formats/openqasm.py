@@ -258,7 +258,7 @@ def _to_ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[in
                 f"a gate definition must compute numbers from its arguments ({error_message(error)}). "
                 f"Given: {openqasm_name(operation)}"
             ) from None
-    used = {str(symbol) for symbol in cirq.parameter_symbols(cirq.Circuit(converted))}
+    used = {name for part in converted for name in cirq.parameter_names(part)}
     if unused := [symbol for symbol in inputs if symbol not in used]:
         raise ConfigError(
             f"model: line {inputs[unused[0]]}: every input must be used by a gate. Given: {unused[0]} in {name}"

@@ -9,9 +9,19 @@ from typing import Any
 
 import cirq
 import sympy
-from qiskit.circuit import Barrier, ControlledGate, Gate, Instruction, ParameterExpression, QuantumCircuit, Qubit
+from qiskit.circuit import (
+    Barrier,
+    ControlledGate,
+    Gate,
+    Instruction,
+    Parameter,
+    ParameterExpression,
+    QuantumCircuit,
+    Qubit,
+)
 from qiskit.circuit.library import UnitaryGate, standard_gates
 
+from qcnn.circuits.linear_forms import linear_form
 from qcnn.errors import ConfigError, single_line
 
 # Number or linear form of symbols, in units of pi.
@@ -172,9 +182,12 @@ def _to_exponent(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol])
     """
     if not isinstance(angle, ParameterExpression):
         return _finite(angle, gate) / math.pi
+    if isinstance(angle, Parameter):
+        return symbols[angle.name]
     form = angle.sympify()
     used = sorted(form.free_symbols, key=lambda symbol: str(symbol.name))
-    slopes = [form.diff(symbol) for symbol in used]
+    linear = linear_form(form)
+    slopes = [linear.coefficients[symbol] if linear else form.diff(symbol) for symbol in used]
     if any(slope.free_symbols for slope in slopes):
         raise ConfigError(
             f"model: an angle must be linear in the inputs. Given: {openqasm_name(gate)}({single_line(form)})"
@@ -183,7 +196,7 @@ def _to_exponent(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol])
         _simplify_number(_finite(slope, gate)) * symbols[str(symbol.name)]
         for symbol, slope in zip(used, slopes, strict=True)
     )
-    constant = _finite(form.subs(dict.fromkeys(used, 0)), gate) / math.pi
+    constant = _finite(linear.constant if linear else form.subs(dict.fromkeys(used, 0)), gate) / math.pi
     return exponent + constant if constant else exponent
 
 

@@ -4,7 +4,9 @@ Registers of few qubits keep the same state in all lanes. Gates act on qubits of
 of the lanes, all qubits of the lanes are exchanged with those that are not used for the longest time.
 """
 
+import bisect
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from qcnn.simulators.kernels.program import (
@@ -38,7 +40,7 @@ def spread(program: Program, lanes: int) -> Program:
     """
     builder = _SpreadBuilder(program, lanes.bit_length() - 1)
     for number, operation in enumerate(program.operations):
-        builder.add(operation, program.operations[number:])
+        builder.add(operation, number)
     return dataclasses.replace(program, registers=tuple(builder.registers), operations=tuple(builder.operations))
 
 
@@ -77,6 +79,12 @@ class _SpreadBuilder:
         self.registers: list[Register] = []
         self.operations: list[Operation] = []
         self._count, self._spread = count, _large_registers(program)
+        # Numbers of the gates and observables of the old program on each qubit.
+        self._uses: dict[int, list[int]] = {}
+        for number, operation in enumerate(program.operations):
+            if isinstance(operation, Tile | Density):
+                for qubit in operation.qubits:
+                    self._uses.setdefault(qubit, []).append(number)
         # Number of each register of the old program, and current qubits of the rows and lanes of the new registers.
         self._numbers: dict[int, int] = {}
         self._rows: list[tuple[int, ...]] = []
@@ -85,60 +93,61 @@ class _SpreadBuilder:
             first = len(register.qubits) - count if number in self._spread else len(register.qubits)
             self._numbers[number] = self._add_register(register.qubits[:first], register.qubits[first:])
 
-    def add(self, operation: Operation, following: Sequence[Operation]) -> None:
-        """Add an operation of the old program, and the exchanges that it needs."""
+    def add(self, operation: Operation, at: int) -> None:
+        """Add an operation of the old program, by its number, and the exchanges that it needs."""
         match operation:
             case Product():
-                self._add_product(operation, following)
+                self._add_product(operation, at)
             case PlainZ():
-                self._add_plain(operation, following)
+                self._add_plain(operation, at)
             case Tile() | Density():
                 number = self._numbers[operation.target]
-                self._bring_to_rows(number, operation.qubits, following)
+                self._bring_to_rows(number, operation.qubits, at)
                 self.operations.append(dataclasses.replace(operation, target=number))
             case _:
                 raise TypeError(operation)
 
-    def _add_product(self, product: Product, following: Sequence[Operation]) -> None:
+    def _add_product(self, product: Product, at: int) -> None:
         factors = [self._numbers[product.high], self._numbers[product.low]]
         if product.target in self._spread and not any(self._lanes[number] for number in factors):
             position = int(len(self._rows[factors[1]]) > len(self._rows[factors[0]]))
-            factors[position] = self._add_spread(factors[position], following)
+            factors[position] = self._add_spread(factors[position], at)
         high, low = factors
         lanes = self._lanes[high] or self._lanes[low]
         target = self._add_register(self._rows[high] + self._rows[low], lanes)
         self._numbers[product.target] = target
         self.operations.append(Product(target, high, low))
 
-    def _add_spread(self, source: int, following: Sequence[Operation]) -> int:
-        lanes = self._used_last(self._rows[source], following)
+    def _add_spread(self, source: int, at: int) -> int:
+        lanes = self._used_last(self._rows[source], at)
         target = self._add_register(tuple(qubit for qubit in self._rows[source] if qubit not in lanes), lanes)
         self.operations.append(Spread(target, source))
         return target
 
-    def _add_plain(self, plain: PlainZ, following: Sequence[Operation]) -> None:
+    def _add_plain(self, plain: PlainZ, at: int) -> None:
         number = self._numbers[plain.target]
         inside = set(self._lanes[number]).intersection(plain.qubits)
         if rest := tuple(qubit for qubit in plain.qubits if qubit not in inside):
             self.operations.append(PlainZ(number, rest))
         if inside:
-            self._bring_to_rows(number, tuple(inside), following)
+            self._bring_to_rows(number, tuple(inside), at)
             self.operations.append(PlainZ(number, tuple(sorted(inside))))
 
-    def _bring_to_rows(self, number: int, qubits: Sequence[int], following: Sequence[Operation]) -> None:
+    def _bring_to_rows(self, number: int, qubits: Sequence[int], at: int) -> None:
         rows, lanes = self._rows[number], self._lanes[number]
         if set(lanes).isdisjoint(qubits):
             return
-        chosen = self._used_last([qubit for qubit in rows if qubit not in qubits], following)
+        chosen = self._used_last([qubit for qubit in rows if qubit not in qubits], at)
         self._rows[number], self._lanes[number] = exchanged(rows, lanes, chosen), chosen
         self.operations.append(Exchange(number, chosen))
 
-    def _used_last(self, qubits: Sequence[int], following: Sequence[Operation]) -> tuple[int, ...]:
-        """Return the qubits for the lanes: those whose next gate or observable is the latest."""
-        uses = [operation.qubits for operation in following if isinstance(operation, Tile | Density)]
+    def _used_last(self, qubits: Sequence[int], at: int) -> tuple[int, ...]:
+        """Return the qubits for the lanes: those whose next gate or observable, from a number on, is the latest."""
 
-        def next_use(qubit: int) -> int:
-            return next((number for number, used in enumerate(uses) if qubit in used), len(uses))
+        def next_use(qubit: int) -> float:
+            uses = self._uses.get(qubit, [])
+            following = bisect.bisect_left(uses, at)
+            return uses[following] if following < len(uses) else math.inf
 
         latest = sorted(qubits, key=next_use)[-self._count :]
         return tuple(qubit for qubit in qubits if qubit in latest)

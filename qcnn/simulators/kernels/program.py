@@ -136,15 +136,15 @@ def _split(blocks: Sequence[Block], readouts: Sequence[int], width: int) -> Spli
             if all(len(supports[number] | qubits) <= width for number in reached):
                 for number in reached:
                     supports[number] |= qubits
-                    absorbed[number].insert(0, block)
+                    absorbed[number].append(block)
                 continue
         later |= qubits
-        kept.insert(0, block)
+        kept.append(block)
     observables = [
-        Observable(number, target, tuple(sorted(support)), tuple(inside))
+        Observable(number, target, tuple(sorted(support)), tuple(reversed(inside)))
         for number, (target, support, inside) in enumerate(zip(readouts, supports, absorbed, strict=True))
     ]
-    return Split(tuple(kept), tuple(observables))
+    return Split(tuple(reversed(kept)), tuple(observables))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,7 +308,7 @@ def build(network: CircuitIR) -> Program:
     waiting = list(split.blocks)
     while waiting:
         # The next gate that leads to the smallest register. Later gates on that register share its tiles.
-        ready = [block for block, free in zip(waiting, _free(waiting), strict=True) if free]
+        ready = [waiting[number] for number in sorted(_Frontier(waiting).free)]
         register = builder.join(min(ready, key=lambda block: builder.joined_size(block.qubits)).qubits)
         waiting = builder.add_tiles(register, waiting)
     builder.measure(split)
@@ -316,14 +316,35 @@ def build(network: CircuitIR) -> Program:
     return Program(len(leaves), graph, tuple(builder.registers), tuple(builder.operations), split)
 
 
-def _free(blocks: Sequence[Block]) -> list[bool]:
-    """Return for each block whether no earlier block acts on its qubits."""
-    used: set[int] = set()
-    free = []
-    for block in blocks:
-        free.append(used.isdisjoint(block.qubits))
-        used.update(block.qubits)
-    return free
+class _Frontier:
+    """Blocks that can act next, because all earlier blocks on their qubits were taken.
+
+    Attributes:
+        free: Numbers of these blocks.
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        # Numbers of the remaining blocks on each qubit, the next one last.
+        self._waiting: dict[int, list[int]] = {}
+        for number in reversed(range(len(blocks))):
+            for qubit in blocks[number].qubits:
+                self._waiting.setdefault(qubit, []).append(number)
+        self.free = {numbers[-1] for numbers in self._waiting.values() if self._is_free(numbers[-1])}
+
+    def take(self, number: int) -> Block:
+        """Remove a free block, and return it."""
+        block = self._blocks[number]
+        self.free.remove(number)
+        for qubit in block.qubits:
+            numbers = self._waiting[qubit]
+            numbers.pop()
+            if numbers and self._is_free(numbers[-1]):
+                self.free.add(numbers[-1])
+        return block
+
+    def _is_free(self, number: int) -> bool:
+        return all(self._waiting[qubit][-1:] == [number] for qubit in self._blocks[number].qubits)
 
 
 class _ProgramBuilder:
@@ -402,20 +423,15 @@ def _fewest_tiles(blocks: Sequence[Block]) -> list[list[Block]]:
 
 def _tiles(blocks: Sequence[Block]) -> list[list[Block]]:
     """Return the gates of each tile. Gates that add the fewest qubits are taken first."""
-    rest, tiles = list(blocks), []
-    while rest:
+    waiting, tiles = _Frontier(blocks), []
+    while waiting.free:
         tile: list[Block] = []
         qubits: set[int] = set()
-        while rest:
-            possible = [
-                (len(qubits.union(block.qubits)), number)
-                for number, (block, free) in enumerate(zip(rest, _free(rest), strict=True))
-                if free
-            ]
-            size, number = min(possible)
+        while waiting.free:
+            size, number = min((len(qubits.union(blocks[number].qubits)), number) for number in waiting.free)
             if tile and size > TILE_QUBITS:
                 break
-            tile.append(rest.pop(number))
+            tile.append(waiting.take(number))
             qubits.update(tile[-1].qubits)
         tiles.append(tile)
     return tiles

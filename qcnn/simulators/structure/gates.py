@@ -20,6 +20,7 @@ from qcnn.circuits.ansatz import decompose_once
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS
+from qcnn.circuits.linear_forms import linear_form
 from qcnn.circuits.noise import NOISELESS, GateNoise, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.errors import ConfigError, single_line
@@ -264,7 +265,8 @@ class _CircuitReader:
         return self._seen[id(gate)][1]
 
     def _lookup_equal(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[GateSpectrum, LinearExponent] | None:
-        if not isinstance(gate, Hashable):
+        # Hashing a gate with symbols takes longer than reading it.
+        if not isinstance(gate, Hashable) or cirq.is_parameterized(gate):
             return self._spectrum(gate, operation)
         if gate not in self._known:
             self._known[gate] = self._spectrum(gate, operation)
@@ -290,9 +292,11 @@ class _CircuitReader:
 
     def _shared(self, phases: npt.ArrayLike, projectors: npt.ArrayLike, operation: cirq.Operation) -> GateSpectrum:
         spectrum = GateSpectrum(np.asarray(phases, np.float64), np.asarray(projectors, np.complex128))
-        if not spectrum.is_unitary:
-            raise _unsupported_error(operation, "has a matrix that is not unitary")
-        return self._spectra.setdefault(spectrum.key, spectrum)
+        if spectrum.key not in self._spectra:
+            if not spectrum.is_unitary:
+                raise _unsupported_error(operation, "has a matrix that is not unitary")
+            self._spectra[spectrum.key] = spectrum
+        return self._spectra[spectrum.key]
 
     def _linear(self, exponent: object, operation: cirq.Operation) -> LinearExponent:
         if not isinstance(exponent, sympy.Basic):
@@ -301,7 +305,10 @@ class _CircuitReader:
         for symbol in used:
             if symbol.name not in self._index:
                 raise _unsupported_error(operation, f"has the parameter {symbol.name}, which is not in symbols")
-        constant, *slopes = exponent.subs(dict.fromkeys(used, 0)), *(exponent.diff(symbol) for symbol in used)
+        if form := linear_form(exponent):
+            constant, slopes = form.constant, [form.coefficients[symbol] for symbol in used]
+        else:
+            constant, slopes = exponent.subs(dict.fromkeys(used, 0)), [exponent.diff(symbol) for symbol in used]
         if exponent.has(*_NOT_FINITE):
             raise _unsupported_error(operation, _NOT_A_NUMBER)
         if any(slope.free_symbols or not slope.is_real for slope in (constant, *slopes)):
