@@ -74,11 +74,19 @@ def loading() -> Iterator[None]:
     TensorFlow's libraries print messages (no CUDA driver, oneDNN) before they read the log level.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # Imported modules are never freed. Skipping garbage collection saves a fifth of the import time.
+    with importing(), buffer_stderr():
+        yield
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Context manager for importing large libraries, whose modules garbage collection skips from now on.
+
+    Modules are never freed. This saves a fifth of the import time, and half of the time of later collections.
+    """
     gc.disable()
     try:
-        with buffer_stderr():
-            yield
+        yield
     finally:
         gc.freeze()
         gc.enable()

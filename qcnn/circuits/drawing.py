@@ -1,6 +1,8 @@
 """Circuit diagrams as text and images."""
 
 import dataclasses
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import cirq
@@ -13,9 +15,9 @@ from qcnn.atomic_files import new_file
 from qcnn.circuits.circuits import Ansatz
 from qcnn.errors import ConfigError
 
-# Limits that keep diagrams of large circuits legible and drawing time at about 1 s.
+# Limits that keep diagrams of large circuits legible and drawing time below 1 s.
 MAX_QUBITS = 16
-MAX_COLUMNS = 64
+MAX_COLUMNS, MAX_IMAGE_COLUMNS = 256, 64
 IMAGES = (".png", ".svg")
 _WIDTH, _HEIGHT = 0.62, 0.42  # Size of a column and a line in inches.
 _DPI = 80
@@ -23,11 +25,24 @@ _DPI = 80
 
 @dataclasses.dataclass(frozen=True)
 class CircuitDiagram:
-    """Circuit diagram as text and figure, with a title that reports which part of the circuit is drawn."""
+    """Circuit diagram as text and image.
+
+    Attributes:
+        title: Numbers of qubits, parameters and readouts, and the part of the circuit that is drawn.
+        text: Diagram as text.
+        is_complete: Whether the text has all gates.
+        first_columns: Columns of the image.
+    """
 
     title: str
     text: str
-    figure: Figure
+    is_complete: bool
+    first_columns: cirq.TextDiagramDrawer
+
+    @functools.cached_property
+    def figure(self) -> Figure:
+        """Image as a figure."""
+        return _figure(self.first_columns)
 
     @property
     def image(self) -> npt.NDArray[np.uint8]:
@@ -40,33 +55,55 @@ class CircuitDiagram:
 def draw(ansatz: Ansatz) -> CircuitDiagram:
     """Draw a circuit as text and as an image.
 
-    Circuits of up to 16 qubits are drawn completely. Of larger ones, at most 16 qubits of the first readout's light
-    cone are drawn. The image ends after 64 columns.
+    Circuits of up to 16 qubits are drawn on all qubits. Of larger ones, at most 16 qubits of the first readout's light
+    cone are drawn. The text ends after 256 columns, and the image after 64.
     """
+    operations = list(ansatz.circuit.all_operations())
     # Readouts may be on qubits without gates.
     total = len(ansatz.circuit.all_qubits().union(ansatz.readouts))
     title = f"{total} qubits, {len(ansatz.symbols)} parameters, {len(ansatz.readouts)} readouts"
-    if total <= MAX_QUBITS:
-        # Schedules every gate as early as possible, so that parallel gates share columns.
-        drawn = cirq.Circuit(ansatz.circuit.all_operations())
-    else:
-        drawn = _operations_before(ansatz.circuit, ansatz.readouts[0])
+    drawn = operations
+    if total > MAX_QUBITS:
+        drawn = _operations_before(operations, ansatz.readouts[0])
         title += f"; drawn: what readout {ansatz.readouts[0]} depends on, on at most {MAX_QUBITS} qubits"
-    diagram = drawn.to_text_diagram_drawer()
-    if diagram.width() > MAX_COLUMNS:
-        title += f"; image: the first {MAX_COLUMNS} of {diagram.width()} columns"
-    return CircuitDiagram(title, diagram.render(horizontal_spacing=1), _figure(diagram))
+    diagram, is_whole = _first_columns(drawn)
+    if not is_whole:
+        title += f"; text: the first {MAX_COLUMNS} columns"
+    if diagram.width() > MAX_IMAGE_COLUMNS:
+        whole = f" of {diagram.width()}" if is_whole else ""
+        title += f"; image: the first {MAX_IMAGE_COLUMNS}{whole} columns"
+    text, is_complete = diagram.render(horizontal_spacing=1), is_whole and len(drawn) == len(operations)
+    return CircuitDiagram(title, text, is_complete, _cut(diagram, MAX_IMAGE_COLUMNS))
 
 
-def _operations_before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
+def _first_columns(operations: Sequence[cirq.Operation]) -> tuple[cirq.TextDiagramDrawer, bool]:
+    """Return the diagram of operations up to the maximum number of columns, and whether there are no more."""
+    # Schedules every gate as early as possible, so that parallel gates share columns.
+    circuit = cirq.Circuit(operations)
+    # A moment takes one or more columns. Cirq's time is quadratic in the number of moments.
+    first = circuit[:MAX_COLUMNS].to_text_diagram_drawer(qubit_order=sorted(circuit.all_qubits()))
+    if len(circuit) <= MAX_COLUMNS and first.width() <= MAX_COLUMNS:
+        return first, True
+    return _cut(first, MAX_COLUMNS), False
+
+
+def _cut(diagram: cirq.TextDiagramDrawer, columns: int) -> cirq.TextDiagramDrawer:
+    """Return a diagram up to a number of columns."""
+    entries = {(x, y): entry for (x, y), entry in diagram.entries.items() if x < columns}
+    horizontal = [line._replace(x2=min(line.x2, columns)) for line in diagram.horizontal_lines if line.x1 < columns]
+    vertical = [line for line in diagram.vertical_lines if line.x < columns]
+    return cirq.TextDiagramDrawer(entries, horizontal, vertical)
+
+
+def _operations_before(operations: Sequence[cirq.Operation], readout: cirq.Qid) -> list[cirq.Operation]:
     """Return the operations in a readout's light cone, except those beyond the qubit limit."""
     qubits = {readout}
     kept: list[cirq.Operation] = []
-    for operation in reversed(list(circuit.all_operations())):
+    for operation in reversed(operations):
         if not qubits.isdisjoint(operation.qubits) and len(joined := qubits.union(operation.qubits)) <= MAX_QUBITS:
             qubits = joined
             kept.append(operation)
-    return cirq.Circuit(reversed(kept))
+    return kept[::-1]
 
 
 def save(drawing: CircuitDiagram, path: Path) -> None:
@@ -92,19 +129,17 @@ def check_extension(path: Path) -> None:
 
 
 def _figure(diagram: cirq.TextDiagramDrawer) -> Figure:
-    columns, lines = min(diagram.width(), MAX_COLUMNS), diagram.height()
+    columns, lines = diagram.width(), diagram.height()
     # pyplot would keep a reference to every figure.
     figure = Figure(figsize=(_WIDTH * (columns + 1), _HEIGHT * (lines + 1)), dpi=_DPI)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(-1, columns), ylim=(lines, -1))
     axes.axis("off")
     for horizontal in diagram.horizontal_lines:
-        axes.plot([horizontal.x1, min(horizontal.x2, columns)], [horizontal.y] * 2, color="0.6", linewidth=0.8)
+        axes.plot([horizontal.x1, horizontal.x2], [horizontal.y] * 2, color="0.6", linewidth=0.8)
     for vertical in diagram.vertical_lines:
-        if vertical.x < columns:
-            axes.plot([vertical.x] * 2, [vertical.y1, vertical.y2], color="0.2", linewidth=0.8)
+        axes.plot([vertical.x] * 2, [vertical.y1, vertical.y2], color="0.2", linewidth=0.8)
     box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "0.4", "linewidth": 0.6}
     for (x, y), entry in diagram.entries.items():
-        if x < columns:
-            axes.text(x, y, entry.text, ha="center", va="center", fontsize=7, bbox=box)
+        axes.text(x, y, entry.text, ha="center", va="center", fontsize=7, bbox=box)
     return figure

@@ -6,6 +6,8 @@ import contextlib
 import dataclasses
 import json
 import math
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -22,6 +24,7 @@ from qcnn.experiment import EXPERIMENT_FIELDS, ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import model_in, of_run
 from qcnn.results.model_folder import FILE
+from qcnn.startup import importing
 from qcnn.storage.copies import local_copy
 from qcnn.storage.store import parse_bucket_uri
 
@@ -92,9 +95,10 @@ def circuit(
         raise ConfigError(f"sample: must be given with --export. Given: {sample}")
     if target:
         _check_target(model, target)
+    with importing():
+        from qcnn.circuits import drawing
+        from qcnn.planning.plan import summarize_circuit
     subject = _circuit_input(model, qubits, encoding)
-    from qcnn.circuits import drawing
-    from qcnn.planning.plan import summarize_circuit
 
     diagram = drawing.draw(subject.network.ansatz)
     summary = summarize_circuit(subject.network, subject.config.limits)
@@ -107,11 +111,32 @@ def circuit(
     if output_format == "json":
         click.echo(json.dumps(_as_json(subject, summary), indent=2))
         return
-    click.echo(f"{model_display_name(subject.config.model)}: {diagram.title}\n\n{diagram.text}\n")
+    fitting, hints = _fit(diagram.text, shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
+    click.echo(f"{model_display_name(subject.config.model)}: {diagram.title}\n\n{fitting}\n")
+    if not diagram.is_complete:
+        hints.append("not all gates are drawn; --export FILE writes them all")
+    for line in hints:
+        click.echo(f"{line}\n")
     for line in _lines(subject, summary):
         click.echo(line)
     for path in filter(None, (image, target)):
         click.echo(f"saved {path}")
+
+
+def _fit(text: str, width: int | None) -> tuple[str, list[str]]:
+    """Return a drawing whose lines fit into a terminal, and how to get what was cut off.
+
+    Args:
+        text: Drawing.
+        width: Characters of a line of the terminal, or None for any number.
+    """
+    lines = text.splitlines()
+    if width is None or max(map(len, lines), default=0) <= width:
+        return text, []
+    cut = [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+    return "\n".join(cut), [
+        "lines end at the width of the terminal; pipe them to less -S, or draw them with --image FILE"
+    ]
 
 
 def _check_target(model: str, target: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from qcnn.circuits.formats.embedded import JSON, QASM, embed, is_file
 from qcnn.errors import ConfigError, single_line
+from qcnn.startup import importing
 from qcnn.storage.store import BucketUri, parse_bucket_uri
 from qcnn.storage.sync import open_store
 
@@ -49,7 +50,8 @@ def embed_file(model: str) -> str:
     with _local_path(model) as path:
         content = _read_text(path, model)
     # Importing cirq takes 1 s, and most experiments have no circuit file.
-    from qcnn.circuits.formats import cirq_json, openqasm
+    with importing():
+        from qcnn.circuits.formats import cirq_json, openqasm
 
     ansatz = openqasm.read(content, model) if model.endswith(QASM) else cirq_json.read(content, model)
     try:

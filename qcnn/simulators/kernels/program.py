@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, fuse
-from qcnn.simulators.structure.gates import CircuitIR, Gate
+from qcnn.simulators.structure.gates import CircuitIR, Gate, GateSpectrum
 
 # Maximum number of qubits of a tile: its amplitudes and their adjoint stay in the first-level cache.
 TILE_QUBITS = 8
@@ -38,14 +38,21 @@ def flip(block: Block) -> tuple[int, int] | None:
 def _control_and_target(gate: Gate) -> tuple[int, int] | None:
     if len(gate.qubits) != len(_CNOT) // 2 or gate.exponent.coefficients:
         return None
-    phases = np.exp(1j * np.pi * gate.spectrum.phases * gate.exponent.constant)
-    matrix = np.einsum("k,kij->ij", phases, gate.spectrum.projectors)
-    first, second = gate.qubits
-    for control, target, axes in ((first, second, (0, 1, 2, 3)), (second, first, (1, 0, 3, 2))):
+    control = _control(gate.spectrum, gate.exponent.constant)
+    return None if control is None else (gate.qubits[control], gate.qubits[1 - control])
+
+
+# Circuits have few gates without parameters, on many qubits.
+@functools.lru_cache(maxsize=64)
+def _control(spectrum: GateSpectrum, exponent: float) -> int | None:
+    """Return the position of the control if a gate on two qubits is a CNOT gate, else None."""
+    phases = np.exp(1j * np.pi * spectrum.phases * exponent)
+    matrix = np.einsum("k,kij->ij", phases, spectrum.projectors)
+    for control, axes in ((0, (0, 1, 2, 3)), (1, (1, 0, 3, 2))):
         moved = matrix.reshape(2, 2, 2, 2).transpose(axes).reshape(4, 4)
         # A global phase changes no expectation value.
         if abs(moved[0, 0]) > 0.5 and np.allclose(moved / moved[0, 0], _CNOT, rtol=0, atol=1e-12):
-            return control, target
+            return control
     return None
 
 

@@ -1,9 +1,11 @@
 import cirq
 import pytest
+import sympy
 
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.drawing import MAX_QUBITS, draw
+from tests.calls import count_calls
 
 
 def test_small_circuit_is_drawn_completely() -> None:
@@ -38,3 +40,31 @@ def test_large_circuit_is_drawn_as_light_cone(model: str) -> None:
     assert 2 <= len(wires) <= MAX_QUBITS
     assert str(ansatz.readouts[0]).removeprefix("q") in wires
     assert len(drawing.text) < 100_000
+
+
+def in_layers(count: int) -> Ansatz:
+    """Return layers of a power of Y on each of 3 qubits, and CNOT gates around the ring."""
+    qubits, symbols = ring(3), sympy.symbols(f"t0:{3 * count}")
+    circuit = cirq.Circuit()
+    for layer in range(count):
+        circuit += [cirq.Y(qubit) ** symbols[3 * layer + number] for number, qubit in enumerate(qubits)]
+        circuit += [cirq.CNOT(qubits[number], qubits[(number + 1) % 3]) for number in range(3)]
+    return Ansatz(circuit, symbols, tuple(qubits))
+
+
+def test_drawing_of_deep_circuit_ends_and_names_the_rest() -> None:
+    drawing = draw(in_layers(400))
+    assert drawing.title.endswith("; text: the first 256 columns; image: the first 64 columns")
+    assert not drawing.is_complete
+    assert "Y^t0" in drawing.text
+    assert "Y^t1199" not in drawing.text
+    assert drawing.image.shape[1] < 4000
+    whole = draw(in_layers(20))
+    assert whole.is_complete
+    assert "Y^t59" in whole.text
+    assert whole.title.endswith("; image: the first 64 of 139 columns")
+
+
+def test_drawing_calls_grow_linearly_with_gates() -> None:
+    small, large = (count_calls(lambda layers=layers: draw(in_layers(layers))) for layers in (100, 400))
+    assert large < 4.4 * small

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -58,6 +59,32 @@ def test_circuit_prints_drawing_counts_and_simulator(typed: Typed) -> None:
     )
     assert re.search(r"^lightcone +[\d.e+]+ .*selected$", text, re.M)
     assert text.endswith("\nsimulator lightcone, the cheapest that is exact and fits in memory\n")
+
+
+def test_drawing_ends_at_width_of_terminal(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = typed("circuit", FILE)[1]
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = typed("circuit", FILE)[1]
+    lines = shown.splitlines()[2:]
+    drawing = lines[: lines.index("")]
+    assert max(map(len, drawing)) == 40
+    assert all(
+        line == whole or line == f"{whole[:39]}…" for line, whole in zip(drawing, piped.splitlines()[2:], strict=False)
+    )
+    assert "lines end at the width of the terminal; pipe them to less -S, or draw them with --image FILE\n" in shown
+    assert "lines end at" not in piped
+
+
+def test_drawing_of_deep_circuit_names_the_export(typed: Typed, tmp_path: Path) -> None:
+    gates = "".join(f"rx({number}.5) q[0]; h q[1]; cx q[0], q[1];\n" for number in range(200))
+    (file := tmp_path / "long.qasm").write_text(f'OPENQASM 2.0;\ninclude "qelib1.inc";\nqreg q[2];\n{gates}')
+    code, text, _ = typed("circuit", str(file), "--export", str(tmp_path / "whole.json"))
+    assert code == 0
+    assert "\nnot all gates are drawn; --export FILE writes them all\n" in text
+    assert "\n600 gates: " in text
+    assert len(circuits.build(embed_file(str(tmp_path / "whole.json")), 4).circuit) >= 400
+    assert "not all gates" not in typed("circuit", FILE)[1]
 
 
 @pytest.mark.parametrize(

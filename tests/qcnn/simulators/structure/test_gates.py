@@ -14,6 +14,7 @@ from qcnn.circuits.circuits import Ansatz, ring
 from qcnn.errors import ConfigError, single_line
 from qcnn.simulators import SimulatorLimits
 from qcnn.simulators.structure.gates import Gate, fingerprint, read_gates, read_network
+from tests.calls import count_calls
 from tests.qcnn.simulators.random_circuits import Complex, Floats, assert_equal_up_to_phase, unitary
 
 QUBITS = 5
@@ -301,3 +302,11 @@ def test_fingerprint_differs_for_different_circuits(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 def test_fingerprint_of_built_in_model_is_empty(model: str) -> None:
     assert fingerprint(model, 4) == ""
+
+
+def test_reading_gates_with_symbols_takes_few_calls() -> None:
+    symbols = sympy.symbols("t0:400")
+    operations = [(cirq.X(Q[0]) ** (2 * symbol + 0.5), cirq.rz(symbol)(Q[0])) for symbol in symbols]
+    ansatz = Ansatz(cirq.Circuit(operations), symbols, Q[:1])
+    # Derivatives and hashes of expressions take thousands.
+    assert count_calls(lambda: read_network(ansatz, Q)) < 600 * 2 * len(symbols)
