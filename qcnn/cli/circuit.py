@@ -95,7 +95,7 @@ def circuit(
         raise ConfigError(f"sample: must be given with --export. Given: {sample}")
     if target:
         _check_target(model, target)
-    with importing():
+    with importing("cirq"):
         from qcnn.circuits import drawing
         from qcnn.planning.plan import summarize_circuit
     subject = _circuit_input(model, qubits, encoding)

@@ -50,7 +50,7 @@ def embed_file(model: str) -> str:
     with _local_path(model) as path:
         content = _read_text(path, model)
     # Importing cirq takes 1 s, and most experiments have no circuit file.
-    with importing():
+    with importing("cirq"):
         from qcnn.circuits.formats import cirq_json, openqasm
 
     ansatz = openqasm.read(content, model) if model.endswith(QASM) else cirq_json.read(content, model)

@@ -1,5 +1,7 @@
 """Programs of deep circuits."""
 
+import functools
+
 from qcnn.circuits import circuits
 from qcnn.circuits.preparation import Preparation
 from qcnn.simulators.kernels.lanes import spread
@@ -17,13 +19,11 @@ def program_of(qubits: int, layers: int) -> Program:
 
 
 def test_build_calls_grow_linearly_with_gates() -> None:
-    small, large = (count_calls(lambda layers=layers: program_of(6, layers)) for layers in (20, 80))
+    small, large = (count_calls(functools.partial(program_of, 6, layers)) for layers in (20, 80))
     assert large < LINEAR * small
 
 
 def test_spread_calls_grow_linearly_with_gates() -> None:
-    counts = []
-    for layers in (20, 80):
-        program = program_of(15, layers)
-        counts.append(count_calls(lambda program=program: spread(program, 8)))
-    assert counts[1] < LINEAR * counts[0]
+    programs = [program_of(15, layers) for layers in (20, 80)]
+    small, large = (count_calls(functools.partial(spread, program, 8)) for program in programs)
+    assert large < LINEAR * small

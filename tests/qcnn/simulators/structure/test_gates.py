@@ -307,6 +307,6 @@ def test_fingerprint_of_built_in_model_is_empty(model: str) -> None:
 def test_reading_gates_with_symbols_takes_few_calls() -> None:
     symbols = sympy.symbols("t0:400")
     operations = [(cirq.X(Q[0]) ** (2 * symbol + 0.5), cirq.rz(symbol)(Q[0])) for symbol in symbols]
-    ansatz = Ansatz(cirq.Circuit(operations), symbols, Q[:1])
+    ansatz = Ansatz(cirq.Circuit(operations), symbols, (Q[0],))
     # Derivatives and hashes of expressions take thousands.
     assert count_calls(lambda: read_network(ansatz, Q)) < 600 * 2 * len(symbols)
