@@ -15,6 +15,7 @@ from benchmarks.held_out import train_and_evaluate
 from qcnn.circuits.cluster_ising import string_order
 from qcnn.data import Samples
 from qcnn.experiment_io import read_file
+from qcnn.model.signs import signs_match
 from qcnn.results import plots
 from qcnn.startup import load_tensorflow
 
@@ -48,7 +49,7 @@ def main() -> None:
     for seed in SEEDS:
         result = train_and_evaluate(fields, seed=seed, qubits=qubits)
         samples, predictions = result.samples, result.predictions
-        correct, h2 = (predictions >= 0) == (samples.label > 0), samples.known["h2"]
+        correct, h2 = signs_match(samples.label, predictions, result.rounding), samples.known["h2"]
         accuracy, threshold = string_order_accuracy(samples)
         parts = [correct, correct[h2 > _BETWEEN], correct[h2 <= _BETWEEN]]
         rows.append(

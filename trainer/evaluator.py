@@ -23,6 +23,7 @@ from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.history import is_complete, is_undecided
 from qcnn.model.history_file import MAX_HISTORY_BYTES
 from qcnn.model.network import build_model
+from qcnn.model.signs import signs_match
 from qcnn.planning.machine import steps_of
 from qcnn.results.serving import exact_predictor, fresh_mse
 from qcnn.simulators.structure.gates import fingerprint
@@ -135,7 +136,7 @@ def _is_new(checkpoint: Checkpoint, done: list[CheckpointEvaluation]) -> bool:
 def _evaluate(checkpoint: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) -> CheckpointEvaluation:
     weights, samples = checkpoint.line.weights, dataset.validation
     predictions = exact_predictor(model, weights)(samples.inputs)
-    accuracy = float(np.mean((predictions >= 0) == (samples.label > 0)))
+    accuracy = float(np.mean(signs_match(samples.label, predictions, model.get_layer("quantum").rounding)))
     return CheckpointEvaluation(
         checkpoint.epochs,
         float(np.mean((predictions - samples.label) ** 2)),

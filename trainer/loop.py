@@ -16,6 +16,7 @@ from qcnn.errors import RetryableError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
+from qcnn.model.constant_readouts import check_readouts
 from qcnn.model.history import EpochMetrics, epoch_seconds, epochs_left, is_complete, plateau
 from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
@@ -72,7 +73,7 @@ def train(
     Raises:
         ArtifactError: If the folder has a checkpoint of another experiment or a damaged history, is in use, or cannot
             be written.
-        ConfigError: If the cluster does not match the experiment.
+        ConfigError: If the cluster does not match the experiment, or all readouts are equal for all samples.
         RetryableError: If another process of the training job fails.
         TrainingError: If the loss is not finite.
 
@@ -100,6 +101,10 @@ def train(
         programs = programs or CompiledFunctions()
         strategy = programs.strategy(lambda: _join(config, cluster))
         training = _resume(config, dataset, workdir, strategy, cluster, saved, programs)
+        if not training.has_begun:
+            warning = check_readouts(config, training.readouts, training.constant_readouts)
+            if warning and is_chief:
+                logger.warning("%s", warning)
         _run(training, logs or workdir / "logs", cluster, listener, observer)
         if is_chief:
             publish()
@@ -180,6 +185,8 @@ def _train_epochs(
             "%d training samples in %d batches of at most %d; %d epochs make %d updates",
             *(*counts, config.epochs * training.updates),
         )
+        if not simulator.network.parameters:
+            logger.info("the circuit has no parameters: only the dense layers are trained")
         left = epochs_left(config, training.progress.epochs, training.tried)
         network = with_shift_rule(simulator.network, config.options.gradient)
         for line in expectation(config, network, simulator.name, left).lines(left):
@@ -211,7 +218,8 @@ def _train_epochs(
             saved_at = time.monotonic()
             save_seconds = saved_at - began
             observer("checkpoint", checkpoint=time.time())
-        if warning := plateau(training.progress, training.dataset.train.label, config):
+        is_constant = len(training.constant_readouts) == len(training.readouts)
+        if warning := plateau(training.progress, training.dataset.train.label, config, is_constant=is_constant):
             logger.warning("%s", warning)
 
 

@@ -53,6 +53,8 @@ def predict_file(model: Path, files: PredictionFiles, progress: Progress = no_pr
     """
     summary = predict_files(model, files, progress)
     logger.info("rows %d", summary.rows)
+    if summary.warning:
+        logger.warning("%s", summary.warning)
     for name, value in summary.metrics.items():
         logger.info("%s %.6f", name, value)
     return summary

@@ -1,5 +1,6 @@
 """State of a training run: model, optimizer and progress."""
 
+import functools
 import logging
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard, shard_by_qubit
 from qcnn.model.checkpoints import Checkpoint, InitializationRun
+from qcnn.model.constant_readouts import constant_readouts
 from qcnn.model.history import EpochMetrics, Progress, history_columns, is_complete, is_undecided, trial_epochs
 from qcnn.model.history_file import HISTORY, History, HistoryFile, trial_file
 from qcnn.model.network import initial_weights
@@ -98,6 +100,22 @@ class TrainingState:
             ArtifactError: If the file cannot be written or was changed.
         """
         return self._history.store().epochs() if self._history else ()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether an epoch has been trained, by this process or before."""
+        return self._passed > 0
+
+    @functools.cached_property
+    def constant_readouts(self) -> tuple[int, ...]:
+        """Qubits of the readouts that are equal for all samples."""
+        return constant_readouts(self.model, self.dataset.train, self.config.batch_size)
+
+    @property
+    def readouts(self) -> tuple[int, ...]:
+        """Qubits of all readouts."""
+        readouts: tuple[int, ...] = self.model.get_layer("quantum").simulator.network.readouts
+        return readouts
 
     def epoch(self, profile: BatchProfiler) -> tuple[EpochMetrics, Measures]:
         """Train and validate an epoch, and return its metrics and the measures of its updates, (steps, 3)."""

@@ -36,10 +36,10 @@ def generate_data(
         if run:
             config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
         if config.model not in MODELS:
-            from qcnn.simulators.structure.gates import read_model
+            from qcnn.simulators.structure.gates import check_trainable
 
             # A custom circuit that is not valid fails here, within seconds, and not on every worker.
-            read_model(config.model, config.qubits)
+            check_trainable(config.model, config.qubits)
         dataset = data.generate(config)
         if data_sha256 and dataset.source and dataset.source.sha256 != data_sha256:
             raise ArtifactError(

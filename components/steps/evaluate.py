@@ -62,7 +62,7 @@ def evaluate(
         with new_file(Path(report)) as unfinished:
             unfinished.write_text(page, encoding="utf-8")
         is_regression = held_out.layout.is_regression
-        matrix = [] if is_regression else evaluation.confusion(result.samples, result.predictions)
+        matrix = [] if is_regression else evaluation.confusion(result.samples, result.predictions, result.rounding)
     return result.metrics, matrix, {"weights": result.description["weights"], **result.description["provenance"]}
 
 

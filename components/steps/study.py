@@ -46,10 +46,10 @@ def plan_study(
         for model, qubits in dict.fromkeys(
             (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
         ):
-            from qcnn.simulators.structure.gates import read_model
+            from qcnn.simulators.structure.gates import check_trainable
 
             # A custom circuit that is not valid fails here, and not after some of the trials.
-            read_model(model, qubits)
+            check_trainable(model, qubits)
         return [trial.to_json() for trial in trials]
 
 

@@ -124,7 +124,9 @@ def is_undecided(config: ExperimentConfig, tried: int) -> bool:
     return 1 < config.options.num_initializations > tried
 
 
-def plateau(progress: Progress, labels: npt.NDArray[Any], config: ExperimentConfig) -> str | None:
+def plateau(
+    progress: Progress, labels: npt.NDArray[Any], config: ExperimentConfig, *, is_constant: bool
+) -> str | None:
     """Return a warning if the training loss is still near the label variance after a fifth of the epochs.
 
     Returns None at all other epochs, so that the warning appears once.
@@ -133,16 +135,22 @@ def plateau(progress: Progress, labels: npt.NDArray[Any], config: ExperimentConf
         progress: Epochs of the current initialization.
         labels: Labels of the training samples.
         config: Experiment.
+        is_constant: Whether all readouts are equal for all samples, so that no other values of fields help.
     """
     if progress.epochs != max(_PLATEAU_EPOCH, math.ceil(config.epochs / 5)):
         return None
     lowest, variance = progress.lowest_train_loss, float(np.var(labels))
     if lowest < _PLATEAU_FRACTION * variance:
         return None
+    advice = (
+        "all readouts are equal for all samples; use another circuit"
+        if is_constant
+        else f"try another learning_rate (now {config.learning_rate:g}), initialization or seed, or a larger "
+        f"num_initializations (now {config.options.num_initializations})"
+    )
     return (
         f"training has not improved: after {progress.epochs} epochs the lowest training loss is {lowest:.2f}, and the "
-        f"label variance is {variance:.2f}; try another learning_rate (now {config.learning_rate:g}), initialization "
-        f"or seed, or a larger num_initializations (now {config.options.num_initializations})"
+        f"label variance is {variance:.2f}; {advice}"
     )
 
 

@@ -14,6 +14,7 @@ import tf_keras
 from qcnn import data, simulators
 from qcnn.circuits import circuits
 from qcnn.experiment import ExperimentConfig
+from qcnn.model.signs import signs_match
 from qcnn.simulators import batch_of
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift
 
@@ -41,7 +42,7 @@ class QuantumLayer(tf_keras.layers.Layer):
         self.ansatz = ansatz
         self.simulator = simulator
         self.centered = centered
-        self.compiles, self.large = simulator.compiles, simulator.large
+        self.compiles, self.large, self.rounding = simulator.compiles, simulator.large, simulator.rounding
         # Only the parameter-shift rule gives gradients of estimates.
         self.shifted = simulator if isinstance(simulator, ParameterShift) else None
 
@@ -159,6 +160,11 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
         outputs = _dense("hidden", config.hidden_units, config.hidden_activation, config.seed)(outputs)
         outputs = _dense("prediction", 1, "linear", config.seed + 1)(outputs)
     model = tf_keras.Model(inputs=inputs, outputs=outputs, name="qcnn")
+
+    def sign_accuracy(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
+        matching = signs_match(label, prediction, simulator.rounding)
+        return tf.reduce_mean(tf.cast(matching, prediction.dtype), axis=-1)
+
     model.compile(loss="mse", metrics=[sign_accuracy])
     return model
 
@@ -196,16 +202,6 @@ def model_outputs(model: tf_keras.Model, readouts: tf.Tensor, weights: Sequence[
     for layer, kernel, bias in zip(dense_layers(model), dense[0::2], dense[1::2], strict=True):
         readouts = layer.activation(readouts @ kernel + bias)
     return readouts
-
-
-def signs_match(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
-    """Return 1.0 where prediction and label have the same sign, else 0.0, with the sign of 0 being +1."""
-    return tf.cast(tf.equal(label > 0, prediction >= 0), prediction.dtype)
-
-
-def sign_accuracy(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
-    """Return the fraction of predictions with the sign of the label."""
-    return tf.reduce_mean(signs_match(label, prediction), axis=-1)
 
 
 def _quantum_initializer(config: ExperimentConfig, seed: int) -> tf_keras.initializers.Initializer:

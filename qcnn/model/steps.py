@@ -9,7 +9,8 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn.model.batches import Shards
-from qcnn.model.network import PRECISION, model_outputs, sampled_outputs, shifted_outputs, signs_match
+from qcnn.model.network import PRECISION, model_outputs, sampled_outputs, shifted_outputs
+from qcnn.model.signs import signs_match
 
 # float64 (steps, columns): mean squared error and sign accuracy of every global batch. Training adds the Euclidean norm
 # of the gradient, and asynchronous training the number of updates by other workers since the weights were read.
@@ -243,7 +244,8 @@ def _measures(
         weight *= tf.cast(tf.reduce_any(tf.equal(inputs["qubit"][:, None], own), axis=1), PRECISION)
     prediction = outputs[:, 0]
     squared = tf.math.squared_difference(prediction, label)
-    return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * signs_match(label, prediction))])
+    matching = tf.cast(signs_match(label, prediction, quantum.rounding if draw is None else 0.0), PRECISION)
+    return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * matching)])
 
 
 def _sum_over_replicas(values: tf.Tensor) -> Any:

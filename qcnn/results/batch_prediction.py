@@ -16,6 +16,7 @@ from qcnn.data.file_data import check, check_real, warn_once
 from qcnn.data.samples import LABEL, PREDICTION, Column, FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
+from qcnn.model.signs import unsigned_message
 from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import PredictionFiles
@@ -34,10 +35,11 @@ Progress: TypeAlias = "Callable[[int | None], AbstractContextManager[Callable[[i
 
 @dataclasses.dataclass(frozen=True)
 class PredictionSummary:
-    """Number of predicted rows, and metrics by name, which are empty without labels."""
+    """Number of predicted rows, metrics by name, which are empty without labels, and a warning about them or ''."""
 
     rows: int
     metrics: dict[str, float]
+    warning: str = ""
 
 
 @contextlib.contextmanager
@@ -93,7 +95,7 @@ def predict_table(
     """
     layout, config = predictor.layout, predictor.config
     labels = (LABEL,) if LABEL in table.names else ()
-    accumulator, rows = ErrorAccumulator(layout, config.qubits), 0
+    accumulator, rows = ErrorAccumulator(layout, config.qubits, predictor.rounding), 0
     with contextlib.ExitStack() as stack:
         # Both files are renamed when they are complete, and the report after the predictions.
         page = stack.enter_context(new_file_copy(files.report)) if files.report else None
@@ -111,7 +113,8 @@ def predict_table(
                 report_rows(len(piece))
         if page:
             _write_page(page, files, config, accumulator)
-    return PredictionSummary(rows, accumulator.metrics if labels else {})
+    warning = unsigned_message(accumulator.unsigned, rows, predictor.rounding) if accumulator.unsigned else ""
+    return PredictionSummary(rows, accumulator.metrics if labels else {}, warning)
 
 
 def _check_columns(table: Table, layout: FeatureLayout, files: PredictionFiles) -> None:

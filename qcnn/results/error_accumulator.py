@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.data.samples import FeatureLayout
+from qcnn.model.signs import has_sign, signs_match
 
 # Number of sampled rows for plots. More dots would not be visible.
 _SAMPLE_SIZE = 2000
@@ -36,10 +37,18 @@ class Moments:
 
 
 class ErrorAccumulator:
-    """Metrics of predictions over all rows, and a random sample of rows with a fixed seed."""
+    """Metrics of predictions over all rows, and a random sample of rows with a fixed seed.
 
-    def __init__(self, layout: FeatureLayout, qubits: int) -> None:
-        self.layout = layout
+    Args:
+        layout: Layout of the rows.
+        qubits: Number of qubits.
+        rounding: Bound below which predictions have no sign, see `qcnn.model.signs`.
+    """
+
+    def __init__(self, layout: FeatureLayout, qubits: int, rounding: float = 0.0) -> None:
+        self.layout, self.rounding = layout, rounding
+        # Number of predictions of classes without a sign.
+        self.unsigned = 0
         self._labels, self._errors, self._correct = Moments(), Moments(), 0
         self._first_label = 0.0
         # Number of rows and sum of squared errors of each qubit.
@@ -61,7 +70,9 @@ class ErrorAccumulator:
         # Relative to the first label, the variance of equal labels is exactly 0, because no mean is rounded.
         self._labels.add(label - self._first_label)
         self._errors.add(error)
-        self._correct += int(np.sum((prediction >= 0) == (label > 0)))
+        self._correct += int(np.sum(signs_match(label, prediction, self.rounding)))
+        if not self.layout.is_regression:
+            self.unsigned += int(np.sum(~has_sign(prediction, self.rounding)))
         if self.layout.preparation.kind == "excitation":
             qubit = columns["qubit"].astype(np.int64)
             count = self._of_qubits.shape[1]

@@ -22,6 +22,7 @@ from qcnn.errors import ArtifactError, TrainingError
 from qcnn.experiment_io import from_saved
 from qcnn.model.batches import shard
 from qcnn.model.network import sampled_outputs
+from qcnn.model.signs import has_sign, signs_match, unsigned_message
 from qcnn.results import export
 from qcnn.results.noise_estimate import predict_from_trajectories
 from qcnn.results.serving import fresh_mse, simulated_predictor
@@ -38,6 +39,7 @@ class EvaluationResult:
     """Test samples with predictions, metrics of the experiment, and the content of model.json.
 
     `layout` is the feature layout of the samples. `errors` are the standard errors of estimated predictions, or None.
+    `rounding` is the bound below which predictions have no sign, see `qcnn.model.signs`.
     """
 
     description: dict[str, Any]
@@ -46,6 +48,7 @@ class EvaluationResult:
     metrics: dict[str, float]
     layout: data.FeatureLayout = data.EXCITATIONS
     errors: npt.NDArray[np.float64] | None = None
+    rounding: float = 0.0
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -95,26 +98,31 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
             f"dataset: must be the dataset of the training run (digest {description['dataset_digest'][:12]}), so that "
             f"its test split is held out. Given: {dataset.digest[:12]}"
         )
-    predictions = predict(model, dataset.test)
-    score = scores_of_regression if dataset.layout.is_regression else scores_of_classes
-    metrics = score(dataset.test, predictions)
+    predictions, rounding = predict(model, dataset.test), model.get_layer("quantum").rounding
+
+    def score() -> dict[str, float]:
+        if dataset.layout.is_regression:
+            return scores_of_regression(dataset.test, predictions)
+        return scores_of_classes(dataset.test, predictions, rounding)
+
+    metrics = score()
     if config.options.shots:
-        predictions = predict_from_shots(model, dataset.test, config.options.shots, config.seed)
+        predictions, rounding = predict_from_shots(model, dataset.test, config.options.shots, config.seed), 0.0
         exact = {f"exact_{name}": value for name, value in metrics.items()}
-        metrics = {**score(dataset.test, predictions), **exact}
+        metrics = {**score(), **exact}
     errors = None
     if noise := config.noise_by_trajectories:
         estimated = predict_from_trajectories(model, config, dataset.test, noise)
         predictions, errors = estimated.predictions, estimated.errors
         exact = {f"exact_{name}": value for name, value in metrics.items()}
-        metrics = {**score(dataset.test, predictions), "noise_error": estimated.mse_error, **exact}
+        metrics = {**score(), "noise_error": estimated.mse_error, **exact}
     fresh = fresh_mse(model, config)
     metrics |= {} if fresh is None else {"fresh_mse": fresh}
     metrics |= _training_metrics(description)
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise TrainingError(f"{name}: must be finite. Given: {value}")
-    return EvaluationResult(description, dataset.test, predictions, metrics, dataset.layout, errors)
+    return EvaluationResult(description, dataset.test, predictions, metrics, dataset.layout, errors, rounding)
 
 
 def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:
@@ -156,23 +164,31 @@ def scores_of_regression(samples: Samples, predictions: npt.NDArray[np.float64])
     return {"mse": mse, **({"r2": 1 - mse / variance} if variance else {})}
 
 
-def scores_of_classes(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return the mean squared error, and the fraction of predictions with the label's sign (0 is +1)."""
+def scores_of_classes(
+    samples: Samples, predictions: npt.NDArray[np.float64], rounding: float = 0.0
+) -> dict[str, float]:
+    """Return the mean squared error, and the fraction of predictions with the label's sign.
+
+    Args:
+        samples: Samples of the test split.
+        predictions: Predictions for the samples, (samples,).
+        rounding: Bound below which predictions have no sign, see `qcnn.model.signs`.
+    """
     error = predictions - samples.label
     return {
         "mse": float(np.mean(error**2)),
-        "accuracy": float(np.mean((predictions >= 0) == (samples.label > 0))),
+        "accuracy": float(np.mean(signs_match(samples.label, predictions, rounding))),
     }
 
 
-def confusion(samples: Samples, predictions: npt.NDArray[np.float64]) -> list[list[int]]:
+def confusion(samples: Samples, predictions: npt.NDArray[np.float64], rounding: float = 0.0) -> list[list[int]]:
     """Return the confusion matrix of labels (rows) and signs of predictions (columns), -1 and +1.
 
-    The sign of a prediction of 0 is +1.
+    A prediction without a sign is in the column of the other class. See `scores_of_classes` for the arguments.
     """
-    signs = (False, True)
-    positive = predictions >= 0
-    return [[int(np.sum(((samples.label > 0) == label) & (positive == sign))) for sign in signs] for label in signs]
+    signs, positive = (False, True), samples.label > 0
+    predicted = positive == signs_match(samples.label, predictions, rounding)
+    return [[int(np.sum((positive == label) & (predicted == sign))) for sign in signs] for label in signs]
 
 
 def report(evaluation: EvaluationResult) -> None:
@@ -186,6 +202,9 @@ def report(evaluation: EvaluationResult) -> None:
     if count > _LOGGED_SAMPLES:
         logger.info("... %d more in predictions.csv", count - _LOGGED_SAMPLES)
     logger.info("%s over %d samples", _format_errors(metrics), count)
+    unsigned = count - int(np.sum(has_sign(evaluation.predictions, evaluation.rounding)))
+    if unsigned and not evaluation.layout.is_regression:
+        logger.warning("%s", unsigned_message(unsigned, count, evaluation.rounding))
     if "fresh_mse" in metrics:
         logger.info("mse %.6f over %d fresh samples", metrics["fresh_mse"], data.FRESH_SAMPLES)
     if "noise_error" in metrics:

@@ -158,12 +158,13 @@ class Predictor:
     """Exported network, with the layout that converts table rows to its inputs.
 
     `predict` takes samples by input name, each (samples, ...), and returns the predictions, float64 (samples,).
-    Readouts are exact, even if the network was trained with shots.
+    Readouts are exact, even if the network was trained with shots. `rounding` is the bound on their rounding error.
     """
 
     config: ExperimentConfig
     layout: FeatureLayout
     predict: ExactPredictor
+    rounding: float
 
 
 def load_predictor(folder: Path) -> Predictor:
@@ -183,4 +184,4 @@ def load_predictor(folder: Path) -> Predictor:
     description, config = describe(folder)
     layout, _ = parse_description(description)
     model, _ = load(folder)
-    return Predictor(config, layout, exact_predictor(model))
+    return Predictor(config, layout, exact_predictor(model), model.get_layer("quantum").rounding)

@@ -10,6 +10,7 @@ from qcnn.circuits.circuits import cluster_state
 from qcnn.simulators.costs.density import DECLARATION
 from qcnn.simulators.evolution import common_slices
 from qcnn.simulators.interface import (
+    ROUNDING,
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
@@ -99,6 +100,7 @@ class DensitySimulator:
     name = "density"
     compiles = DECLARATION.builtin_operations
     large = True
+    rounding = ROUNDING[8]
 
     def __init__(self, network: CircuitIR) -> None:
         self.network = network

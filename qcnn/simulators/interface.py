@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
 
+# Bounds on the rounding error of a readout, by the bytes of the real part of an amplitude.
+ROUNDING = {4: 1e-6, 8: 1e-12}
+
+
 @dataclasses.dataclass(frozen=True)
 class Declaration:
     """Features and limits of a simulator, available without TensorFlow.
@@ -136,6 +140,10 @@ class Simulator(Protocol):
     @property
     def large(self) -> bool:
         """Whether compilation pays off even for a few calls."""
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the rounding error of a readout, see `ROUNDING`."""
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return whether replicas should split a batch by qubit (`ExcitationBatch.own`) instead of by sample.

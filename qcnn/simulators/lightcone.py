@@ -15,7 +15,7 @@ from qcnn.simulators import data_states
 from qcnn.simulators.costs.lightcone import DECLARATION, fitting
 from qcnn.simulators.data_states import product_states
 from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
-from qcnn.simulators.interface import ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
+from qcnn.simulators.interface import ROUNDING, ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
 from qcnn.simulators.structure.gate_fusion import GateGroup
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.light_cones import Factorization, LightCone
@@ -97,6 +97,7 @@ class ProductLightconeSimulator:
     name = "lightcone"
     compiles = DECLARATION.builtin_operations
     large = False
+    rounding = ROUNDING[8]
 
     def __init__(self, network: CircuitIR, limits: SimulatorLimits) -> None:
         self.network = network
@@ -218,6 +219,7 @@ class LightconeSimulator:
     name = "lightcone"
     compiles = DECLARATION.builtin_operations
     large = False
+    rounding = ROUNDING[8]
 
     def __init__(self, network: CircuitIR) -> None:
         self.network = network

@@ -24,6 +24,7 @@ class ParameterShift:
     def __init__(self, network: CircuitIR, simulator: Simulator) -> None:
         self.network = network
         self.name, self.compiles, self.large = simulator.name, simulator.compiles, simulator.large
+        self.rounding = simulator.rounding
         self._simulator = simulator
         self._points = shift_parameters(network)
         # Compiled separately: XLA cannot compile the sampling of shots.

@@ -22,6 +22,7 @@ from qcnn.simulators.data_states import (
 )
 from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import (
+    ROUNDING,
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
@@ -50,6 +51,7 @@ class StatevectorSimulator:
         self.network = network
         self._qubits, self._readouts = network.qubits, network.readouts
         self._columns, self._dtype = columns, dtype
+        self.rounding = ROUNDING[dtype.size]
         self.large = not few_amplitudes(network.qubits)
         self._groups = group_blocks(fuse(network.gates))
         self._unitaries = GroupUnitaries(self._groups, network.parameters)

@@ -24,6 +24,7 @@ from qcnn.simulators.costs.statevector_cpu import (
 )
 from qcnn.simulators.data_states import data_states, qubit_states, readouts_from_rows, rows_of_batch
 from qcnn.simulators.interface import (
+    ROUNDING,
     Inputs,
     ProductStateBatch,
     ReadoutCoefficients,
@@ -63,6 +64,7 @@ class StatevectorCpuSimulator:
     def __init__(self, network: CircuitIR, limits: SimulatorLimits) -> None:
         self.network = network
         size = real_bytes(network, limits)
+        self.rounding = ROUNDING[size]
         self._dtype = tf.float64 if size == 8 else tf.float32
         self._lanes = samples_of_a_bundle(size)
         self._memory = plan_memory(network, limits)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from qcnn.circuits.circuits import cluster_state
 from qcnn.simulators.costs.tfq import DECLARATION, library
-from qcnn.simulators.interface import ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
+from qcnn.simulators.interface import ROUNDING, ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
 from qcnn.simulators.structure.gates import CircuitIR
 
 _ANGLE, _FEATURE = "excitation_angle", "feature"
@@ -32,6 +32,7 @@ class TensorFlowQuantum:
     name = "tfq"
     compiles = DECLARATION.builtin_operations
     large = False
+    rounding = ROUNDING[4]
 
     def __init__(self, network: CircuitIR) -> None:
         tfq = library()

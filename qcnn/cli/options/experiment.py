@@ -174,16 +174,16 @@ def prepare_experiments(
 
 
 def check_model(experiment: ExperimentConfig) -> None:
-    """Validate a custom circuit before any file is written or process started.
+    """Check that a custom circuit can be trained, before any file is written or process started.
 
     Its module is imported from the working directory, as in the processes of a run.
 
     Raises:
-        ConfigError: If the circuit is invalid.
+        ConfigError: If the circuit is invalid or has nothing to train.
     """
     if experiment.model in MODELS:
         return
     # Importing it takes a second.
-    from qcnn.simulators.structure.gates import read_model
+    from qcnn.simulators.structure.gates import check_trainable
 
-    read_model(experiment.model, experiment.qubits)
+    check_trainable(experiment.model, experiment.qubits)

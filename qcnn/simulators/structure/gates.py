@@ -19,7 +19,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import decompose_once
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.formats import cirq_json
-from qcnn.circuits.formats.embedded import MODELS
+from qcnn.circuits.formats.embedded import MODELS, model_display_name
 from qcnn.circuits.linear_forms import linear_form
 from qcnn.circuits.noise import NOISELESS, GateNoise, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
@@ -143,6 +143,24 @@ def read_model(
     """
     ansatz = circuits.build(model, qubits)
     return ansatz, read_network(ansatz, circuits.ring(qubits), preparation, noise)
+
+
+def check_trainable(model: str, qubits: int) -> None:
+    """Check that a custom circuit is valid and has something to train.
+
+    Args:
+        model: Name of the circuit, see `qcnn.circuits.circuits.build`.
+        qubits: Number of qubits on the ring.
+
+    Raises:
+        ConfigError: If `read_model` raises it, or the circuit has one readout and no parameters.
+    """
+    ansatz, _ = read_model(model, qubits)
+    if not ansatz.symbols and len(ansatz.readouts) == 1:
+        raise ConfigError(
+            "model: must have a circuit parameter or several readouts, because dense layers are trained only with "
+            f"several readouts. Given: {model_display_name(model)}"
+        )
 
 
 def read_network(
