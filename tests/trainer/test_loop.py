@@ -275,6 +275,32 @@ def _no_graphs_left() -> Iterator[None]:
     tf_keras.backend.clear_session()
 
 
+def test_train_constant_readouts_raises_before_first_epoch(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    config = from_mapping({**SMALL, "model": "tests.vanishing_circuits:vanishing"})
+    with pytest.raises(ConfigError, match=r"^model: must have a readout that differs.*; Z on qubit 1 is equal for all"):
+        train(config, small_dataset, tmp_path)
+    assert checkpoints.load_latest(tmp_path / "checkpoints") is None
+
+
+def test_train_some_constant_readouts_warns(
+    small_dataset: data.Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = from_mapping({**SMALL, "model": "tests.vanishing_circuits:partly_vanishing", "epochs": 1})
+    with caplog.at_level(logging.WARNING, logger="qcnn"):
+        train(config, small_dataset, tmp_path)
+    assert "2 of 3 readouts are equal for all samples, so nothing is learned from Z on qubit 0, 3" in caplog.messages
+
+
+def test_epoch_predictions_within_rounding_count_as_wrong(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    config = from_mapping({**SMALL, "model": "tests.vanishing_circuits:vanishing"})
+    training = TrainingState(config, small_dataset, tmp_path, tf.distribute.get_strategy(), None, shared_programs())
+    with batch_profile(range(0), None) as profile:
+        epoch, measures = training.epoch(profile)
+    assert epoch.train_loss == pytest.approx(1)
+    assert (epoch.train_accuracy, epoch.val_accuracy) == (0, 0)
+    assert not measures[:, 1].any()
+
+
 def test_train_patience_stops_and_exports_best_weights(tmp_path: Path) -> None:
     options = {**SMALL["options"], "patience": 3, "export_checkpoint": "both"}
     config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": options})

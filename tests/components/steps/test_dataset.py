@@ -41,6 +41,10 @@ def test_run_id_determines_seed_of_scheduled_run(tmp_path: Path) -> None:
         ({"qubits": 3}, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
         ({"options": {"nope": 1}}, "error: nope: unknown field; valid fields: train_fraction"),
         ({"model": "tests.no_such:f"}, "error: model: cannot be imported"),
+        (
+            {"model": "tests.vanishing_circuits:without_parameters"},
+            "error: model: must have a circuit parameter or several readouts, because dense layers",
+        ),
     ],
 )
 def test_generate_data_reports_invalid_fields(

@@ -112,14 +112,16 @@ def test_plateau_warns_once_with_suggestions() -> None:
     config = from_mapping({"epochs": 20, "options": {"num_initializations": 2}})
     labels = np.array([1, -1] * 8, np.int8)
     flat, improved = _epochs(*[(1.1, 1.0), (0.95, 1.0)] * 2), _epochs((1.1, 1.0), (0.89, 1.0), (1.0, 1.0), (1.0, 1.0))
-    warning = plateau(Progress.of(flat), labels, config)
+    warning = plateau(Progress.of(flat), labels, config, is_constant=False)
     assert warning
     assert warning.startswith("training has not improved: after 4 epochs the lowest training loss is 0.95, and the ")
     assert "learning_rate (now 0.05)" in warning
     assert "num_initializations (now 2)" in warning
-    assert plateau(Progress.of(flat[:3]), labels, config) is None
-    assert plateau(Progress.of([*flat, *flat[:1]]), labels, config) is None
-    assert plateau(Progress.of(improved), labels, config) is None
+    constant = plateau(Progress.of(flat), labels, config, is_constant=True)
+    assert constant
+    assert constant.endswith("label variance is 1.00; all readouts are equal for all samples; use another circuit")
+    for history in (flat[:3], [*flat, *flat[:1]], improved):
+        assert plateau(Progress.of(history), labels, config, is_constant=False) is None
 
 
 @pytest.mark.parametrize(("starts", "tried", "undecided"), [(1, 0, False), (3, 0, True), (3, 2, True), (3, 3, False)])

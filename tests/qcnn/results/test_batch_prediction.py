@@ -33,6 +33,8 @@ FEATURES = FeatureLayout(Preparation("rx", 3), ("a", "b"), (0.0, 1.0), (1.0, 2.0
 class Sum:
     """Fake predictor that returns the sum of all inputs and records the sizes of chunks."""
 
+    rounding = 1e-6
+
     def __init__(self, layout: FeatureLayout, config: ExperimentConfig) -> None:
         self.layout, self.config, self.counts = layout, config, list[int]()
 
@@ -319,6 +321,15 @@ def test_error_accumulator_does_not_depend_on_chunks(small_config: ExperimentCon
         np.testing.assert_array_equal(values, whole.sample[name])
     prediction_of = dict(zip(label.tolist(), prediction.tolist(), strict=True))
     assert [prediction_of[value] for value in pieces.sample["label"].tolist()] == pieces.sample["prediction"].tolist()
+
+
+def test_predictions_within_rounding_count_as_wrong(small_config: ExperimentConfig, tmp_path: Path) -> None:
+    source = written(tmp_path / "data.csv", qubit=[0, 0, 0, 0], angle=[0.5, 1e-9, -1e-9, -0.5], label=[1, 1, -1, -1])
+    files, fake = PredictionFiles(source, str(tmp_path / "predictions.csv")), Sum(EXCITATIONS, small_config)
+    with open_table(source) as table:
+        summary = predict_table(fake, table, files, lambda rows: None)  # type: ignore[arg-type]
+    assert summary.metrics["accuracy"] == 0.5
+    assert summary.warning == "2 of 4 predictions are below the rounding error of 1e-06: they count as wrong"
 
 
 def test_error_accumulator_error_by_qubit_is_mean_of_rows() -> None:

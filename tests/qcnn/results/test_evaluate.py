@@ -1,4 +1,6 @@
 import csv
+import dataclasses
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from qcnn.results.evaluate import (
     confusion,
     evaluate,
     predict,
+    report,
     save_predictions,
     scores_of_classes,
     scores_of_regression,
@@ -62,6 +65,23 @@ def test_confusion_counts_signs_by_label() -> None:
     )
     predictions = np.array([0.5, 0.0, -0.1, -2.0, 3.0])
     assert confusion(samples, predictions) == [[1, 1], [1, 2]]
+    # Without a sign, the prediction 0 counts as the other class.
+    assert confusion(samples, predictions, 1e-12) == [[1, 1], [2, 1]]
+
+
+def test_predictions_within_rounding_count_as_wrong(
+    model_folder: Path, small_dataset: data.Dataset, caplog: pytest.LogCaptureFixture
+) -> None:
+    evaluation = evaluate(model_folder, small_dataset)
+    assert evaluation.rounding == 1e-12
+    noise = 1e-17 * np.sign(evaluation.samples.label)
+    noise[0] = evaluation.samples.label[0]
+    assert scores_of_classes(evaluation.samples, noise, evaluation.rounding)["accuracy"] == 1 / 6
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="qcnn"):
+        report(evaluation)
+        report(dataclasses.replace(evaluation, predictions=noise))
+    assert caplog.messages == ["5 of 6 predictions are below the rounding error of 1e-12: they count as wrong"]
 
 
 def test_evaluate_other_dataset_raises(model_folder: Path, small_config: ExperimentConfig) -> None:
