@@ -15,6 +15,7 @@ from qcnn import data
 from qcnn.circuits.error_bound import error_bound
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
+from qcnn.model.history import initializations
 from qcnn.startup import load_tensorflow
 
 SEEDS = range(5)
@@ -67,7 +68,7 @@ def row(model: str, qubits: int) -> list[object]:
     converged = sum(excess <= _TOLERANCE[model] for excess in excesses)
     samples = config.split_counts.train
     updates = config.epochs * -(-samples // config.batch_size)
-    settings: list[object] = [samples, config.batch_size, config.epochs, updates, config.options.num_initializations]
+    settings: list[object] = [samples, config.batch_size, config.epochs, updates, initializations(config)]
     seconds = statistics.median(seconds for _, seconds in results)
     ends = " ".join(f"{excess:+.4f}" for excess in excesses)
     return [f"{model}, n = {qubits}", *settings, ends, f"{converged} of {len(SEEDS)}", f"{seconds:.3g}"]

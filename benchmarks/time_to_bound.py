@@ -30,7 +30,7 @@ from qcnn import data
 from qcnn.circuits.error_bound import error_bound
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.model.history import trial_epochs
+from qcnn.model.history import initializations, trial_epochs
 from qcnn.startup import load_tensorflow
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def create_task(config: ExperimentConfig, model: "tf_keras.Model") -> BenchmarkT
     dataset = data.generate(config)
     samples = len(dataset.train)
     updates = config.epochs * -(-samples // config.batch_size)
-    weights = [initial_weights(model, config, index) for index in range(config.options.num_initializations)]
+    weights = [initial_weights(model, config, index) for index in range(initializations(config))]
     train, validation = (
         (split.qubit, split.angle, split.label.astype(np.float32)) for split in (dataset.train, dataset.validation)
     )

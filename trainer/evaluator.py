@@ -20,7 +20,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
-from qcnn.model.history import is_complete, is_undecided
+from qcnn.model.history import is_complete
 from qcnn.model.history_file import MAX_HISTORY_BYTES
 from qcnn.model.network import build_model
 from qcnn.model.signs import signs_match
@@ -109,7 +109,7 @@ def evaluate_checkpoints(
                 observer("epoch", epoch=result.epoch, val_loss=result.val_loss)
                 values = ", ".join(f"{name} {value:.4f}" for name, value in result.measures.items())
                 logger.info("epoch %d: %s", result.epoch, values)
-            elif checkpoint and is_complete(checkpoint.line.progress, config, checkpoint.tried):
+            elif checkpoint and is_complete(checkpoint.line.progress, config, undecided=checkpoint.is_undecided):
                 break
             else:
                 time.sleep(_POLL_SECONDS)
@@ -128,7 +128,7 @@ def _latest(workdir: Path) -> Checkpoint | None:
 
 def _is_new(checkpoint: Checkpoint, done: list[CheckpointEvaluation]) -> bool:
     """Return whether to evaluate a checkpoint, which is False while initializations are tried."""
-    if is_undecided(checkpoint.config, checkpoint.tried):
+    if checkpoint.is_undecided:
         return False
     return not done or checkpoint.epochs > done[-1].epoch
 

@@ -17,7 +17,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.constant_readouts import check_readouts
-from qcnn.model.history import EpochMetrics, epoch_seconds, epochs_left, is_complete, plateau
+from qcnn.model.history import EpochMetrics, describe_search, epoch_seconds, is_complete, plateau
 from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
 from qcnn.requirements import STRATEGIES
@@ -92,9 +92,9 @@ def train(
     # Locked before other processes can join, so that they do not read a checkpoint that an older chief is replacing.
     with exclusive_lock(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
-        if saved and is_complete(saved.line.progress, config, saved.tried):
+        if saved and is_complete(saved.line.progress, config, undecided=saved.is_undecided):
             # Do not wait for other processes: they may have ended before this process failed and was restarted.
-            history = open_history(config, dataset, workdir, saved.tried, saved.line.history) if is_chief else None
+            history = open_history(config, dataset, workdir, saved.line.history) if is_chief else None
             listener("state", state="done")
             return history.store().epochs() if history else ()
         listener("state", state="waiting for other processes" if cluster else "starting")
@@ -187,7 +187,9 @@ def _train_epochs(
         )
         if not simulator.network.parameters:
             logger.info("the circuit has no parameters: only the dense layers are trained")
-        left = epochs_left(config, training.progress.epochs, training.tried)
+        if training.is_undecided:
+            logger.info("trying %s; the best continues", describe_search(config))
+        left = training.epochs_left
         network = with_shift_rule(simulator.network, config.options.gradient)
         for line in expectation(config, network, simulator.name, left).lines(left):
             logger.info("%s", line)
@@ -225,7 +227,7 @@ def _train_epochs(
 
 def _state(training: TrainingState) -> str:
     if training.is_undecided:
-        return f"initialization {training.tried + 1} of {training.config.options.num_initializations}"
+        return f"initialization {training.tried + 1} of {training.initializations}"
     return "training"
 
 

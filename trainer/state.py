@@ -16,7 +16,16 @@ from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard, shard_by_qubit
 from qcnn.model.checkpoints import Checkpoint, InitializationRun
 from qcnn.model.constant_readouts import constant_readouts
-from qcnn.model.history import EpochMetrics, Progress, history_columns, is_complete, is_undecided, trial_epochs
+from qcnn.model.history import (
+    EpochMetrics,
+    Progress,
+    epochs_left,
+    history_columns,
+    initializations,
+    is_complete,
+    is_undecided,
+    trial_epochs,
+)
 from qcnn.model.history_file import HISTORY, History, HistoryFile, trial_file
 from qcnn.model.network import initial_weights
 from qcnn.model.optimizer import assign, values_of
@@ -84,13 +93,23 @@ class TrainingState:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether initializations remain to be tried."""
-        return is_undecided(self.config, self.tried)
+        """Whether the current initialization is being tried."""
+        return is_undecided(self.config, self.tried, has_leader=self._leader is not None)
+
+    @property
+    def initializations(self) -> int:
+        """Number of initializations to try, at least that of an earlier version that the checkpoint is from."""
+        return max(initializations(self.config), self.tried + self.is_undecided)
+
+    @property
+    def epochs_left(self) -> int:
+        """Remaining epochs over all initializations."""
+        return epochs_left(self.config, self.progress.epochs, self.tried, has_leader=self._leader is not None)
 
     @property
     def is_complete(self) -> bool:
         """Whether training is complete."""
-        return is_complete(self.progress, self.config, self.tried)
+        return is_complete(self.progress, self.config, undecided=self.is_undecided)
 
     @property
     def history(self) -> tuple[EpochMetrics, ...]:
@@ -159,18 +178,18 @@ class TrainingState:
             "initialization %d of %d: val_loss %.4f after %d epochs",
             *(
                 self.tried + 1,
-                self.config.options.num_initializations,
+                self.initializations,
                 self.progress.lowest_val_loss,
                 self.progress.epochs,
             ),
         )
         self.tried += 1
-        if self.is_undecided:
+        if self.tried < initializations(self.config):
             weights = initial_weights(self.model, self.config, self.tried)
             self._restore(InitializationRun(Progress(), weights, self._program.fresh_optimizer))
         else:
-            self._restore(self._leader)
-            self._leader = None
+            leader, self._leader = self._leader, None
+            self._restore(leader)
 
     def _line(self) -> InitializationRun:
         weights, optimizer = values_of(self.model.trainable_variables), values_of(self.optimizer.variables)
@@ -184,9 +203,8 @@ class TrainingState:
         self._open_history(line.history)
 
     def _open_history(self, history: History) -> None:
-        self._history = (
-            open_history(self.config, self.dataset, self._folder, self.tried, history) if self._folder else None
-        )
+        tried = self.tried + 1 if self.is_undecided else None
+        self._history = open_history(self.config, self.dataset, self._folder, history, tried) if self._folder else None
 
     def make_shards(self, samples: data.Samples, replicas: int) -> Shards:
         """Split samples into batches and shards, by qubit if that is faster, else by sample."""
@@ -227,7 +245,7 @@ class TrainingState:
 
 
 def open_history(
-    config: ExperimentConfig, dataset: data.Dataset, folder: Path, tried: int, history: History
+    config: ExperimentConfig, dataset: data.Dataset, folder: Path, history: History, initialization: int | None = None
 ) -> HistoryFile:
     """Return the history file of the current initialization, with the epochs of a checkpoint only.
 
@@ -235,15 +253,15 @@ def open_history(
         config: Experiment to train.
         dataset: Dataset to train on.
         folder: Training folder.
-        tried: Number of initializations that were tried completely.
         history: Epochs of the checkpoint.
+        initialization: Number of the initialization that is being tried, from 1, or None after the search.
 
     Raises:
         ArtifactError: If the epochs are in a file that is missing or damaged, or the file cannot be written.
     """
     is_synchronous = STRATEGIES[config.strategy].is_synchronous
     columns = history_columns(has_accuracy=not dataset.layout.is_regression, has_staleness=not is_synchronous)
-    name = trial_file(tried + 1) if is_undecided(config, tried) else HISTORY
+    name = trial_file(initialization) if initialization else HISTORY
     return HistoryFile(folder / name, columns, history)
 
 

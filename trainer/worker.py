@@ -206,7 +206,7 @@ def _serve(
     def is_over() -> bool:
         with local_copy(arguments.workdir) as workdir:
             saved = checkpoints.load_latest(workdir / checkpoints.FOLDER)
-        return saved is not None and is_complete(saved.line.progress, experiment, saved.tried)
+        return saved is not None and is_complete(saved.line.progress, experiment, undecided=saved.is_undecided)
 
     send("state", state="serving")
     serve(cluster, is_over, experiment.options.heartbeat_timeout_seconds)

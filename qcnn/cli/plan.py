@@ -218,11 +218,11 @@ def _simulator(counts: Counts, predicted: Prediction, experiment: ExperimentConf
 
 
 def _training(predicted: Prediction, experiment: ExperimentConfig) -> str:
-    from qcnn.model.history import epochs_left
+    from qcnn.model.history import describe_search, epochs_left
     from qcnn.planning.training_estimate import format_duration, where_planned
 
-    initializations = experiment.options.num_initializations
-    included = f", including {initializations} initializations for a tenth of them each" if initializations > 1 else ""
+    search = describe_search(experiment)
+    included = f", including {search}" if search else ""
     seconds = format_duration(predicted.chosen * epochs_left(experiment))
     return (
         f"{experiment.epochs} epochs with batches of {experiment.batch_size}{included}: about {seconds} after "

@@ -20,7 +20,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig, affecting
 from qcnn.experiment_io import from_saved, with_display_values
 from qcnn.fields import Affects
-from qcnn.model.history import EpochMetrics, Progress, epoch_of, epochs_of, is_complete
+from qcnn.model.history import EpochMetrics, Progress, epoch_of, epochs_of, is_complete, is_undecided
 from qcnn.model.history_file import MAX_HISTORY_BYTES, History, StoredHistory, epochs_in, is_history_file
 from qcnn.storage.copies import local_copy
 
@@ -85,9 +85,14 @@ class Checkpoint:
         return self.line.progress.epochs
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether the initialization of `line` is being tried."""
+        return is_undecided(self.config, self.tried, has_leader=self.leader is not None)
+
+    @property
     def is_complete(self) -> bool:
         """Whether training is complete."""
-        return is_complete(self.line.progress, self.config, self.tried)
+        return is_complete(self.line.progress, self.config, undecided=self.is_undecided)
 
     def with_epochs(self) -> "Checkpoint":
         """Return the checkpoint with its epochs, so that it can be saved in another training folder.

@@ -83,19 +83,19 @@ def exported_epoch(progress: Progress, weights: str) -> EpochMetrics:
     return epoch
 
 
-def is_complete(progress: Progress, config: ExperimentConfig, tried: int = 0) -> bool:
+def is_complete(progress: Progress, config: ExperimentConfig, *, undecided: bool = False) -> bool:
     """Return whether training is complete.
 
-    Training is complete after all epochs, at `target_val_loss`, or after `patience` epochs without improvement. With
-    several initializations it is not complete until all have been tried.
+    Training is complete after all epochs, at `target_val_loss`, or after `patience` epochs without improvement. It is
+    not complete while initializations are tried.
 
     Args:
         progress: Epochs of the current initialization.
         config: Experiment.
-        tried: Number of initializations that were tried completely.
+        undecided: Result of `is_undecided`.
     """
     best, patience = progress.best, config.options.patience
-    if is_undecided(config, tried) or best is None:
+    if undecided or best is None:
         return False
     if progress.epochs >= config.epochs:
         return True
@@ -107,26 +107,51 @@ def trial_epochs(config: ExperimentConfig) -> int:
     return math.ceil(config.epochs / 10)
 
 
-def epochs_left(config: ExperimentConfig, done: int = 0, tried: int = 0) -> int:
+def initializations(config: ExperimentConfig) -> int:
+    """Return the number of initializations to try.
+
+    The epochs of those that are not continued are at most those of training.
+    """
+    return min(config.options.num_initializations, 1 + config.epochs // trial_epochs(config))
+
+
+def describe_search(config: ExperimentConfig) -> str:
+    """Return the number of initializations to try and their epochs as text, or an empty string for one."""
+    tried, given, epochs = initializations(config), config.options.num_initializations, trial_epochs(config)
+    if given == 1:
+        return ""
+    limit = f" (num_initializations {given}: no more epochs than training itself)" if tried < given else ""
+    return f"{tried} initializations for {epochs} {'epoch' if epochs == 1 else 'epochs'} each{limit}"
+
+
+def epochs_left(config: ExperimentConfig, done: int = 0, tried: int = 0, *, has_leader: bool = False) -> int:
     """Return the remaining epochs of a training run over all initializations.
 
     Args:
         config: Experiment.
         done: Completed epochs of the current initialization.
         tried: Number of initializations that were tried completely.
+        has_leader: As for `is_undecided`.
     """
-    others = config.options.num_initializations - tried - 1 if is_undecided(config, tried) else 0
+    undecided = is_undecided(config, tried, has_leader=has_leader)
+    others = max(0, initializations(config) - tried - 1) if undecided else 0
     return config.epochs - done + others * trial_epochs(config)
 
 
-def is_undecided(config: ExperimentConfig, tried: int) -> bool:
-    """Return whether initializations remain to be tried after the first `tried` ones."""
-    return 1 < config.options.num_initializations > tried
+def is_undecided(config: ExperimentConfig, tried: int, *, has_leader: bool) -> bool:
+    """Return whether the current initialization is being tried.
+
+    This does not depend on the number of epochs, with which a complete training run may be continued.
+
+    Args:
+        config: Experiment.
+        tried: Number of initializations that were tried completely.
+        has_leader: Whether the best of them is stored next to the current one.
+    """
+    return has_leader or (tried == 0 and config.options.num_initializations > 1)
 
 
-def plateau(
-    progress: Progress, labels: npt.NDArray[Any], config: ExperimentConfig, *, is_constant: bool
-) -> str | None:
+def plateau(progress: Progress, labels: npt.NDArray[Any], config: ExperimentConfig, *, is_constant: bool) -> str | None:
     """Return a warning if the training loss is still near the label variance after a fifth of the epochs.
 
     Returns None at all other epochs, so that the warning appears once.

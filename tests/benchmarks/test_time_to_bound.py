@@ -9,6 +9,7 @@ from benchmarks.frameworks.trace import EpochSnapshot, TrainingTrace, load_task,
 from benchmarks.time_to_bound import TimeToBound, create_task, find_time_to_bound, median, table
 from qcnn import data
 from qcnn.experiment import ExperimentConfig
+from qcnn.model.history import initializations
 from qcnn.model.network import build_model
 
 
@@ -66,7 +67,7 @@ def test_task_contains_data_and_weights_of_qcnn(config: ExperimentConfig, tmp_pa
     save_task(create_task(config, model), path)
     task, dataset = load_task(path), data.generate(config)
     assert (task.model, task.qubits, task.batch_size) == ("deep", 4, config.batch_size)
-    assert task.initializations == config.options.num_initializations
+    assert task.initializations == initializations(config)
     assert not task.centered
     np.testing.assert_array_equal(task.train[0], dataset.train.qubit)
     np.testing.assert_array_equal(task.train[1], dataset.train.angle)

@@ -1,5 +1,7 @@
 """Several initializations: trials, selection of the best, and resuming."""
 
+import dataclasses
+import logging
 import shutil
 from pathlib import Path
 
@@ -82,6 +84,37 @@ def test_initializations_resume_to_same_weights(
     train(config, data.generate(config), tmp_path)
     assert_same_training(every / "training", tmp_path)
     assert outcomes(checkpoints.load_history(tmp_path)) == outcomes(checkpoints.load_history(every / "training"))
+
+
+def test_initializations_take_no_more_epochs_than_training(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    words = {**WORDS, "epochs": 2, "options": {**WORDS["options"], "num_initializations": 12}}
+    epochs: list[int] = []
+    for config in (from_mapping(words), from_mapping({**words, "epochs": 20})):
+        with caplog.at_level(logging.INFO, logger="qcnn"):
+            history = train(config, data.generate(config), tmp_path, observer=lambda kind, **_: epochs.append(kind))
+        # Two others, which take one epoch each. With more epochs, a decided training run continues as it is.
+        assert epochs.count("epoch") == 2 + config.epochs
+        assert len(history) == config.epochs
+    begun = "trying 3 initializations for 1 epoch each (num_initializations 12: no more epochs than training itself)"
+    assert caplog.messages.count(f"{begun}; the best continues") == 1
+    tried = [message for message in caplog.messages if message.startswith("initialization ")]
+    assert [message.split(":")[0] for message in tried] == [f"initialization {number} of 3" for number in (1, 2, 3)]
+
+
+def test_initialization_beyond_limit_is_compared_on_resume(
+    config: ExperimentConfig, every: Path, tmp_path: Path
+) -> None:
+    """Earlier versions tried all initializations, however many epochs that took."""
+    saved = checkpoints.load_latest(every / "every" / "epoch-000003" / checkpoints.FOLDER)
+    assert saved
+    assert (saved.tried, saved.epochs) == (1, 1)
+    words = {**WORDS, "options": {**WORDS["options"], "num_initializations": 12}}
+    last = dataclasses.replace(saved, config=from_mapping(words), tried=11)
+    checkpoints.save(last, tmp_path / checkpoints.FOLDER)
+    history = train(last.config, data.generate(config), tmp_path)
+    tried = load_history(every / "training" / "history.csv")
+    assert outcomes(history[:2]) == outcomes(tried[:2])
+    assert len(history) == 11
 
 
 def test_export_during_initializations_raises(every: Path, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ READERS: dict[str, tuple[Read, ...]] = {
     "generate-data/dataset/*": (lambda run: data.load(of_run(run).dataset),),
     "train/executor_output.json": (lambda run: read_metadata(run, "train", "training"),),
     "train/training/checkpoints/*": (_checkpoints,),
+    "train/training/history.csv": (lambda run: checkpoints.load_history(of_run(run).training),),
     "export-weights/executor_output.json": (lambda run: read_metadata(run, "export-weights", "model"),),
     "export-weights/model/model.json": (_predictions, _served_predictions),
     "export-weights/model/qcnn.weights.h5": (_predictions, lambda run: load_trained(of_run(run).exported).values),
@@ -70,9 +71,9 @@ READERS: dict[str, tuple[Read, ...]] = {
     ),
     "evaluate/metrics": (lambda run: read_metrics(of_run(run)),),
 }
-# Files that are written for users and other programs, and the history, which has a separate check.
+# Files that are written for users and other programs.
 NOT_READ = (
-    *("log.txt", "train/logs/**/*", "train/training/history.csv"),
+    *("log.txt", "train/logs/**/*"),
     *("evaluate/confusion", "evaluate/predictions/*", "evaluate/report.html", "evaluate/summary.md"),
 )
 

@@ -8,15 +8,18 @@ from qcnn.experiment_io import from_mapping
 from qcnn.model.history import (
     EpochMetrics,
     Progress,
+    describe_search,
     epochs_left,
     epochs_of,
     exported_epoch,
     from_csv,
     history_columns,
+    initializations,
     is_complete,
     is_undecided,
     plateau,
     to_csv,
+    trial_epochs,
 )
 
 HISTORY = (EpochMetrics(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), EpochMetrics(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
@@ -124,14 +127,56 @@ def test_plateau_warns_once_with_suggestions() -> None:
         assert plateau(Progress.of(history), labels, config, is_constant=False) is None
 
 
-@pytest.mark.parametrize(("starts", "tried", "undecided"), [(1, 0, False), (3, 0, True), (3, 2, True), (3, 3, False)])
-def test_is_undecided_until_all_initializations_are_tried(starts: int, tried: int, undecided: bool) -> None:
-    assert is_undecided(from_mapping({"options": {"num_initializations": starts}}), tried) is undecided
+@pytest.mark.parametrize(
+    ("starts", "tried", "has_leader", "undecided"),
+    [(1, 0, False, False), (3, 0, False, True), (3, 2, True, True), (3, 3, False, False), (12, 3, False, False)],
+)
+def test_is_undecided_until_best_initialization_is_selected(
+    starts: int, tried: int, has_leader: bool, undecided: bool
+) -> None:
+    config = from_mapping({"options": {"num_initializations": starts}})
+    assert is_undecided(config, tried, has_leader=has_leader) is undecided
 
 
 @pytest.mark.parametrize(
-    ("starts", "done", "tried", "left"), [(1, 0, 0, 95), (1, 5, 0, 90), (3, 0, 0, 115), (3, 4, 1, 101), (3, 10, 3, 85)]
+    ("starts", "done", "tried", "has_leader", "left"),
+    [
+        (1, 0, 0, False, 95),
+        (1, 5, 0, False, 90),
+        (3, 0, 0, False, 115),
+        (3, 4, 1, True, 101),
+        (3, 10, 3, False, 85),
+        # 10 of 12 are tried. An earlier version began the twelfth.
+        (12, 0, 0, False, 185),
+        (12, 4, 11, True, 91),
+    ],
 )
-def test_epochs_left_includes_tried_initializations(starts: int, done: int, tried: int, left: int) -> None:
+def test_epochs_left_includes_tried_initializations(
+    starts: int, done: int, tried: int, has_leader: bool, left: int
+) -> None:
     """An initialization is tried for 10 of 95 epochs."""
-    assert epochs_left(from_mapping({"epochs": 95, "options": {"num_initializations": starts}}), done, tried) == left
+    config = from_mapping({"epochs": 95, "options": {"num_initializations": starts}})
+    assert epochs_left(config, done, tried, has_leader=has_leader) == left
+
+
+@pytest.mark.parametrize(
+    ("epochs", "given", "text"),
+    [
+        (50, 1, ""),
+        (50, 3, "3 initializations for 5 epochs each"),
+        (2, 12, "3 initializations for 1 epoch each (num_initializations 12: no more epochs than training itself)"),
+        (72, 12, "10 initializations for 8 epochs each (num_initializations 12: no more epochs than training itself)"),
+    ],
+)
+def test_describe_search_states_number_epochs_and_limit(epochs: int, given: int, text: str) -> None:
+    assert describe_search(from_mapping({"epochs": epochs, "options": {"num_initializations": given}})) == text
+
+
+@pytest.mark.parametrize("given", [1, 2, 12, 1000])
+def test_other_initializations_take_at_most_as_long_as_training(given: int) -> None:
+    for epochs in range(1, 250):
+        config = from_mapping({"epochs": epochs, "options": {"num_initializations": given}})
+        others = initializations(config) - 1
+        assert others * trial_epochs(config) <= epochs
+        # One more would take longer.
+        assert others + 1 == given or (others + 1) * trial_epochs(config) > epochs
