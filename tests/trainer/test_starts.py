@@ -109,10 +109,10 @@ def test_initialization_beyond_limit_is_compared_on_resume(
     assert saved
     assert (saved.tried, saved.epochs) == (1, 1)
     words = {**WORDS, "options": {**WORDS["options"], "num_initializations": 12}}
-    last = dataclasses.replace(saved, config=from_mapping(words), tried=11)
+    last = dataclasses.replace(saved.with_epochs(), config=from_mapping(words), tried=11)
     checkpoints.save(last, tmp_path / checkpoints.FOLDER)
     history = train(last.config, data.generate(config), tmp_path)
-    tried = load_history(every / "training" / "history.csv")
+    tried = checkpoints.load_history(every / "training")
     assert outcomes(history[:2]) == outcomes(tried[:2])
     assert len(history) == 11
 
