@@ -50,6 +50,7 @@ def run_experiment(
     step_context: StepContext,
     on_event: EventHandler,
     *,
+    run: RunJob = run_processes,
     call: Call = run_in_process,
     linked: bool = False,
 ) -> None:
@@ -60,13 +61,14 @@ def run_experiment(
         folders: Folders of the run.
         step_context: Returns the context manager of a step, by name.
         on_event: Handler of training events.
+        run: Runs the training job.
         call: Calls the steps that need TensorFlow.
         linked: Whether to run the TensorBoard step, too.
     """
     with step_context("generate-data"):
         completed = _generate_data(config, folders)
     with step_context("train"):
-        _train(completed, folders, run_processes, on_event)
+        _train(completed, folders, run, on_event)
     with step_context("export-weights"):
         call(export_step, folders)
     if linked:

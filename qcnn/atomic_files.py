@@ -16,10 +16,12 @@ from qcnn.errors import ArtifactError, single_line
 
 _UNFINISHED = ".unfinished-"
 # Seconds to wait for the lock of a process that is terminating.
-_LOCK_TIMEOUT_SECONDS = 10.0
+_LOCK_TIMEOUT_SECONDS, _LOCK_INTERVAL_SECONDS = 10.0, 0.1
 # Error numbers of file systems that cannot rename folders. A bucket mounted by gcsfuse reports the first
 # (cloud.google.com/storage/docs/gcsfuse-cli, --rename-dir-limit).
 _NO_RENAMING = (errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
+# Error numbers of file systems without locks.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 # Bytes of a read, and of a test write.
 _CHUNK = 2**20
 
@@ -86,14 +88,18 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Context manager that locks a folder for this process.
+def folder_lock(kind: str, folder: Path) -> Iterator[None]:
+    """Context manager that creates a folder and locks it, also against other threads of this process.
 
-    It waits a few seconds for another process to exit. It deletes the unfinished files
-    of killed processes, except in subfolders that another process has locked.
+    It waits a few seconds for the present owner. The operating system releases the lock when the process ends. On a
+    file system without locks, the folder is not locked.
+
+    Args:
+        kind: Use of the folder, for the message.
+        folder: Folder to lock.
 
     Raises:
-        ArtifactError: If another process has locked the folder, or the folder cannot be written.
+        ArtifactError: If the folder stays locked, or cannot be written.
     """
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,15 +108,28 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
         end = time.monotonic() + _LOCK_TIMEOUT_SECONDS
         while not _try_lock(descriptor):
             if time.monotonic() > end:
-                raise ArtifactError(f"training: another process trains in this folder. Given: {folder}")
-            time.sleep(0.1)
-        locked = [subfolder for subfolder in folder.iterdir() if subfolder.is_dir() and _is_locked(subfolder)]
+                raise ArtifactError(f"{kind}: the folder must not be in use by another {kind}. Given: {folder}")
+            time.sleep(_LOCK_INTERVAL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def exclusive_lock(folder: Path) -> Iterator[None]:
+    """Context manager that locks the folder of a training process (see `folder_lock`).
+
+    It deletes the unfinished files of killed processes, except in subfolders that another process has locked.
+
+    Raises:
+        ArtifactError: If another process has locked the folder, or the folder cannot be written.
+    """
+    with folder_lock("training", folder):
+        locked = [subfolder for subfolder in folder.iterdir() if subfolder.is_dir() and is_locked(subfolder)]
         for unfinished in folder.rglob(f"{_UNFINISHED}*"):
             if not any(unfinished.is_relative_to(subfolder) for subfolder in locked):
                 unfinished.unlink(missing_ok=True)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def check_disk_space(folder: Path, size: int) -> None:
@@ -202,12 +221,16 @@ def complete_files(folder: Path) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
 
 
-def _is_locked(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
+    """Return whether a folder is locked by `folder_lock`, which on a file system without locks is always True."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        return not _try_lock(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
     finally:
         os.close(descriptor)
+    return False
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -215,6 +238,9 @@ def _try_lock(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     return True
 
 

@@ -3,9 +3,11 @@
 import contextlib
 import contextvars
 import ctypes
+import functools
 import gc
 import logging
 import os
+import re
 import select
 import signal
 import sys
@@ -40,6 +42,11 @@ _RESTORE_SECONDS = 0.1
 # Upper bound of the size of C's struct sigaction, whose layout depends on the operating system.
 _SIGACTION_BYTES = 256
 
+# Messages of TensorFlow's libraries (tsl/platform/default/logging.cc, absl/log), and continuations of them.
+_LIBRARY_MESSAGE = re.compile(
+    rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |[IWEF]\d{4} \d\d:\d\d:\d\d|WARNING: All log messages before absl"
+    rb"|To enable the following instructions|Skipping registering GPU devices|\s*$"
+)
 # Descriptor of the last message, also while stderr is buffered.
 _stderr = 2
 # Whether `one_line_errors` raises errors instead of exiting.
@@ -158,27 +165,47 @@ def terminated_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
+@functools.cache
+def process_lock(name: str, pid: int) -> threading.Lock:
+    """Return the lock with this name of a process. A forked process has another one, because a thread may hold this."""
+    return threading.Lock()
+
+
 @contextlib.contextmanager
 def buffer_stderr() -> Iterator[None]:
-    """Context manager that discards output on stderr unless the block fails or the process crashes.
+    """Context manager that discards output of libraries on stderr unless the block fails or the process crashes.
 
-    It also discards the output of C++ code.
+    It also discards the output of C++ code. Threads enter the block one after the other. Lines that another thread
+    prints in the meantime are printed at the end of the block.
     """
     global _stderr
-    sys.stderr.flush()
-    original = _stderr = os.dup(2)
-    with tempfile.TemporaryFile() as buffer, _print_on_crash(buffer.fileno(), original):
-        os.dup2(buffer.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            buffer.seek(0)
-            os.write(original, buffer.read())
-            raise
-        finally:
-            os.dup2(original, 2)
-            _stderr = 2
-            os.close(original)
+    with process_lock("stderr", os.getpid()):
+        sys.stderr.flush()
+        original = _stderr = os.dup(2)
+        with tempfile.TemporaryFile() as buffer, _print_on_crash(buffer.fileno(), original):
+            os.dup2(buffer.fileno(), 2)
+            is_relevant = _is_from_other_thread
+            try:
+                yield
+            except BaseException:
+                is_relevant = _is_any
+                raise
+            finally:
+                os.dup2(original, 2)
+                _stderr = 2
+                buffer.seek(0)
+                with contextlib.suppress(OSError):
+                    os.write(original, b"".join(filter(is_relevant, buffer)))
+                os.close(original)
+
+
+def _is_any(_: bytes) -> bool:
+    return True
+
+
+def _is_from_other_thread(line: bytes) -> bool:
+    """Return whether a line on stderr may be from another thread, and not from a library that is being loaded."""
+    return threading.active_count() > 1 and not _LIBRARY_MESSAGE.match(line)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import sys
 import time
@@ -12,11 +13,12 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
+from qcnn.atomic_files import writable
 from qcnn.components.local_steps import StepContext, record_run
 from qcnn.components.steps.train_progress import ProgressTable, TrainingProgress
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.local.processes import EventHandler
+from qcnn.jobs.local.processes import EventHandler, LineHandler
 from qcnn.results.local_run import FILE, LOG, RunRecorder, read_record
 
 # Seconds between updates of a notebook cell. Each update is a message to the browser.
@@ -105,9 +107,18 @@ def has_succeeded(folder: Path, config: ExperimentConfig) -> bool:
     return record.state == "succeeded"
 
 
+@dataclasses.dataclass(frozen=True)
+class RunHandlers:
+    """Handlers of a run: context manager of each step by name, training events, and output lines of processes."""
+
+    step_context: StepContext
+    on_event: EventHandler
+    output: LineHandler
+
+
 @contextlib.contextmanager
-def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterator[tuple[StepContext, EventHandler]]:
-    """Context manager that records the steps of a run, and writes process output to the run's log.
+def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterator[RunHandlers]:
+    """Context manager that records the steps of a run, and writes the output of its processes to the run's log.
 
     Args:
         config: Experiment of the run.
@@ -115,7 +126,7 @@ def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iter
         progress: Whether to display a progress bar.
 
     Yields:
-        A context manager factory for steps, and a handler for training events.
+        The handlers of the run.
     """
     display = create_bar(progress)
     with RunRecorder(config.model_dump()) as recorder:
@@ -125,11 +136,14 @@ def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iter
             with record_run(recorder, name, run), contextlib.ExitStack() as stack:
                 if name == _TRAIN:
                     stack.callback(display.close)
-                    log = stack.enter_context((run / LOG).open("a", encoding="utf-8"))
-                    stack.enter_context(contextlib.redirect_stdout(log))
                 yield
 
         def on_event(process: str, event: Mapping[str, Any]) -> None:
             display.handle({"process": process, **event})
 
-        yield step_context, on_event
+        def output(line: str) -> None:
+            # Not by a redirection of stdout, which belongs to all threads of the user's process.
+            with writable(run / LOG), (run / LOG).open("a", encoding="utf-8") as log:
+                log.write(f"{line}\n")
+
+        yield RunHandlers(step_context, on_event, output)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from qcnn.api import progress as steps
 from qcnn.api.experiments import Experiment, from_config, require_experiment, to_plain
 from qcnn.api.models import Model, load
+from qcnn.atomic_files import folder_lock
 from qcnn.circuits.formats.loading import with_circuits
 from qcnn.components.local_steps import run_experiment, run_trial, select_best_trial
 from qcnn.components.steps.study import read_trial
@@ -21,12 +24,12 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check, translate_errors
 from qcnn.frozen import freeze
 from qcnn.jobs.local.fork_client import fork_server
-from qcnn.jobs.local.runner import ProcessPool
+from qcnn.jobs.local.runner import ProcessPool, run_processes
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
 from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
 from qcnn.simulators.registry import check_published
-from qcnn.startup import errors_raised
+from qcnn.startup import errors_raised, process_lock
 from qcnn.studies.record import table
 from qcnn.studies.trials import plan, search_from_mapping
 
@@ -56,6 +59,14 @@ class TrainingResult:
     def model(self) -> Model:
         """The trained network."""
         return load(self.exported)
+
+
+def _one_at_a_time() -> contextlib.AbstractContextManager[object]:
+    """Return the lock of the training runs of this process, which follow one another in all threads.
+
+    Their fork server, and TensorFlow, which evaluates in this process, are those of the process.
+    """
+    return process_lock("training", os.getpid())
 
 
 @translate_errors("qcnn.train", "run")
@@ -93,11 +104,13 @@ def train(
         check("run")
         check_published(config.simulator)
         with (
+            _one_at_a_time(),
             fork_server(PRELOADED_MODULES),
             errors_raised(),
-            steps.recorded_run(config, folders.run, progress=progress) as hooks,
+            steps.recorded_run(config, folders.run, progress=progress) as run,
         ):
-            run_experiment(config, folders, *hooks)
+            run_job = functools.partial(run_processes, output=run.output)
+            run_experiment(config, folders, run.step_context, run.on_event, run=run_job)
     return read(experiment, folders)
 
 
@@ -176,7 +189,7 @@ def study(
     check("run")
     for config in configs:
         check_published(config.simulator)
-    with fork_server(PRELOADED_MODULES), errors_raised():
+    with _one_at_a_time(), folder_lock("study", root), fork_server(PRELOADED_MODULES), errors_raised():
         _train_all(configs, trial_folders, progress=progress)
         selected = select_best_trial(root, trial_folders)
     header, rows = table([read_trial(each.training) for each in trial_folders])
@@ -201,5 +214,6 @@ def _train_all(configs: Sequence[ExperimentConfig], trials: Sequence[RunFolders]
         for config, folders in zip(configs, trials, strict=True):
             if steps.has_succeeded(folders.run, config):
                 continue
-            with steps.recorded_run(config, folders.run, progress=progress) as hooks:
-                run_trial(config, folders, pool.run, *hooks)
+            with steps.recorded_run(config, folders.run, progress=progress) as run:
+                run_job = functools.partial(pool.run, output=run.output)
+                run_trial(config, folders, run_job, run.step_context, run.on_event)

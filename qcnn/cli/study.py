@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from qcnn.atomic_files import folder_lock
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, ignore_warning, prepare_experiments
 from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
 from qcnn.cli.options.settings import format_option, runs_option
@@ -71,7 +72,8 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, Bes
     trials = prepare_experiments(trials, warn=ignore_warning)
     folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     save_trials(trials, folder)
-    return folder, _train_and_select(trials, {}, folder)
+    with folder_lock("study", folder):
+        return folder, _train_and_select(trials, {}, folder)
 
 
 def resume_study(folder: Path) -> tuple[Path, BestTrial]:
@@ -81,15 +83,16 @@ def resume_study(folder: Path) -> tuple[Path, BestTrial]:
         The folder of the study, and the selected trial.
 
     Raises:
-        ArtifactError: If the folder is not a study, or the study has succeeded.
+        ArtifactError: If the folder is not a study, the study has succeeded, or another process runs it.
         StepError: If no trial succeeds, or the best trial cannot be evaluated; the log contains the reason.
     """
     trials = load_trials(folder)
-    if (folder / SELECT_STEP / "metrics").exists():
-        raise ArtifactError(f"study: must be unfinished. Given: {folder}, which has succeeded")
-    trials = prepare_experiments(trials, warn=ignore_warning)
-    shutil.rmtree(folder / SELECT_STEP, ignore_errors=True)
-    return folder, _train_and_select(trials, finished_trials(folder), folder)
+    with folder_lock("study", folder):
+        if (folder / SELECT_STEP / "metrics").exists():
+            raise ArtifactError(f"study: must be unfinished. Given: {folder}, which has succeeded")
+        trials = prepare_experiments(trials, warn=ignore_warning)
+        shutil.rmtree(folder / SELECT_STEP, ignore_errors=True)
+        return folder, _train_and_select(trials, finished_trials(folder), folder)
 
 
 def _train_and_select(

@@ -3,9 +3,7 @@
 import contextlib
 import dataclasses
 import datetime
-import fcntl
 import json
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any, Literal
 import pydantic
 
 from qcnn.artifact_io import FILES, check_files, load_description, save_description, text_of, unseal
-from qcnn.atomic_files import new_file, readable, writable
+from qcnn.atomic_files import folder_lock, is_locked, new_file, readable
 from qcnn.errors import ArtifactError
 from qcnn.results import model_folder
 
@@ -68,7 +66,7 @@ def read_record(run: Path) -> RunRecord:
         ValueError: If the record is damaged.
     """
     record = _read(run)
-    if record.state == "running" and not _is_locked(run):
+    if record.state == "running" and not is_locked(run):
         # The run may have ended between the two checks.
         record = _read(run)
         if record.state == "running":
@@ -82,7 +80,7 @@ class RunRecorder:
     def __init__(self, words: Mapping[str, Any]) -> None:
         self.folder: Path | None = None
         self._record = RunRecord("running", _now(), None, (), words)
-        self._lock: int | None = None
+        self._lock = contextlib.ExitStack()
         self._step_started = 0.0
 
     def __enter__(self) -> "RunRecorder":
@@ -101,8 +99,7 @@ class RunRecorder:
             if error is None:
                 raise
         finally:
-            if self._lock is not None:
-                os.close(self._lock)
+            self._lock.close()
 
     @property
     def failed_step(self) -> str | None:
@@ -113,12 +110,10 @@ class RunRecorder:
         """Record the start of a step of the run in a folder.
 
         Raises:
-            ArtifactError: If the folder cannot be written.
+            ArtifactError: If the folder cannot be written, or is in use by another run.
         """
         if self.folder is None:
-            with writable(run):
-                run.mkdir(parents=True, exist_ok=True)
-                self._lock = _lock(run)
+            self._lock.enter_context(folder_lock("run", run))
             self.folder = run
         self._step_started = time.monotonic()
         self._write(steps=(*self._record.steps, RecordedStep(name, "running")))
@@ -147,27 +142,6 @@ def _read(run: Path) -> RunRecord:
 
 def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.timezone.utc)
-
-
-def _lock(run: Path) -> int:
-    """Lock a run's folder until the process ends or closes the returned file descriptor."""
-    descriptor = os.open(run, os.O_RDONLY)
-    # Runs also work on file systems without locks.
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor
-
-
-def _is_locked(run: Path) -> bool:
-    """Return whether a process runs this, which on a file system without locks is always True."""
-    descriptor = os.open(run, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 @dataclasses.dataclass(frozen=True)

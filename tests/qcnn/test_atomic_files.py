@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.atomic_files import complete_files, exclusive_lock, new_file, new_folder, readable
+from qcnn.atomic_files import (
+    complete_files,
+    exclusive_lock,
+    folder_lock,
+    is_locked,
+    new_file,
+    new_folder,
+    readable,
+)
 from qcnn.errors import ArtifactError
 
 
@@ -118,3 +126,29 @@ def test_exclusive_lock_keeps_files_of_locked_subfolders(tmp_path: Path) -> None
         os.close(held)
     with exclusive_lock(tmp_path):
         assert not list(tmp_path.rglob(".unfinished-*"))
+
+
+def test_folder_lock_excludes_other_threads_and_is_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.atomic_files._LOCK_TIMEOUT_SECONDS", 0.0)
+    folder = tmp_path / "study"
+    with folder_lock("study", folder):
+        assert is_locked(folder)
+        with (
+            pytest.raises(
+                ArtifactError, match=rf"^study: the folder must not be in use by another study\. Given: {folder}$"
+            ),
+            folder_lock("study", folder),
+        ):
+            pass
+    assert not is_locked(folder)
+    with folder_lock("study", folder):
+        pass
+
+
+def test_folder_lock_without_support_of_file_system_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with folder_lock("run", tmp_path):
+        assert is_locked(tmp_path)

@@ -349,7 +349,7 @@ def test_train_in_locked_folder_raises(
     monkeypatch.setattr("qcnn.atomic_files._LOCK_TIMEOUT_SECONDS", 0.2)
     with (
         exclusive_lock(tmp_path),
-        pytest.raises(ArtifactError, match=r"^training: another process trains in this folder"),
+        pytest.raises(ArtifactError, match=r"^training: the folder must not be in use by another training"),
     ):
         train(small_config, small_dataset, tmp_path)
 

@@ -22,6 +22,14 @@ _LAST_LINES = 20
 
 # Called with the name of a process and an event of it. The event has its type under "event", and values.
 EventHandler = Callable[[str, Mapping[str, Any]], None]
+# Called with each line of output.
+LineHandler = Callable[[str], None]
+
+
+def print_line(line: str) -> None:
+    """Print a line of output on the current stdout."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def stop(processes: Sequence["LocalProcess"]) -> None:
@@ -45,12 +53,13 @@ class LocalProcess:
         argv: tuple[str, ...],
         environment: Mapping[str, str],
         on_event: EventHandler,
+        output: LineHandler,
         *,
         is_reusable: bool = False,
     ) -> None:
         self.name = name
         self._command = (argv, environment, is_reusable)
-        self._on_event = on_event
+        self._on_event, self._output = on_event, output
         self._handlers = {"output": self._forward_line, "events": self._handle_event}
         self.last_line = ""
         self.last_lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
@@ -84,15 +93,16 @@ class LocalProcess:
         # After the start, which may wait until the fork server has loaded the libraries.
         self.last_heartbeat = time.monotonic()
 
-    def proceed(self, argv: tuple[str, ...], on_event: EventHandler) -> None:
+    def proceed(self, argv: tuple[str, ...], on_event: EventHandler, output: LineHandler) -> None:
         """Start another training run in this process, which must be idle.
 
         Args:
             argv: Arguments of the program, without python -m MODULE.
             on_event: Event handler of the training run.
+            output: Handler of its output lines.
         """
         assert self._further
-        self._on_event, self._finished = on_event, False
+        self._on_event, self._output, self._finished = on_event, output, False
         self.last_line, self.last_heartbeat = "", time.monotonic()
         # If the process has exited, its exit code shows it.
         with contextlib.suppress(BrokenPipeError):
@@ -130,7 +140,7 @@ class LocalProcess:
     def restart(self) -> "LocalProcess":
         """Start another process with the same command, and return it."""
         argv, environment, is_reusable = self._command
-        return LocalProcess(self.name, argv, environment, self._on_event, is_reusable=is_reusable)
+        return LocalProcess(self.name, argv, environment, self._on_event, self._output, is_reusable=is_reusable)
 
     def seconds_since_heartbeat(self) -> float:
         """Return the seconds since the last heartbeat, or since the start of the process."""
@@ -172,8 +182,7 @@ class LocalProcess:
         self.last_line = logs.lines_to_text([text])[-1] or self.last_line
         self.last_lines.append(text)
         for reformatted in logs.reformat_line(text, self.name):
-            sys.stdout.write(f"{reformatted}\n")
-        sys.stdout.flush()
+            self._output(reformatted)
 
     def _handle_event(self, line: bytes) -> None:
         self.last_heartbeat, self.is_starting = time.monotonic(), False

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec, tf_config
-from qcnn.jobs.local.processes import EventHandler, LocalProcess, stop
+from qcnn.jobs.local.processes import EventHandler, LineHandler, LocalProcess, print_line, stop
 from qcnn.process_limits import process_limits, reached_limit
 from qcnn.startup import ERROR, FAULTS, START_TIMEOUT_SECONDS, is_permanent_error, terminated_as_interrupt
 
@@ -123,12 +123,17 @@ _LAST_SECONDS = 30.0
 _PROGRAM_LENGTH = 3
 
 
-def run_processes(job: JobSpec, on_event: EventHandler) -> None:
+def run_processes(job: JobSpec, on_event: EventHandler, output: LineHandler = print_line) -> None:
     """Run the processes of a job until they succeed, and restart them after retryable errors.
 
     A retryable error is a signal, an exit code above 127, or no heartbeat for `job.heartbeat_timeout_seconds` (see
     `decide`). All processes of an attempt have exited before the next attempt begins, unless the failed process is
     restarted alone.
+
+    Args:
+        job: Job to run.
+        on_event: Handler of the events of the processes.
+        output: Handler of their output lines.
 
     Raises:
         TrainingError: If a process ends with a permanent error, or reaches a limit of ulimit. The message contains its
@@ -136,7 +141,7 @@ def run_processes(job: JobSpec, on_event: EventHandler) -> None:
         RetryableError: If retryable errors occur more often than `job.restarts`.
     """
     with contextlib.closing(ProcessPool(lives_on=False)) as pool:
-        pool.run(job, on_event)
+        pool.run(job, on_event, output)
 
 
 class ProcessPool:
@@ -151,11 +156,11 @@ class ProcessPool:
         self._kind: object = None
         self._processes: list[LocalProcess] = []
 
-    def run(self, job: JobSpec, on_event: EventHandler) -> None:
+    def run(self, job: JobSpec, on_event: EventHandler, output: LineHandler = print_line) -> None:
         """Run a job (see `run_processes`)."""
         restarts = _RestartCounter(job.restarts)
         with terminated_as_interrupt():
-            while reason := self._attempt(job, on_event, restarts):
+            while reason := self._attempt(job, on_event, output, restarts):
                 restarts.count(reason, "all workers")
 
     def close(self) -> None:
@@ -163,7 +168,9 @@ class ProcessPool:
         stop(self._processes)
         self._processes = []
 
-    def _attempt(self, job: JobSpec, on_event: EventHandler, restarts: "_RestartCounter") -> str | None:
+    def _attempt(
+        self, job: JobSpec, on_event: EventHandler, output: LineHandler, restarts: "_RestartCounter"
+    ) -> str | None:
         """Run the processes once.
 
         Returns:
@@ -172,7 +179,7 @@ class ProcessPool:
         with contextlib.ExitStack() as stack:
             selector = stack.enter_context(selectors.DefaultSelector())
             stack.callback(self.close)
-            self._start(job, on_event)
+            self._start(job, on_event, output)
             for process in self._processes:
                 process.watch(selector)
             while (decision := _wait_for_decision(self._processes, job, selector)).process is not None:
@@ -205,12 +212,12 @@ class ProcessPool:
         """
         return self._is_reusable and not any(job.replicas.get(role) for role in job.ignore_exit)
 
-    def _start(self, job: JobSpec, on_event: EventHandler) -> None:
+    def _start(self, job: JobSpec, on_event: EventHandler, output: LineHandler) -> None:
         kind = (job.kind, dict(job.replicas))
         if kind == self._kind and self._processes and all(process.is_idle for process in self._processes):
             ports = iter(_free_ports(len(self._processes) * len(job.port_flags)))
             for process in self._processes:
-                process.proceed(_argv_with_ports(job, ports)[_PROGRAM_LENGTH:], on_event)
+                process.proceed(_argv_with_ports(job, ports)[_PROGRAM_LENGTH:], on_event, output)
             return
         self.close()
         self._kind = kind
@@ -225,10 +232,10 @@ class ProcessPool:
             environment = _base_environment()
             if len(names) > 1:
                 environment["TF_CONFIG"] = tf_config(addresses, role, index)
-            process = LocalProcess(
-                f"{role} {index}", _argv_with_ports(job, ports), environment, on_event, is_reusable=self._can_reuse(job)
+            argv = _argv_with_ports(job, ports)
+            self._processes.append(
+                LocalProcess(f"{role} {index}", argv, environment, on_event, output, is_reusable=self._can_reuse(job))
             )
-            self._processes.append(process)
 
     def _restart(self, process: LocalProcess, selector: selectors.BaseSelector) -> None:
         """Restart one process while the others continue."""

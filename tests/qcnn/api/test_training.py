@@ -16,7 +16,7 @@ import pytest
 
 import qcnn
 from qcnn.artifact_io import load_description, save_description
-from qcnn.results.local_run import read_record
+from qcnn.results.local_run import RunRecorder, read_record
 from qcnn.trainer import loop
 from tests.qcnn.api.conftest import SMALL
 from tests.shared_training_runs import assert_same_training
@@ -98,6 +98,23 @@ def test_train_failure_raises_single_line(tmp_path: Path) -> None:
         qcnn.train(experiment, tmp_path / "run")
     assert len(str(caught.value).splitlines()) == 1
     assert read_record(tmp_path / "run").state == "failed"
+
+
+def test_folder_in_use_raises_and_keeps_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.atomic_files._LOCK_TIMEOUT_SECONDS", 0.0)
+    experiment = qcnn.Experiment(**SMALL)
+    with RunRecorder(experiment.config.model_dump()) as recorder:
+        recorder.begin_step("generate-data", tmp_path / "run")
+        for kind, start in (
+            ("run", lambda folder: qcnn.train(experiment, folder)),
+            ("study", lambda folder: qcnn.study(experiment, grid={"seed": [1]}, folder=folder)),
+        ):
+            with pytest.raises(
+                qcnn.ArtifactError, match=rf"^{kind}: the folder must not be in use by another {kind}\. "
+            ):
+                start(tmp_path / "run")
+        assert read_record(tmp_path / "run").state == "running"
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
 
 
 @pytest.mark.long

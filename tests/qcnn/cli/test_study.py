@@ -12,7 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from qcnn.atomic_files import folder_lock
+from qcnn.components.local_steps import SELECT_STEP
+from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
+from qcnn.studies.record import save_trials
 from qcnn.targets.local.target import find_runs, read_run
 from tests.qcnn.cli.conftest import STUDY, Typed
 
@@ -153,6 +157,19 @@ def test_terminated_study_leaves_no_process_and_resumes(tmp_path: Path, number: 
     )
     assert again.returncode == 2
     assert re.fullmatch(r"error: study: must be unfinished. Given: [^\n]+, which has succeeded\n", again.stderr)
+
+
+def test_study_in_use_is_not_resumed(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.atomic_files._LOCK_TIMEOUT_SECONDS", 0.0)
+    save_trials([from_mapping({"qubits": 4})], tmp_path)
+    (tmp_path / SELECT_STEP).mkdir()
+    with folder_lock("study", tmp_path):
+        code, _, error = typed("study", "--resume", str(tmp_path))
+    assert (code, error) == (
+        2,
+        f"error: study: the folder must not be in use by another study. Given: {tmp_path}\n",
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {"study.json", SELECT_STEP}
 
 
 @pytest.mark.parametrize(
