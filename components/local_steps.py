@@ -18,15 +18,25 @@ from qcnn.components.steps.dataset import dataset_metadata, generate_data
 from qcnn.components.steps.evaluate import LABELS, evaluate, export_weights, save_confusion, summarize
 from qcnn.components.steps.study import select_best
 from qcnn.components.steps.tensorboard import tensorboard
-from qcnn.components.steps.train_local import train
+from qcnn.components.steps.train_local import PRELOADED_MODULES, train
+from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
-from qcnn.jobs.local.processes import GRACE, EventHandler
+from qcnn.jobs.local.processes import GRACE, EventHandler, LineHandler, print_line
 from qcnn.jobs.local.runner import run_processes
 from qcnn.results.local_run import METADATA, RunFolders, RunRecorder
-from qcnn.startup import exit_immediately, load_tensorflow, one_line_errors, terminated_as_interrupt
+from qcnn.startup import (
+    PERMANENT_ERROR,
+    errors_raised,
+    exit_immediately,
+    load_tensorflow,
+    one_line_errors,
+    terminated_as_interrupt,
+)
 
+# Modules that the fork server imports for all steps of a run.
+STEP_MODULES = (*PRELOADED_MODULES, "qcnn.results.evaluate", "qcnn.results.report")
 # Name and output folder of the last step of a study.
 SELECT_STEP = "select-best"
 
@@ -266,29 +276,43 @@ def _save_metadata(
 
 _STEPS = {step.__name__: step for step in (export_step, evaluate_step, evaluate_best_step)}
 _INTERRUPTED = 130
+# Errors that a step can raise in another process, by name.
+_ERRORS = {error.__name__: error for error in (ConfigError, ArtifactError, TrainingError, RetryableError)}
 
 
-def run_in_subprocess(step: Step, folders: RunFolders) -> None:
-    """Call a step in a separate process and print its output.
+def run_in_subprocess(step: Step, folders: RunFolders, output: LineHandler = print_line) -> None:
+    """Call a step in a separate process.
+
+    Args:
+        step: Step to call.
+        folders: Folders of the run.
+        output: Handler of the output lines of the process.
 
     Raises:
-        SystemExit: If the process fails. It has printed the reason.
+        QcnnError: If the step raises it.
+        SystemExit: If the process ends otherwise. Its output contains the reason.
     """
-    output, written = os.pipe()
-    with os.fdopen(output, encoding="utf-8", errors="replace") as lines:
+    with contextlib.ExitStack() as stack:
+        ends = [os.pipe() for _ in range(2)]
+        lines, errors = (stack.enter_context(os.fdopen(end, encoding="utf-8", errors="replace")) for end, _ in ends)
+        (_, written), (_, raised) = ends
         try:
             paths = [str(getattr(folders, field.name)) for field in dataclasses.fields(folders)]
-            argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, *paths)
-            child = start_process(argv, os.environ, stdin=0, stdout=written, stderr=written)
+            argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, str(raised), *paths)
+            child = start_process(argv, os.environ, stdin=0, stdout=written, stderr=written, pass_fds=(raised,))
         finally:
             os.close(written)
+            os.close(raised)
         try:
             for line in lines:
-                sys.stdout.write(line)
+                output(line.rstrip("\n"))
             code = child.wait()
         except BaseException:
             _end(child)
             raise
+        if error := errors.read():
+            kind, message = json.loads(error)
+            raise _ERRORS[kind](message)
     if code:
         raise SystemExit(code)
 
@@ -302,12 +326,19 @@ def _end(child: ChildProcess) -> None:
 
 
 def main() -> None:
-    """Call the step that the arguments name."""
-    name, *paths = sys.argv[1:]
+    """Call the step that the arguments name, and write its error to the file descriptor that they name."""
+    name, raised, *paths = sys.argv[1:]
     with exit_immediately():
         try:
             with terminated_as_interrupt(), one_line_errors():
-                _STEPS[name](RunFolders(*map(Path, paths)))
+                try:
+                    with errors_raised():
+                        _STEPS[name](RunFolders(*map(Path, paths)))
+                except QcnnError as error:
+                    known = (kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _ERRORS)
+                    named = next(known, TrainingError.__name__), str(error)
+                    os.write(int(raised), json.dumps(named).encode())
+                    sys.exit(PERMANENT_ERROR)
         except KeyboardInterrupt:
             # The parent process reports the interruption.
             sys.exit(_INTERRUPTED)

@@ -69,8 +69,9 @@ class AsynchronousEpoch:
         return self._coordinator.run(batches, alone=warmup)
 
 
-# Maximum number of cached programs. Each takes tens of megabytes.
-_MAX_PROGRAMS = 8
+# Number of compiled programs after which a process is replaced, because TensorFlow does not free the memory of a
+# program that is deleted. A program takes about 35 MB.
+_MAX_PROGRAMS = 16
 
 
 class Program:
@@ -116,11 +117,16 @@ class Program:
 
 
 class CompiledFunctions:
-    """Strategy of a process, and its most recent compiled programs."""
+    """Strategy of a process, and its compiled programs."""
 
     def __init__(self) -> None:
         self._strategy: tf.distribute.Strategy | None = None
         self._programs: dict[str, Program] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a new process should run the next training run."""
+        return len(self._programs) >= _MAX_PROGRAMS
 
     def strategy(self, create: Callable[[], tf.distribute.Strategy]) -> tf.distribute.Strategy:
         """Return the strategy, which is created once, because a process can join a cluster only once."""
@@ -138,15 +144,10 @@ class CompiledFunctions:
         """
         name = key(config)
         if name in self._programs:
-            program = self._programs.pop(name)
-            program.begin(config, updates)
+            self._programs[name].begin(config, updates)
         else:
-            program = Program(config, strategy, updates)
-        # The most recently used program is last.
-        self._programs[name] = program
-        for oldest in list(self._programs)[:-_MAX_PROGRAMS]:
-            del self._programs[oldest]
-        return program
+            self._programs[name] = Program(config, strategy, updates)
+        return self._programs[name]
 
 
 def key(config: ExperimentConfig) -> str:

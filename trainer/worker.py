@@ -72,14 +72,14 @@ def main() -> None:
     parser.add_argument(
         "--further",
         action="store_true",
-        help="Then read arguments of further training runs from stdin, one JSON line each.",
+        help="Then read arguments of further training runs from stdin, one JSON line each, up to a number of programs.",
     )
     parser.add_argument("--require-profiler", action="store_true", help="Exit if the profiler port is in use.")
     arguments = parser.parse_args()
     end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
     programs = _train(arguments, send, None)
-    while arguments.further:
+    while arguments.further and not (programs and programs.is_full):
         sys.stdout.flush()
         send(FINISHED)
         line = sys.stdin.readline()

@@ -17,13 +17,21 @@ from qcnn.api.experiments import Experiment, from_config, require_experiment, to
 from qcnn.api.models import Model, load
 from qcnn.atomic_files import folder_lock
 from qcnn.circuits.formats.loading import with_circuits
-from qcnn.components.local_steps import run_experiment, run_trial, select_best_trial
+from qcnn.components.local_steps import (
+    STEP_MODULES,
+    Step,
+    run_experiment,
+    run_in_subprocess,
+    run_trial,
+    select_best_trial,
+)
 from qcnn.components.steps.study import read_trial
-from qcnn.components.steps.train_local import PRELOADED_MODULES
+from qcnn.errors import TrainingError
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check, translate_errors
 from qcnn.frozen import freeze
 from qcnn.jobs.local.fork_client import fork_server
+from qcnn.jobs.local.processes import LineHandler
 from qcnn.jobs.local.runner import ProcessPool, run_processes
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
@@ -64,9 +72,33 @@ class TrainingResult:
 def _one_at_a_time() -> contextlib.AbstractContextManager[object]:
     """Return the lock of the training runs of this process, which follow one another in all threads.
 
-    Their fork server, and TensorFlow, which evaluates in this process, are those of the process.
+    Their fork server is that of the process.
     """
     return process_lock("training", os.getpid())
+
+
+def _call(output: LineHandler, step: Step, folders: RunFolders) -> None:
+    """Call a step in a separate process, so that TensorFlow's state and memory stay outside of the user's process.
+
+    Args:
+        output: Handler of its output lines.
+        step: Step to call.
+        folders: Folders of the run.
+
+    Raises:
+        QcnnError: If the step fails.
+    """
+    last_line = ""
+
+    def forward(line: str) -> None:
+        nonlocal last_line
+        last_line = line.strip() or last_line
+        output(line)
+
+    try:
+        run_in_subprocess(step, folders, forward)
+    except SystemExit as error:
+        raise TrainingError(f"{step.__name__} ended with exit code {error.code}: {last_line}") from None
 
 
 @translate_errors("qcnn.train", "run")
@@ -105,12 +137,12 @@ def train(
         check_published(config.simulator)
         with (
             _one_at_a_time(),
-            fork_server(PRELOADED_MODULES),
+            fork_server(STEP_MODULES),
             errors_raised(),
             steps.recorded_run(config, folders.run, progress=progress) as run,
         ):
-            run_job = functools.partial(run_processes, output=run.output)
-            run_experiment(config, folders, run.step_context, run.on_event, run=run_job)
+            run_job, call = functools.partial(run_processes, output=run.output), functools.partial(_call, run.output)
+            run_experiment(config, folders, run.step_context, run.on_event, run=run_job, call=call)
     return read(experiment, folders)
 
 
@@ -189,9 +221,9 @@ def study(
     check("run")
     for config in configs:
         check_published(config.simulator)
-    with _one_at_a_time(), folder_lock("study", root), fork_server(PRELOADED_MODULES), errors_raised():
+    with _one_at_a_time(), folder_lock("study", root), fork_server(STEP_MODULES), errors_raised():
         _train_all(configs, trial_folders, progress=progress)
-        selected = select_best_trial(root, trial_folders)
+        selected = select_best_trial(root, trial_folders, call=functools.partial(_call, lambda line: None))
     header, rows = table([read_trial(each.training) for each in trial_folders])
     trials = freeze([dict(zip(header, row, strict=True)) for row in rows])
     return Study(root, trials, read(from_config(configs[selected.best]), selected.folders))

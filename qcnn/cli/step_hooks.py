@@ -14,8 +14,7 @@ import click
 
 from qcnn.circuits.formats.embedded import with_display_names
 from qcnn.cli.output import FAILED, PIPE_CLOSED, OutputLostError
-from qcnn.components.local_steps import StepContext, record_run
-from qcnn.components.steps.train_local import PRELOADED_MODULES
+from qcnn.components.local_steps import STEP_MODULES, StepContext, record_run
 from qcnn.components.steps.train_progress import TrainingProgress
 from qcnn.errors import ArtifactError
 from qcnn.extras import check
@@ -26,14 +25,11 @@ from qcnn.results.local_run import LOG, RunRecorder
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.targets.errors import StepError
 
-# Modules that the steps after training import.
-_EVALUATION = ("qcnn.results.evaluate", "qcnn.results.report")
-
 
 def preload_tensorflow() -> contextlib.AbstractContextManager[ForkServer]:
     """Return a context manager whose fork server has imported TensorFlow for the processes of runs."""
     check("run")
-    return fork_server((*PRELOADED_MODULES, *_EVALUATION))
+    return fork_server(STEP_MODULES)
 
 
 def writable_folder(runs: Path) -> Path:

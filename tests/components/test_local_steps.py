@@ -1,5 +1,6 @@
 """Steps in separate processes: output and exit."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,17 +10,19 @@ import psutil
 import pytest
 
 from qcnn.components.local_steps import evaluate_step, export_step, run_in_subprocess
+from qcnn.errors import ArtifactError
 from qcnn.results.local_run import of_run
+from qcnn.startup import errors_raised
 
 
 @pytest.mark.usefixtures("forks")
-def test_failed_step_prints_one_line_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run_in_subprocess(evaluate_step, of_run(tmp_path / "run"))
-    assert ended.value.code == 2
-    printed = capsys.readouterr().out
-    assert printed.startswith("error: ")
-    assert printed.count("\n") == 1
+def test_error_of_step_in_subprocess_is_raised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = of_run(tmp_path / "run")
+    with errors_raised(), pytest.raises(ArtifactError) as alone:
+        evaluate_step(folders)
+    with pytest.raises(ArtifactError, match=f"^{re.escape(str(alone.value))}$"):
+        run_in_subprocess(evaluate_step, folders)
+    assert capsys.readouterr().out == ""
     assert not list(tmp_path.iterdir())
 
 
@@ -31,6 +34,8 @@ def test_step_ends_if_stdout_is_closed(tmp_path: Path, monkeypatch: pytest.Monke
         def flush(self) -> None:
             pass
 
+    # The process prints many lines.
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     before = psutil.Process().children()
     monkeypatch.setattr(sys, "stdout", ClosedPipe())
     with pytest.raises(BrokenPipeError):
@@ -45,7 +50,7 @@ def test_terminated_step_prints_nothing(tmp_path: Path, number: signal.Signals) 
         "from qcnn.components import local_steps\n"
         f"def step(folders): os.kill(os.getpid(), {int(number)}); signal.pause()\n"
         "local_steps._STEPS['step'] = step\n"
-        "sys.argv[1:] = ['step', *'abcd']\n"
+        "sys.argv[1:] = ['step', '2', *'abcd']\n"
         "local_steps.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -52,6 +52,17 @@ def test_train_with_shared_programs_is_bit_identical(tmp_path: Path, model: str)
     assert shared.fresh_mse == alone.fresh_mse
 
 
+def test_functions_are_full_after_a_number_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.trainer.programs._MAX_PROGRAMS", 2)
+    programs, strategy = CompiledFunctions(), tf.distribute.get_strategy()
+    configs = [from_mapping({**WORDS, **words}) for words in ({}, {"seed": 1}, {"hidden_units": 4})]
+    full = []
+    for config in configs:
+        programs.program(config, strategy, 2)
+        full.append(programs.is_full)
+    assert full == [False, False, True]
+
+
 def test_compile_changes_no_variable_and_traces_once() -> None:
     config = from_mapping(WORDS)
     samples = data.generate(config)

@@ -147,8 +147,8 @@ def run_processes(job: JobSpec, on_event: EventHandler, output: LineHandler = pr
 class ProcessPool:
     """Local processes that run one job after the other, with `lives_on` in the same processes.
 
-    New processes are started for a job of another `kind` or number of processes, after a failed job, and after a job
-    that has processes with `ignore_exit`.
+    New processes are started for a job of another `kind` or number of processes, after a failed job, after a job that
+    has processes with `ignore_exit`, and if a process has exited by itself, which bounds its memory.
     """
 
     def __init__(self, *, lives_on: bool) -> None:

@@ -415,6 +415,8 @@ REUSABLE = """
         if arguments[1].startswith("is killed"):
             os.kill(os.getpid(), signal.SIGKILL)
         jobs += 1
+        if arguments[1].startswith("exits"):
+            break
         sys.stdout.flush()
         send("finished")
         line = sys.stdin.readline()
@@ -435,6 +437,23 @@ def _reusable_job(folder: Path, argument: str, restarts: int = 0, kind: str = ""
 def _parse_lines(printed: str) -> list[list[str]]:
     """Return argument, number of earlier jobs and process ID of each worker."""
     return [line.partition("] ")[2].rsplit(" ", 2) for line in sorted(printed.splitlines())]
+
+
+def test_pool_replaces_processes_that_have_exited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    processes = []
+    with contextlib.closing(ProcessPool(lives_on=True)) as pool:
+        for argument in ("first", "exits", "third"):
+            pool.run(_reusable_job(tmp_path, argument), lambda *_: None)
+            printed = _parse_lines(capfd.readouterr().out)
+            assert [line[0] for line in printed] == [argument] * 2
+            processes.append([line[2] for line in printed])
+    first, second, third = processes
+    assert first == second
+    assert not set(second) & set(third)
 
 
 def test_pool_reuses_processes_for_next_job(
