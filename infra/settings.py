@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from ruamel.yaml import YAML
 
-from qcnn.errors import ConfigError, format_value, single_line
+from qcnn.errors import ConfigError, describe_yaml_error, format_value, single_line
 from qcnn.jobs.accelerators import ACCELERATORS, check_name
 
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
@@ -72,7 +72,9 @@ def read_settings(path: Path) -> InfraSettings:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"settings: the file cannot be read ({single_line(error)}). Given: {path}") from None
     except Exception as error:  # The parser has no common base class; constructors of YAML tags raise others.
-        raise ConfigError(f"settings: the file is not valid YAML ({single_line(error)}). Given: {path}") from None
+        raise ConfigError(
+            f"settings: the file is not valid YAML ({describe_yaml_error(error)}). Given: {path}"
+        ) from None
     if not isinstance(content, dict):
         raise ConfigError(f"settings: the file must be a mapping of keys to values. Given: {path}")
     return parse_settings(content)

@@ -79,6 +79,12 @@ def single_line(text: object) -> str:
     return _shorten(redact_credentials(_to_text(text, str, repr).strip()))
 
 
+def describe_yaml_error(error: Exception) -> str:
+    """Return an error of the YAML parser in one line: the line of the file, if it is known, and the problem."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    return f"line {mark.line + 1}: {single_line(problem)}" if mark and problem else single_line(error)
+
+
 def format_value(value: object) -> str:
     """Return the `repr` of a value, truncated to 200 characters without computing the rest.
 

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
 from qcnn.circuits.formats.embedded import is_file, model_display_name
-from qcnn.errors import ConfigError, format_value, single_line
+from qcnn.errors import ConfigError, describe_yaml_error, format_value, single_line
 from qcnn.experiment import ALL_FIELDS, AUTO_FIELDS, EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.fields import describe_allowed, field_type
 
@@ -274,7 +274,7 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
     except ConfigError:
         raise
     except Exception as error:  # Constructors of tagged values raise errors of any type.
-        raise ConfigError(f"{name}: the file is not valid YAML ({single_line(error)}). Given: {path}") from None
+        raise ConfigError(f"{name}: the file is not valid YAML ({describe_yaml_error(error)}). Given: {path}") from None
     if content is None:
         raise ConfigError(f"{name}: the file must not be empty. Given: {path}")
     if not isinstance(content, dict):

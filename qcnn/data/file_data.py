@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import logging
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from qcnn.atomic_files import sha256_of
 from qcnn.data.samples import (
+    EXCITATIONS,
     LABEL,
     NOISE_ERROR,
     PI,
@@ -30,10 +32,10 @@ from qcnn.data.samples import (
     Source,
     parts,
 )
-from qcnn.errors import ArtifactError, format_value
+from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.experiment import ExperimentConfig, SplitCounts, affecting
 from qcnn.experiment_io import from_mapping, merge
-from qcnn.fields import Affects
+from qcnn.fields import Affects, Encoding
 from qcnn.storage.store import parse_bucket_uri
 
 if TYPE_CHECKING:
@@ -117,6 +119,7 @@ _MAX_RANGE = 1e300
 # second one, rounding to float64 at the end of the range changes the angle by more than 0.001 rad.
 _NEARLY_CONSTANT = 1e-6
 _ROUNDING = math.pi * 2.0**-52 / 1e-3
+_NUMERIC_LABEL = "must be a number; write two classes as -1 and +1, or as 0 and 1"
 _LABEL_MESSAGES = {
     "zero_one": "labels 0 and 1 are read as -1 and +1",
     "real": "labels are real numbers: metrics have a mean squared error and no accuracy",
@@ -215,7 +218,14 @@ def _with_max_samples(config: ExperimentConfig, samples: int) -> ExperimentConfi
 def _features(table: Table, config: ExperimentConfig) -> tuple[str, ...]:
     """Return the columns that are model inputs."""
     if config.encoding == "excitation":
-        return ("qubit", "angle")
+        if not set(EXCITATIONS.columns) & set(table.names):
+            others = [name for name in get_args(Encoding) if name != config.encoding]
+            raise ConfigError(
+                f"encoding: must be {', '.join(others[:-1])} or {others[-1]} for features; {config.encoding} requires "
+                f"the columns {' and '.join(EXCITATIONS.columns)}. "
+                f"Given: {config.encoding} with {', '.join(table.names)} in {config.data}"
+            )
+        return EXCITATIONS.columns
     features = features_of(table)
     if not 1 <= len(features) <= config.qubits:
         raise ArtifactError(
@@ -260,7 +270,7 @@ def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Ch
     wanted, limit = config.options.max_samples, config.sample_limit
     pieces: list[Chunk] = []
     count = 0
-    for piece in table.pieces((*features, LABEL, *text), text):
+    for piece in _with_label_errors(table, table.pieces((*features, LABEL, *text), text)):
         pieces.append(piece)
         count += len(piece)
         if wanted and count >= wanted:
@@ -278,8 +288,42 @@ def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Ch
     return Chunk(1, columns, pieces[0].place)
 
 
+def _with_label_errors(table: Table, pieces: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Yield chunks. If labels are text, raise an error that states how to write them as numbers.
+
+    Raises:
+        ArtifactError: If a row is invalid.
+    """
+    try:
+        yield from pieces
+    except ArtifactError as error:
+        raise _text_label_error(table) or error from None
+
+
+def _text_label_error(table: Table) -> ArtifactError | None:
+    """Return an error with the first label that is text, or None if there is none."""
+    from qcnn.tables.chunks import value_error
+
+    # Columns of numbers in Parquet and npz files cannot be read as text.
+    with contextlib.suppress(ArtifactError):
+        for piece in table.pieces((LABEL,), (LABEL,)):
+            for row, value in enumerate(piece.columns[LABEL], piece.first):
+                if value.strip() and not _is_number(value):
+                    return value_error(piece.place(row), LABEL, _NUMERIC_LABEL, value)
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _split_of_column(rows: Chunk) -> list[npt.NDArray[np.int64]]:
-    names = rows.columns[SPLIT]
+    # Without surrounding spaces, like numbers.
+    names = np.array([name.strip() for name in rows.columns[SPLIT]], object)
     allowed = f"{', '.join(SPLITS[:-1])} or {SPLITS[-1]}"
     rows.check(SPLIT, np.isin(names, SPLITS), f"must be {allowed}")
     indices = [np.flatnonzero(names == name) for name in SPLITS]

@@ -1,4 +1,4 @@
-"""CSV tables. The first line contains the column names."""
+"""CSV tables. The first line contains the column names, with or without surrounding spaces."""
 
 import contextlib
 import csv
@@ -22,6 +22,8 @@ from qcnn.tables.text import BLOCK, MAX_LINE, TextFile, read_lines
 _END = "\ud800"
 # Fields of a row that is appended for pyarrow, because pyarrow accepts the end of the file as the end of a quote.
 _LAST_FIELD = "\x1a"
+# Begins the first line of files for Excel.
+_SEPARATOR = "sep="
 # Booleans as pandas and R write them to CSV, compared without case. Parquet and npz give the same numbers.
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 
@@ -33,15 +35,25 @@ class CsvFile(TextFile):
         """Read the names of the columns.
 
         Raises:
-            ArtifactError: If there are no names.
+            ArtifactError: If there are no names, or the first line is a spreadsheet's declaration of its separator.
         """
         super().__init__(path)
-        place, self.names = next(_records(path), ("line 1", []))
-        if not self.names:
+        # Names as in the file, by which pyarrow selects columns.
+        place, self._header = next(_records(path), ("line 1", []))
+        if not self._header:
             raise ArtifactError(f"data: {place}: must name the columns. Given: {NOTHING}")
+        if (first := self._header[0]).lower().startswith(_SEPARATOR):
+            line = ",".join(self._header)
+            separator = first[len(_SEPARATOR) :] or ","
+            what = "must be deleted" if separator == "," else f"must be deleted, and {separator} replaced by commas"
+            raise ArtifactError(f"data: {place}: a separator declaration {what}. Given: {line}")
+        self.names = [name.strip(" \t") for name in self._header]
 
     def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
-        types = {name: pa.string() if name in text else pa.float64() for name in names}
+        headers = [self._header[self.names.index(name)] for name in names]
+        types = {
+            header: pa.string() if name in text else pa.float64() for header, name in zip(headers, names, strict=True)
+        }
         last = ",".join([_LAST_FIELD] * len(self.names))
         with (
             self._path.open("rb") as file,
@@ -51,14 +63,15 @@ class CsvFile(TextFile):
                 parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
                 convert_options=arrow_csv.ConvertOptions(
                     column_types=types,
-                    include_columns=list(names),
+                    include_columns=headers,
                     null_values=[_LAST_FIELD],
                     strings_can_be_null=False,
                 ),
             ) as reader,
             _read_to_end(extended, reader),
         ):
-            for batch, after in itertools.pairwise(itertools.chain(filter(len, reader), [None])):
+            renamed = (batch.rename_columns(list(names)) for batch in filter(len, reader))
+            for batch, after in itertools.pairwise(itertools.chain(renamed, [None])):
                 if after is None:
                     *_, row = batch.slice(len(batch) - 1).to_pylist()
                     if row != {name: _LAST_FIELD if name in text else None for name in names}:

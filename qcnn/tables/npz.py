@@ -43,7 +43,8 @@ class _Array:
     @property
     def names(self) -> list[str]:
         name = self.member.removesuffix(_EXTENSION)
-        return [f"{name}_{column}" for column in range(self.shape[1])] if self.shape[1:] else [name]
+        width = math.prod(self.shape[1:])
+        return [f"{name}_{column}" for column in range(width)] if width > 1 else [name]
 
     def read(self, file: IO[bytes], first: int, count: int) -> npt.NDArray[Any]:
         """Read the columns of consecutive rows, (k, count).
@@ -77,7 +78,8 @@ class _Array:
 class NpzFile(TableFile):
     """Npz archive of columns.
 
-    An array (rows,) is one column. An array NAME of shape (rows, k) contains the columns NAME_0 to NAME_k-1.
+    An array (rows,) or (rows, 1) is one column. A larger array NAME of shape (rows, k) contains the columns NAME_0 to
+    NAME_k-1.
     """
 
     def __init__(self, path: Path) -> None:

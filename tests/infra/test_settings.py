@@ -97,7 +97,10 @@ def test_accounts_must_be_different() -> None:
         (b"", "must be a mapping"),
         (b"[1]", "must be a mapping"),
         (b"a: [", "is not valid YAML"),
-        (b"a: 1\na: 2", "is not valid YAML"),
+        (
+            b"a: 1\na: 2",
+            r'is not valid YAML \(line 2: found duplicate key "a" with value "2" \(original value: "1"\)\)',
+        ),
         (b"\xff", "cannot be read"),
     ],
 )

@@ -336,8 +336,12 @@ def test_merge_flags_override_file(tmp_path: Path) -> None:
         (None, "config: no such file"),
         (b"", "config: the file must not be empty"),
         (b"# nothing\n", "config: the file must not be empty"),
-        (b"qubits: [8\n", "config: the file is not valid YAML"),
-        (b"qubits: 8\nqubits: 9\n", "config: the file is not valid YAML"),
+        (b"qubits: [8\n", r"config: the file is not valid YAML \(line 2: "),
+        (
+            b"qubits: 8\nepochs: 3\nqubits: 9\n",
+            r'config: the file is not valid YAML \(line 3: found duplicate key "qubits" with value "9" '
+            r'\(original value: "8"\)\)\. ',
+        ),
         (b"- 8\n", "config: the file must be a mapping"),
         (b"\xff\xfe\x00", "config: the file cannot be read"),
         (b"# " + b"x" * 10**6, "config: the file must have at most 1000000 bytes"),

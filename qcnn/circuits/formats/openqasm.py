@@ -68,6 +68,9 @@ def read(text: str, name: str) -> Ansatz:
     version = _VERSION.match(code)
     if not version or version[1] not in ("2", "3"):
         raise ConfigError(f"model: a file of OpenQASM must begin with OPENQASM 2.0; or OPENQASM 3.0;. Given: {name}")
+    if version[1] == "2" and (block := next((c for c in _COMMENT.finditer(text) if c[0].startswith("/*")), None)):
+        where = _line_prefix(text, block.start())
+        raise ConfigError(f"model: {where}comments of OpenQASM 2 must begin with //. Given: /* in {name}")
     if code.count(";") > _MAX_STATEMENTS:
         raise ConfigError(f"model: must have at most {_MAX_STATEMENTS} statements. Given: more in {name}")
     for size in _SIZE.finditer(code):

@@ -169,6 +169,19 @@ def _split(names: list[str]) -> list[Any]:
     ("header", "rows", "words", "message"),
     [
         ("qubit,angle", [row[:2] for row in EXCITED], {}, "data: column label is missing. Given: qubit, angle in "),
+        (
+            "x,y,label",
+            EXCITED,
+            {},
+            "encoding: must be rx, ry or rz for features; excitation requires the columns qubit and angle. "
+            "Given: excitation with x, y, label in ",
+        ),
+        (
+            "qubit,angle,label",
+            _with(15, 2, "cat"),
+            {},
+            "data: line 17, column label: must be a number; write two classes as -1 and .1, or as 0 and 1. Given: cat$",
+        ),
         ("qubit,turn,label", EXCITED, {}, "data: column angle is missing. Given: qubit, turn, label in "),
         ("qubit,angle,label", _with(15, 1, "abc"), {}, "data: line 17, column angle: must be a finite .*: abc"),
         ("qubit,angle,label", _with(15, 1, "nan"), {}, "data: line 17, column angle: must be a finite .*: nan"),
@@ -283,6 +296,26 @@ def test_read_invalid_rows_raises(
     with pytest.raises(QcnnError, match=f"^{message}") as error:
         data.read(_config(path, **words))
     assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("ending", EXTENSIONS)
+def test_read_text_labels_error_states_how_to_write_them(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"rows{ending}"
+    frame = pd.DataFrame(FEATURES, columns=["x", "y", "label"])
+    write(path, frame.assign(label=["cat", "dog"] * 10))
+    allowed = "must be a number; write two classes as -1 and .1, or as 0 and 1"
+    with pytest.raises(QcnnError, match=rf"^data: (line|row) \d+, column label: {allowed}\. Given: cat$"):
+        data.read(_config(path, encoding="ry"))
+
+
+def test_read_csv_with_spaces_equals_one_without(tmp_path: Path) -> None:
+    names = ["train"] * 10 + ["test"] * 5 + ["validation"] * 5
+    rows = [(*row, name) for row, name in zip(FEATURES, names, strict=True)]
+    plain = data.read(_config(_csv(tmp_path / "a.csv", "x,y,label,split", rows), encoding="ry"))
+    spaced = tmp_path / "b.csv"
+    spaced.write_text((tmp_path / "a.csv").read_text().replace(",", ", "))
+    read = data.read(_config(spaced, encoding="ry"))
+    assert (read.digest, read.layout) == (plain.digest, plain.layout)
 
 
 @pytest.mark.parametrize(

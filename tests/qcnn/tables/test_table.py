@@ -134,6 +134,19 @@ def test_npz_matrix_becomes_numbered_columns(tmp_path: Path, order: Any) -> None
     assert list(read(path)) == ["state_0", "state_1", "state_2", "label"]
 
 
+def test_npz_array_of_one_column_keeps_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    np.savez(path, x=np.array([[0.5], [1.5]]), label=np.array([[1], [-1]]))
+    assert read(path) == {"x": [0.5, 1.5], "label": [1, -1]}
+
+
+def test_csv_spaces_around_names_are_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text('a, b,"c ", note\n1, 2, 3, x\n4, 5, abc, y\n')
+    assert read(path, ["note", "b"], ["note"]) == {"note": [" x", " y"], "b": [2, 5]}
+    assert read_error(path, ["a", "c"]) == "data: line 3, column c: must be a finite number. Given: abc"
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_csv_dialects_are_read(tmp_path: Path, end: str) -> None:
     path = tmp_path / "data.csv"
@@ -163,6 +176,12 @@ def test_csv_dialects_are_read(tmp_path: Path, end: str) -> None:
         ('a,b\n1,2\n1,"', "line 3: a quote must be closed. Given: a row up to the end of the file"),
         ('a,b\n1,"2"\n"3",4\n5,6\n7,"8\n9,9\n', "line 5: a quote must be closed. Given: a row up"),
         ("a,a\n1,2\n", "column names must be unique. Given: a twice"),
+        ("a, a\n1,2\n", "column names must be unique. Given: a twice"),
+        ("sep=,\na,b\n1,2\n", "line 1: a separator declaration must be deleted. Given: sep=,"),
+        (
+            "sep=;\na;b\n1;2\n",
+            "line 1: a separator declaration must be deleted, and ; replaced by commas. Given: sep=;",
+        ),
         (",a\n0,1\n", "column 1 must have a name. Given: ['', 'a']"),
         ("a;b\n1;2\n", "column b is missing. Given: a;b in FILE"),
         ("a,b\xff\n1,2\n", r"column 2: must be text in UTF-8. Given: b\udcff"),

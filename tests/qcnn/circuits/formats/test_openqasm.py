@@ -261,6 +261,10 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
     [
         ("", "a file of OpenQASM must begin with OPENQASM 2.0; or OPENQASM 3.0;. "),
         ("OPENQASM 4.0;", "a file of OpenQASM must begin with OPENQASM 2.0; or OPENQASM 3.0;. "),
+        (
+            "OPENQASM 2.0;\n// a comment with /*\nqreg q[4];\n/* two\nlines */",
+            "line 4: comments of OpenQASM 2 must begin ",
+        ),
         ("OPENQASM 3;\nqubit[1000000000] q;", "line 2: registers must have at most 32768 bits. "),
         ('OPENQASM 3;\ninclude "/etc/passwd";', "line 2: cannot be read as OpenQASM (non-stdgates imports not "),
         ('OPENQASM 2.0;\ninclude "/etc/passwd";', "line 2: cannot be read as OpenQASM (unable to find '/etc/passwd' "),
