@@ -30,6 +30,14 @@ def test_python_example_exported_circuit_matches_cirq(tmp_path: Path, monkeypatc
     np.testing.assert_allclose(names["readouts"], expectations(ansatz, 8, values, *sample), atol=1e-6)
 
 
+def test_embedded_circuit_has_stated_number_of_characters(tmp_path: Path) -> None:
+    path, page = tmp_path / "hybrid.qasm", (ROOT / "docs" / "circuits.md").read_text(encoding="utf-8")
+    stated = re.search(r"`hybrid` on 100 qubits: ([\d,]+) as `\.qasm`", page)
+    assert stated
+    export.write(circuits.build("hybrid", 100), ring(100), path, 3, [])
+    assert round(len(embed_file(str(path))), -2) == int(stated[1].replace(",", ""))
+
+
 def unsupported_features() -> list[tuple[str, str]]:
     """Return the rows of the table of unsupported OpenQASM 3 features: name and examples."""
     section = (ROOT / "docs" / "circuits.md").read_text(encoding="utf-8").split("OpenQASM 3 only:")[1].split("\n\n")[1]

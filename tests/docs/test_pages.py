@@ -13,13 +13,17 @@ import pytest
 
 from qcnn.cli.target_choice import COMMANDS
 from qcnn.experiment import ALL_FIELDS
+from qcnn.experiment_io import from_mapping
+from qcnn.planning.training_estimate import expectation
 from qcnn.results.evaluate import EvaluationResult, report
+from qcnn.simulators import registry
+from qcnn.simulators.structure.gates import read_model
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
 from tests.docs.documents import DOCUMENTS, PAGES, ROOT, count_words
 
 MAX_IMAGE_BYTES = 200_000
-MAX_PAGE_WORDS, MAX_WORDS, MAX_README_LINES = 1_700, 26_600, 110
+MAX_PAGE_WORDS, MAX_WORDS, MAX_README_LINES = 1_700, 26_600, 115
 # Paths of the checkout in backticks.
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|yaml|md))`")
 # Files of a run and files that compile.py writes.
@@ -73,6 +77,11 @@ def test_pages_and_readme_are_short() -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_table_cells_contain_one_number(path: Path) -> None:
+    assert not re.findall(r"^\|.*\d; \d[^:]*\|$", path.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_named_modules_targets_and_files_exist(path: Path) -> None:
     text = path.read_text()
     for module in re.findall(r"python -m ((?:benchmarks|trainer)(?:\.\w+)+)", text):
@@ -115,6 +124,14 @@ def test_site_builds_and_loads_no_external_files(tmp_path: Path) -> None:
     for page in PAGES:
         html = (site / page.with_suffix(".html").name).read_text()
         assert not re.findall(r'(?:src|<link[^>]*href)="https?://', html)
+
+
+def test_quickstart_shows_expectation_as_logged() -> None:
+    config = from_mapping({})
+    _, network = read_model(config.model, config.qubits)
+    simulator = registry.cheapest(registry.estimates(network, config.limits), network, config.limits).simulator
+    (line, *_) = expectation(config, network, simulator, config.epochs).lines(config.epochs)
+    assert f"    [worker 0] {line}\n" in (ROOT / "docs" / "quickstart.md").read_text()
 
 
 def test_quickstart_shows_evaluation_as_printed(caplog: pytest.LogCaptureFixture) -> None:
