@@ -341,8 +341,8 @@ def _parse_epochs(described: Any, training: Path) -> tuple[Progress, History]:
 
 def _line(prefix: str, described: Any, arrays: Mapping[str, npt.NDArray[Any]], training: Path) -> InitializationRun:
     progress, history = _parse_epochs(described, training)
-    parts = (_indexed_arrays(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best"))
-    return InitializationRun(progress, *parts, history=history)
+    weights, optimizer, best = (_indexed_arrays(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best"))
+    return InitializationRun(progress, weights, optimizer, best, history)
 
 
 def _indexed_arrays(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:

@@ -22,7 +22,10 @@ from qcnn.model.history import (
     trial_epochs,
 )
 
-HISTORY = (EpochMetrics(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), EpochMetrics(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
+HISTORY: tuple[EpochMetrics, ...] = (
+    EpochMetrics(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3),
+    EpochMetrics(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5),
+)
 
 
 @pytest.mark.parametrize("has_accuracy", [True, False])
