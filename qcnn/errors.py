@@ -5,9 +5,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-# Maximum characters of a quoted value, and of the text before it.
+# Maximum characters of a quoted value, which the user gave, and of the text before it. The message of a service has the
+# longer limit too: a quota message, for example, ends with the requested, used and allowed amounts.
 MAX_VALUE_LENGTH = 200
-_MAX_TEXT = 1000
+MAX_MESSAGE_LENGTH = 1000
 _GIVEN = "Given: "
 _CUT = " ... "
 # Larger integers are described by their size. Python raises an error for more than 4300 digits.
@@ -19,10 +20,15 @@ _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 class QcnnError(Exception):
-    """Error with a known cause and a single-line message, which is truncated."""
+    """Error with a known cause and a single-line message, which is truncated.
 
-    def __init__(self, message: str) -> None:
-        super().__init__(truncate_message(message))
+    Args:
+        message: Message, whose value follows "Given: ".
+        max_value_length: Maximum characters of the value; `MAX_MESSAGE_LENGTH` for the message of a service.
+    """
+
+    def __init__(self, message: str, max_value_length: int = MAX_VALUE_LENGTH) -> None:
+        super().__init__(truncate_message(message, max_value_length))
 
 
 class ConfigError(QcnnError):
@@ -41,10 +47,10 @@ class RetryableError(QcnnError):
     """Retryable error of training, such as a failed peer or a port in use: a restart resumes training."""
 
 
-def truncate_message(message: str) -> str:
-    """Return a message in one line, with at most 200 characters of the value at its end."""
+def truncate_message(message: str, max_value_length: int = MAX_VALUE_LENGTH) -> str:
+    """Return a message in one line, with the middle of its text and of the value at its end omitted if too long."""
     what, mark, value = redact_credentials(message).partition(_GIVEN)
-    return _shorten(what, _MAX_TEXT) + mark + _shorten(value)
+    return _shorten(what, MAX_MESSAGE_LENGTH) + mark + _shorten(value, max_value_length)
 
 
 def as_clause(message: object) -> str:
@@ -76,7 +82,19 @@ def single_line(text: object) -> str:
 
     The middle of longer text is omitted. An object without a text, of a custom class, is described by its class.
     """
-    return _shorten(redact_credentials(_to_text(text, str, repr).strip()))
+    return _one_line(text, MAX_VALUE_LENGTH)
+
+
+def service_message(text: object) -> str:
+    """Return the message of a service, such as the Kubernetes API server, in one line of at most 1000 characters.
+
+    The middle of longer text is omitted, because the end names the amounts and causes.
+    """
+    return _one_line(text, MAX_MESSAGE_LENGTH)
+
+
+def _one_line(text: object, max_length: int) -> str:
+    return _shorten(redact_credentials(_to_text(text, str, repr).strip()), max_length)
 
 
 def describe_yaml_error(error: Exception) -> str:
@@ -98,7 +116,7 @@ def format_value(value: object) -> str:
     return text
 
 
-def _shorten(text: str, max_length: int = MAX_VALUE_LENGTH) -> str:
+def _shorten(text: str, max_length: int) -> str:
     line = _printable(text)
     if len(line) <= max_length:
         return line

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qcnn import errors
-from qcnn.errors import QcnnError, format_value, single_line
+from qcnn.errors import MAX_MESSAGE_LENGTH, QcnnError, format_value, service_message, single_line
 from qcnn.targets.errors import StepError
 
 
@@ -82,6 +82,13 @@ def test_single_line_joins_and_escapes_text() -> None:
     error = ValueError("first\n    second\r\n\tthird\x07 \ud800")
     assert single_line(error) == r"first second third\x07 \ud800"
     assert len(single_line("y" * 10**6)) == 200
+
+
+def test_service_message_keeps_its_end() -> None:
+    message = f"exceeded quota{'.' * 400} limited: cpu=4"
+    assert service_message(message) == message
+    assert str(QcnnError(f"quota: exceeded. Given: {message}", MAX_MESSAGE_LENGTH)).endswith(message)
+    assert len(service_message("y" * 10**6)) == MAX_MESSAGE_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from qcnn.errors import ConfigError, single_line
+from qcnn.errors import ConfigError, service_message
 from qcnn.jobs.kubernetes.api import EVENTS, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, is_suspended
 from qcnn.startup import RETRYABLE, is_permanent_error
@@ -111,10 +111,10 @@ def root_cause_process(processes: Iterable[PodProcess]) -> PodProcess | None:
 def _pending_reason(status: dict[str, Any], state: dict[str, Any]) -> str | None:
     for condition in status.get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"cannot be scheduled: {single_line(condition.get('message', condition.get('reason', '')))}"
+            return f"cannot be scheduled: {service_message(condition.get('message', condition.get('reason', '')))}"
     waiting = state.get("waiting", {})
     if waiting and waiting.get("reason") not in _NORMAL_WAITING:
-        return f"cannot start, {waiting.get('reason')}: {single_line(waiting.get('message', ''))}"
+        return f"cannot start, {waiting.get('reason')}: {service_message(waiting.get('message', ''))}"
     return None
 
 
@@ -142,7 +142,7 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: s
     if not matching:
         return None
     last = max(matching, key=lambda event: (not _STATE_NAME_ONLY.fullmatch(event["message"]), _event_time(event)))
-    return f"cannot start, {last['reason']}: {single_line(last['message'])}"
+    return f"cannot start, {last['reason']}: {service_message(last['message'])}"
 
 
 def count_restarts(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import tenacity
 import urllib3
 
-from qcnn.errors import ConfigError, single_line
+from qcnn.errors import MAX_MESSAGE_LENGTH, ConfigError, service_message
 
 # The client library takes a third of a second to load, so functions import it.
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RequestRejectedError(ConfigError):
     """
 
     def __init__(self, message: str, status: int, *, is_final: bool = False) -> None:
-        super().__init__(message)
+        super().__init__(message, MAX_MESSAGE_LENGTH)
         self.status = status
         self.is_final = is_final
 
@@ -92,7 +92,7 @@ def is_unavailable(error: BaseException) -> bool:
 def describe_error(error: BaseException) -> str:
     """Return the message of an API response, or the cause of a connection error, as a single line."""
     found = _api_error(error)
-    return single_line(_reason(found) if found else _cause(error))
+    return service_message(_reason(found) if found else _cause(error))
 
 
 def _api_error(error: BaseException | None) -> ApiException | None:

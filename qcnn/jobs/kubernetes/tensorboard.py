@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from qcnn.errors import ArtifactError, ConfigError, single_line
+from qcnn.errors import ArtifactError, ConfigError, service_message
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, TASK_LABEL, JobKind, condition, pod_template
@@ -172,7 +172,7 @@ def _is_available(api: NamespaceClient, deployed: dict[str, Any]) -> bool:
     if status.get("updatedReplicas") == status.get("availableReplicas") == status.get("replicas") == 1:
         return True
     if failure := condition(deployed, "ReplicaFailure"):
-        raise ConfigError(f"tensorboard: its pod cannot be created ({single_line(failure)}). Given: {name}")
+        raise ConfigError(f"tensorboard: its pod cannot be created ({service_message(failure)}). Given: {name}")
     for each in status.get("conditions", ()):
         # Until a new pod is created, the condition is that of the previous pod.
         if each["type"] == "Progressing" and each["status"] == "False" and status.get("updatedReplicas"):

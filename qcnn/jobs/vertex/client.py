@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tenacity
 
-from qcnn.errors import ConfigError, QcnnError, RetryableError, single_line
+from qcnn.errors import ConfigError, QcnnError, RetryableError, service_message
 from qcnn.jobs.vertex.location import VertexLocation
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def is_quota(error: BaseException) -> bool:
 
 def describe_error(error: BaseException) -> str:
     """Return the message of an API or connection error as a single line."""
-    return single_line(error.message if isinstance(error, exceptions.GoogleAPICallError) else error)
+    return service_message(error.message if isinstance(error, exceptions.GoogleAPICallError) else error)
 
 
 def rejection(error: BaseException, action: str, place: str) -> ConfigError:

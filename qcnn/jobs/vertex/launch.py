@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from qcnn.errors import ConfigError, RetryableError, TrainingError, single_line
+from qcnn.errors import ConfigError, RetryableError, TrainingError, service_message
 from qcnn.jobs.job import PendingCreation, last_error_line
 from qcnn.jobs.vertex.attempts import (
     Attempt,
@@ -163,13 +163,13 @@ def launch(
             if failure is FailureType.CANCELLED:
                 raise RetryableError(f"{kind.title}: was cancelled by another client. Given: {ended.name}")
             if failure is FailureType.NO_CAPACITY:
-                capacity.record_missing(single_line(ended.message), label)
-                logger.warning("no machines available (%s); retrying", single_line(ended.message))
+                capacity.record_missing(service_message(ended.message), label)
+                logger.warning("no machines available (%s); retrying", service_message(ended.message))
                 time.sleep(next(pauses))
             if failure is FailureType.RETRYABLE:
                 count = count_retryable_failures(list_attempts(api, job))
                 _check_restarts(kind.title, ended, count, restarts)
-                logger.warning("%s; restarting the job (%d of %d)", single_line(ended.message), count, restarts)
+                logger.warning("%s; restarting the job (%d of %d)", service_message(ended.message), count, restarts)
 
 
 def _log_reader(api: JobClient, job: Attempt) -> JobLogReader:
@@ -196,7 +196,7 @@ def _check_history(title: str, attempts: Sequence[Attempt], restarts: int) -> No
     """
     last = last_failure(attempts)
     if last and last[1] is FailureType.PERMANENT:
-        raise TrainingError(f"{title}: has failed before: {single_line(last[0].message)} Given: {last[0].name}")
+        raise TrainingError(f"{title}: has failed before: {service_message(last[0].message)} Given: {last[0].name}")
     if last:
         _check_restarts(title, last[0], count_retryable_failures(attempts), restarts)
 
@@ -204,7 +204,7 @@ def _check_history(title: str, attempts: Sequence[Attempt], restarts: int) -> No
 def _check_restarts(title: str, last: Attempt, count: int, restarts: int) -> None:
     if count > restarts:
         raise RetryableError(
-            f"{title}: has failed, after {restarts} restarts: {single_line(last.message)} Given: {last.name}"
+            f"{title}: has failed, after {restarts} restarts: {service_message(last.message)} Given: {last.name}"
         )
 
 
@@ -212,7 +212,7 @@ def _permanent_error(title: str, ended: Attempt, reporter: JobReporter) -> Train
     """Log the last lines of the process that failed, and return the error of the training job."""
     replica = root_cause_replica(ended.message)
     if not replica:
-        return TrainingError(f"{title}: {ended.state}: {single_line(ended.message)} Given: {ended.name}")
+        return TrainingError(f"{title}: {ended.state}: {service_message(ended.message)} Given: {ended.name}")
     last = reporter.last_lines(replica.process)
     logger.info("last lines of %s:", replica.process)
     for line in last:

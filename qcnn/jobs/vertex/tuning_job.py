@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import cast
 
-from qcnn.errors import single_line
+from qcnn.errors import service_message
 from qcnn.jobs.job import LABEL_LENGTH, digest
 from qcnn.jobs.vertex.attempts import Attempt
 from qcnn.jobs.vertex.client import JobClient, aiplatform
@@ -136,7 +136,7 @@ def finished_trials(job: aiplatform.HyperparameterTuningJob) -> list[FinishedTri
         FinishedTrial(
             each.id,
             parameter_values(each),
-            (single_line(each.infeasible_reason) or "no reason given") if failed else "",
+            (service_message(each.infeasible_reason) or "no reason given") if failed else "",
         )
         for each in sorted(job.trials, key=lambda trial: int(trial.id))
         for failed in [each.state == _STATE.INFEASIBLE]
@@ -184,6 +184,6 @@ def describe_trial(trial: aiplatform.Trial) -> str:
     """Return the log line for the state of a trial."""
     parameters = ", ".join(f"{name} {value}" for name, value in parameter_values(trial).items())
     metrics = ", ".join(f"{metric.metric_id} {metric.value:.4f}" for metric in trial.final_measurement.metrics)
-    reason = single_line(trial.infeasible_reason) if trial.state == _STATE.INFEASIBLE else ""
+    reason = service_message(trial.infeasible_reason) if trial.state == _STATE.INFEASIBLE else ""
     end = f": {metrics or reason}" if metrics or reason else ""
     return f"trial {trial.id} ({parameters}) {_STATE_MESSAGES[trial.state]}{end}"

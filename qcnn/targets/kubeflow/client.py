@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from qcnn.errors import single_line
+from qcnn.errors import MAX_MESSAGE_LENGTH, service_message, single_line
 from qcnn.jobs.references import check_namespace
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError, suppress_output
 from qcnn.targets.settings import setting
@@ -65,7 +65,8 @@ def _api_error(error: kfp_server_api.ApiException, address: str) -> BackendError
         case 403:
             return BackendError(f"permission: denied ({reason}); check the namespace. Given: {address}")
         case 400 | 404 if _is_json(body):
-            return BackendError(f"request: rejected by the backend at {address}. Given: {reason}")
+            message = f"request: rejected by the backend at {address}. Given: {reason}"
+            return BackendError(message, MAX_MESSAGE_LENGTH)
         case status if status < 500:
             return BackendError(_not_the_api(body, address))
     return UnavailableError(f"host: the backend failed ({error.status}, {reason}). Given: {address}")
@@ -88,8 +89,8 @@ def _reason(body: bytes) -> str:
     try:
         content = json.loads(body)
     except ValueError:
-        return "" if _WEB_PAGE.match(body) else single_line(body.decode(errors="replace"))
-    return single_line(content.get("message") or content.get("error") or content) if content else ""
+        return "" if _WEB_PAGE.match(body) else service_message(body.decode(errors="replace"))
+    return service_message(content.get("message") or content.get("error") or content) if content else ""
 
 
 def _cause(error: BaseException) -> str:

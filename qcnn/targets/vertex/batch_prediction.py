@@ -16,7 +16,7 @@ import numpy.typing as npt
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.data.file_data import check, check_real, features_of, warn_once
 from qcnn.data.samples import EXCITATIONS, LABEL, Column
-from qcnn.errors import single_line
+from qcnn.errors import service_message
 from qcnn.jobs.vertex.location import ENDED
 from qcnn.storage.copies import new_copy
 from qcnn.tables.chunks import Chunk
@@ -159,5 +159,5 @@ def follow(vertex: VertexClient, job: BatchPredictionJob, report: Callable[[str]
         time.sleep(INTERVAL)
         job = vertex.call("JobService.get_batch_prediction_job", name=job.name)
     if state not in ("SUCCEEDED", "PARTIALLY_SUCCEEDED"):
-        raise StepError(f"batch prediction: {state.lower()} ({single_line(job.error.message)}). Given: {job.name}")
+        raise StepError(f"batch prediction: {state.lower()} ({service_message(job.error.message)}). Given: {job.name}")
     return job

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.components.training_job import check_data, vertex_job
-from qcnn.errors import ArtifactError, single_line
+from qcnn.errors import ArtifactError, service_message
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, JobSpec, check_run
 from qcnn.jobs.pod_settings import PodSettings
@@ -287,7 +287,7 @@ def _status(job: CustomJob) -> JobStatus:
         has_succeeded=state == "SUCCEEDED",
         age=age_of(job),
         duration=seconds_of(job),
-        message=single_line(job.error.message),
+        message=service_message(job.error.message),
         processes=sum(pool.replica_count for pool in job.job_spec.worker_pool_specs),
         outputs={"output": output} if output else {},
     )

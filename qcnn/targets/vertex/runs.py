@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from qcnn.errors import single_line
+from qcnn.errors import service_message
 from qcnn.jobs.vertex.location import creation_time
 from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact
@@ -203,7 +203,7 @@ def check_succeeded(run: PipelineJob) -> None:
     failed = {name: task for name, task in tasks_of(run, steps_in(run)).items() if task.state.name == "FAILED"}
     reason = next((task.error.message for task in failed.values() if task.error.message), run.error.message)
     what = f"step {', '.join(failed)} failed" if failed else f"it ended {state_of(run).lower()}"
-    raise StepError(f"run: {what}{f' ({single_line(reason)})' if reason else ''}. Given: {id_of(run)}")
+    raise StepError(f"run: {what}{f' ({service_message(reason)})' if reason else ''}. Given: {id_of(run)}")
 
 
 PATIENCE = 120.0

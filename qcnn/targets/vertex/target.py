@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from qcnn.errors import ConfigError, single_line
+from qcnn.errors import ConfigError, service_message
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.vertex import location
 from qcnn.jobs.vertex.location import run_page, schedule_page
@@ -217,7 +217,7 @@ class VertexTarget:
             PartStatus(
                 name,
                 task.state.name.lower(),
-                single_line(task.error.message),
+                service_message(task.error.message),
                 task.executor_detail.container_detail.main_job,
                 duration=seconds_of(task),
             )
@@ -227,7 +227,7 @@ class VertexTarget:
             PartStatus(
                 each.display_name,
                 location.state_of(each).lower(),
-                single_line(each.error.message),
+                service_message(each.error.message),
                 each.name,
                 duration=seconds_of(each),
             )
@@ -496,6 +496,6 @@ def _status(run: PipelineJob) -> JobStatus:
         has_succeeded=state == "SUCCEEDED",
         age=age_of(run),
         duration=seconds_of(run),
-        message=single_line(run.error.message),
+        message=service_message(run.error.message),
         experiment=run.labels.get(EXPERIMENT_LABEL, ""),
     )

@@ -173,6 +173,14 @@ def test_last_warning_ignores_other_pods() -> None:
     assert pods.last_warning([warning(quota.replace("worker-0", "worker-10"), 2)], pod="a-worker-1") is None
 
 
+def test_reasons_contain_complete_service_message() -> None:
+    nodes = f"0/3 nodes are available: {', '.join(f'1 node has untolerated taint {{team-{i}: }}' for i in range(9))}."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": nodes}
+    assert read(_pod(conditions=[condition])).pending_reason == f"cannot be scheduled: {nodes}"
+    warning = {"reason": "FailedCreatePod", "message": f"Error creating: {nodes}"}
+    assert pods.last_warning([warning]) == f"cannot start, FailedCreatePod: Error creating: {nodes}"
+
+
 WAITING_JOB: dict[str, Any] = {"metadata": {"name": "a", "uid": "1-2-3"}, "spec": {}}
 NAMES = ["worker 0", "worker 1"]
 NO_CAPACITY, NO_IMAGE = "cannot be scheduled: Insufficient cpu", "cannot start, ErrImagePull: no image"

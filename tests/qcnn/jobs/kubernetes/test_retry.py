@@ -68,6 +68,20 @@ def test_retry_policy_depends_on_responses(
     assert is_retried is expected
 
 
+# As by a quota with four resources.
+QUOTA = (
+    'pods "qcnn-train-0-1f2e3d4c-worker-0" is forbidden: exceeded quota: compute, requested: limits.cpu=16,'
+    "limits.memory=64Gi,requests.cpu=16,requests.memory=64Gi, used: limits.cpu=8,limits.memory=32Gi,requests.cpu=8,"
+    "requests.memory=32Gi, limited: limits.cpu=16,limits.memory=64Gi,requests.cpu=16,requests.memory=64Gi"
+)
+
+
+def test_rejection_quota_message_is_complete() -> None:
+    rejected = retry.rejection(_answer(403, QUOTA), "create pods", "a", was_allowed=True)
+    assert str(rejected) == f"quota: exceeded in namespace a. Given: {QUOTA}"
+    assert retry.describe_error(_answer(403, QUOTA)) == QUOTA
+
+
 class _Server:
     """HTTP server with scripted responses, which repeats the last one."""
 
