@@ -9,12 +9,10 @@ from typing import Any
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
 from qcnn.jobs.job import PendingCreation
-from qcnn.jobs.kubernetes.api import PODS, SERVICE_ACCOUNTS, SERVICES, NamespaceClient
+from qcnn.jobs.kubernetes.api import PODS, SERVICES, NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome, cancel_unwatched, create_or_adopt
 from qcnn.jobs.kubernetes.job_watcher import JobAbandonedError, JobWatcher, Observer, ignore
 from qcnn.jobs.kubernetes.restart_policy import RestartTracker
-from qcnn.jobs.kubernetes.retry import FORBIDDEN, RequestRejectedError
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.lease import LeaseRenewer, check_lease_right
 from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Manifest, profiler_service, with_restarts
@@ -122,30 +120,6 @@ def manifests_to_apply(manifest: Manifest, namespace: str | None) -> list[Manife
     metadata = {"namespace": namespace} if namespace else {}
     manifests = (manifest, profiler_service(manifest))
     return [{**each, "metadata": {**each["metadata"], **metadata}} for each in manifests]
-
-
-def check_worker_account(api: NamespaceClient, pod: PodSettings) -> None:
-    """Check that the default service account of pods exists.
-
-    Nothing is checked if the user may not read service accounts. This applies to role qcnn-user, whose manifest also
-    creates the account.
-
-    Raises:
-        ConfigError: If the account does not exist.
-    """
-    if pod.service_account != WORKER_ACCOUNT:
-        return
-    try:
-        found = api.get(SERVICE_ACCOUNTS, WORKER_ACCOUNT)
-    except RequestRejectedError as error:
-        if error.status != FORBIDDEN:
-            raise
-        return
-    if found is None:
-        raise ConfigError(
-            f"pod.service_account: must exist in namespace {api.namespace}; create it with `kubectl -n {api.namespace} "
-            f"apply -f deploy/rbac.yaml`, or set --service-account. Given: {WORKER_ACCOUNT}"
-        )
 
 
 def submit(api: NamespaceClient, manifest: Manifest) -> tuple[dict[str, Any], CreateOutcome]:

@@ -9,6 +9,7 @@ from typing import Any
 from qcnn.errors import ConfigError, RetryableError
 from qcnn.jobs.kubernetes.api import LEASES, REVIEWS, NamespaceClient
 from qcnn.jobs.kubernetes.retry import RequestRejectedError
+from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.references import micro_time
 from qcnn.jobs.tfjob import lease_watch
 from qcnn.jobs.tfjob.manifest import lease
@@ -59,7 +60,7 @@ class LeaseRenewer:
 
 
 def check_lease_right(api: NamespaceClient, account: str, lease: str) -> None:
-    """Check that the pods' service account may read the Lease of their launcher.
+    """Check that the pods' service account exists and may read the Lease of their launcher.
 
     If the launcher may not create access reviews, nothing is checked.
 
@@ -69,7 +70,8 @@ def check_lease_right(api: NamespaceClient, account: str, lease: str) -> None:
         lease: Name of the Lease.
 
     Raises:
-        ConfigError: If the account may not read the Lease. The message contains the missing role binding.
+        ConfigError: If the account does not exist, or may not read the Lease. The message contains the command that
+            creates the account or the missing role binding.
     """
     accounts = "system:serviceaccounts"
     review = {
@@ -94,4 +96,6 @@ def check_lease_right(api: NamespaceClient, account: str, lease: str) -> None:
     except RequestRejectedError:
         return
     if answer and not answer["status"]["allowed"]:
+        # The review is the same for an account that does not exist, for which a role binding would not help.
+        check_account_exists(api, account)
         raise ConfigError(lease_watch.missing_right_message(account, api.namespace))

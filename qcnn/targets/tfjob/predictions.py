@@ -12,8 +12,9 @@ from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import cancel_unwatched, create_or_adopt
 from qcnn.jobs.kubernetes.job_watcher import JobWatcher
 from qcnn.jobs.kubernetes.manifest import JOB
+from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
-from qcnn.jobs.tfjob.launch import PENDING_SECONDS, check_worker_account
+from qcnn.jobs.tfjob.launch import PENDING_SECONDS
 from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
 from qcnn.startup import terminated_as_interrupt
 from qcnn.storage.store import check_reachable, parse_bucket_uri
@@ -107,7 +108,7 @@ def predict(settings: PredictSettings, warn: ReportLine) -> Mapping[str, Any]:
     manifest = for_model(settings.model, settings.pods, arguments) if settings.model else None
     with cluster(settings.namespace) as api:
         if manifest:
-            check_worker_account(api, settings.pods)
+            check_account_exists(api, settings.pods.service_account)
         _run(api, manifest or for_training(find_job(api, settings.job or ""), arguments), warn)
     return {}
 

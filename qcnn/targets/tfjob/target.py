@@ -18,9 +18,10 @@ from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
 from qcnn.jobs.kubernetes.job_watcher import LogCursor
 from qcnn.jobs.kubernetes.manifest import CONTAINER
+from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in
 from qcnn.jobs.tfjob import cleanup, status
-from qcnn.jobs.tfjob.launch import check_worker_account, manifests_to_apply, submit
+from qcnn.jobs.tfjob.launch import manifests_to_apply, submit
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, JobTimeouts, Manifest, tfjob
 from qcnn.monitoring import logs
 from qcnn.targets import following
@@ -121,7 +122,7 @@ class TFJobTarget:
 
         def create() -> Submitted:
             with cluster(settings.namespace) as api:
-                check_worker_account(api, settings.pods)
+                check_account_exists(api, settings.pods.service_account)
                 job, outcome = submit(api, manifest)
             return Submitted(job["metadata"]["name"], _OUTCOMES[outcome], status.outputs(job))
 

@@ -225,7 +225,12 @@ def test_default_service_account_is_qcnn_worker(typed: Typed, api_server: ApiSer
 
 
 @pytest.mark.parametrize(
-    "arguments", [SUBMIT, ("predict", "--target", "tfjob", "--model", "gs://bucket/model", "--image", "qcnn:1")]
+    "arguments",
+    [
+        SUBMIT,
+        (*SUBMIT, "--service-account", "nobody"),
+        ("predict", "--target", "tfjob", "--model", "gs://bucket/model", "--image", "qcnn:1"),
+    ],
 )
 def test_submit_with_missing_account_creates_nothing(
     typed: Typed, api_server: ApiServer, arguments: tuple[str, ...]

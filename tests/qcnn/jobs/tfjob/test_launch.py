@@ -16,7 +16,7 @@ from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes import retry
 from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
-from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob.launch import is_terminating, launch, manifests_to_apply, submit
 from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, profiler_service, tfjob
 from qcnn.jobs.tfjob.status import read_all
@@ -216,6 +216,24 @@ def test_job_is_not_created_if_pods_may_not_read_lease(server: ApiServer) -> Non
     Operator(server, DONE)
     launch(_manifest(lease_seconds=None), "a")
     assert server.all("leases") == []
+
+
+@pytest.mark.parametrize(
+    ("account", "created"),
+    [("nobody", "create serviceaccount nobody"), (WORKER_ACCOUNT, "apply -f deploy/rbac.yaml")],
+)
+def test_job_is_not_created_without_service_account(server: ApiServer, account: str, created: str) -> None:
+    server.allows_pods = False
+    server.remove("serviceaccounts", account)
+    manifest = _manifest()
+    manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["serviceAccountName"] = account
+    with pytest.raises(ConfigError) as error:
+        launch(manifest, "a")
+    assert str(error.value) == (
+        f"pod.service_account: must exist in namespace a; create it with `kubectl -n a {created}`, or name another "
+        f"account. Given: {account}"
+    )
+    assert server.all("tfjobs") == []
 
 
 @pytest.mark.parametrize("plural", ["leases", "services"])
