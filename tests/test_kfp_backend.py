@@ -14,6 +14,7 @@ from kfp import compiler, dsl
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import KfpConnection, connect
 from qcnn.targets.kubeflow.runs import find_experiment, find_run, find_schedule
+from tests.kfp.conftest import Kubeflow
 from tests.kfp_backend import fake_backend
 
 # Well-formed ID.
@@ -105,9 +106,11 @@ def _status(request: Callable[[], object]) -> int:
     ids=str,
 )
 def test_submit_run_invalid_parameters_are_rejected(kfp_target: Target, arguments: dict[str, Any]) -> None:
-    assert _status(lambda: kfp_target.run("rejected", arguments)) == 400
-    with pytest.raises(BackendError, match=r"^run: the backend at .* has none of this ID or name\. Given: rejected$"):
-        find_run(kfp_target.client, kfp_target.backend, "rejected")
+    # The name is unique on a shared backend.
+    name = f"rejected-{kfp_target.experiment}"
+    assert _status(lambda: kfp_target.run(name, arguments)) == 400
+    with pytest.raises(BackendError, match=rf"^run: the backend at .* has none of this ID or name\. Given: {name}$"):
+        find_run(kfp_target.client, kfp_target.backend, name)
 
 
 def test_run_can_be_found_terminated_and_deleted(kfp_target: Target) -> None:
@@ -126,6 +129,16 @@ def test_run_can_be_found_terminated_and_deleted(kfp_target: Target) -> None:
     assert kfp_target.client.get_run(run).state in ("CANCELING", "FAILED")
     kfp_target.client.delete_run(run)
     assert _status(lambda: kfp_target.client.get_run(run)) == 404
+
+
+def test_suites_on_one_backend_find_their_own_runs(kfp_target: Target) -> None:
+    suites = [
+        Kubeflow(kfp_target.backend.address, "", "qcnn:1", "", experiment=f"{kfp_target.experiment}-{number}", seed=0)
+        for number in range(2)
+    ]
+    runs = [kfp_target.run(suite.unique("same"), {"count": 3}) for suite in suites]
+    found = [find_run(kfp_target.client, kfp_target.backend, suite.unique("same")) for suite in suites]
+    assert [run.run_id for run in found] == runs
 
 
 def test_unknown_id_is_not_found(kfp_target: Target) -> None:

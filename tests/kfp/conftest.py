@@ -79,19 +79,24 @@ class Kubeflow:
         environment = {**os.environ, "KF_PIPELINES_ENDPOINT": self.host}
         return subprocess.run([_BIN / program, *command], env=environment, capture_output=True, text=True, check=False)
 
-    def submit(self, *flags: str, command: str = "submit") -> tuple[str, subprocess.CompletedProcess[str]]:
-        """Submit a run and return its ID and the result of the command."""
-        done = self.run_command(command, "--target", "kubeflow", *self.submit_flags, *flags)
+    def unique(self, name: str) -> str:
+        """Return a run name that no other suite on the same backend has."""
+        return f"{name}-{self.experiment}"
+
+    def submit(self, name: str, *flags: str, command: str = "submit") -> tuple[str, subprocess.CompletedProcess[str]]:
+        """Submit a run with a unique name and return its ID and the result of the command."""
+        run_name = ("--run-name", self.unique(name))
+        done = self.run_command(command, "--target", "kubeflow", *self.submit_flags, *run_name, *flags)
         found = re.search(r"^run (\S+) is created in ", done.stdout, re.MULTILINE)
         assert found, done.stdout + done.stderr
         return found[1], done
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """Return the rows of qcnn compare by run name."""
+        """Return the rows of qcnn compare by run name, without the part that makes the name unique."""
         flags = ("--experiment", self.experiment, "--metadata-host", self.metadata_host)
         done = self.run_command("compare", *flags, "--format", "json")
         assert (done.returncode, done.stderr) == (0, "")
-        return {row["run"]: row for row in json.loads(done.stdout)}
+        return {row["run"].removesuffix(self.unique("")): row for row in json.loads(done.stdout)}
 
     def artifacts(self, run: str) -> list[Artifact]:
         """Return the artifacts of a run."""

@@ -17,7 +17,7 @@ class StartedError(Exception):
 
 def _start(kubeflow: Kubeflow, name: str) -> str:
     """Submit an endless run, wait until its train step is running, and return the run ID."""
-    run, _ = kubeflow.submit(*SMALL, "--epochs", "1000000", "--run-name", name)
+    run, _ = kubeflow.submit(name, *SMALL, "--epochs", "1000000")
 
     def report(line: str) -> None:
         if line == "train: running":
@@ -37,7 +37,7 @@ def test_evicted_launcher_is_replaced_and_adopts_tfjob(kubeflow: Kubeflow) -> No
     trained = tfjobs(run)
     # TensorBoard can open the logs of a running step.
     (logs,) = logs_of_runs([run], None, (), kubeflow.backend)
-    assert (logs.name, logs.of_run, logs.address.endswith(run)) == ("evicted", True, True)
+    assert (logs.name, logs.of_run, logs.address.endswith(run)) == (kubeflow.unique("evicted"), True, True)
     evict(pod)
     client = connect(kubeflow.backend)
 
@@ -60,7 +60,7 @@ def test_evicted_launcher_is_replaced_and_adopts_tfjob(kubeflow: Kubeflow) -> No
 
 def test_terminate_during_training_deletes_tfjobs(kubeflow: Kubeflow) -> None:
     run = _start(kubeflow, "endless")
-    done = kubeflow.run_command("terminate", "endless")
+    done = kubeflow.run_command("terminate", kubeflow.unique("endless"))
     assert done.returncode == 0, done.stderr
     assert f"run {run} is terminated\n" in done.stdout
     if "KUBECONFIG" in os.environ:

@@ -24,7 +24,7 @@ def failed(kubeflow: Kubeflow, tmp_path: Path) -> FinishedRun:
     settings = yaml.safe_load(Path(kubeflow.pod).read_text()) if kubeflow.pod else {}
     broken = tmp_path / "broken.yaml"
     broken.write_text(yaml.safe_dump({**settings, "volumes": _BROKEN}))
-    return FinishedRun(*kubeflow.submit(*SMALL, "--pod", str(broken), "--wait", "--run-name", "broken"))
+    return FinishedRun(*kubeflow.submit("broken", *SMALL, "--pod", str(broken), "--wait"))
 
 
 def test_failed_tfjob_is_replaced_on_retry_and_deleted_with_run(kubeflow: Kubeflow, failed: FinishedRun) -> None:
@@ -59,7 +59,7 @@ def test_wait_reports_failed_driver(kubeflow: Kubeflow, tmp_path: Path) -> None:
     inputs = pipeline["root"]["dag"]["tasks"]["generate-data"]["inputs"]["parameters"]
     inputs["qubits"] = {"componentInputParameter": "nothing"}
     package.write_text(yaml.safe_dump_all([pipeline, *platform]))
-    run, done = kubeflow.submit("--qubits", "4", "--package", str(package), "--wait", "--run-name", "driver")
+    run, done = kubeflow.submit("driver", "--qubits", "4", "--package", str(package), "--wait")
     assert done.returncode == 1
     assert "generate-data-driver: failed" in done.stdout.splitlines()
     message = f"error: run: step generate-data-driver failed, see its log. Given: {run}"

@@ -23,10 +23,11 @@ def package(kubeflow: Kubeflow, tmp_path: Path) -> Path:
 
 def test_run_has_compiled_defaults_and_accepts_strings(kubeflow: Kubeflow, package: Path) -> None:
     command = ("--endpoint", kubeflow.host, "--output", "json", "run", "create")
-    flags = ("--experiment-name", kubeflow.experiment, "--run-name", "kfp-cli", "--package-file", str(package))
+    name = kubeflow.unique("kfp-cli")
+    flags = ("--experiment-name", kubeflow.experiment, "--run-name", name, "--package-file", str(package))
     done = kubeflow.run_command(*command, *flags, "model=deep", program="kfp")
     assert done.returncode == 0, done.stderr
-    kubeflow.run_command("terminate", "kfp-cli")
+    kubeflow.run_command("terminate", name)
     row = kubeflow.rows()["kfp-cli"]
     assert row["state"] in ("failed", "canceled")
     parameters = connect(kubeflow.backend).get_run(_id(done.stdout)).runtime_config.parameters

@@ -56,9 +56,9 @@ def submitted(kubeflow: Kubeflow, bucket: str, pod: str) -> dict[str, str]:
         path.write_bytes((_EXAMPLES / "moons.csv").read_bytes())
     inputs = {**_INPUTS, "rows": ("--data", f"{bucket}/moons.csv", *_ROWS)}
     search = ("--grid", "learning_rate=0.01,0.02", "--parallelism", "2")
-    common = ("--pod", pod, "--seed", str(kubeflow.seed), "--run-name")
-    runs = {name: kubeflow.submit(*flags, *common, name)[0] for name, flags in inputs.items()}
-    return {**runs, "search": kubeflow.submit(*search, *inputs["rows"], *common, "search", command="study")[0]}
+    common = ("--pod", pod, "--seed", str(kubeflow.seed))
+    runs = {name: kubeflow.submit(name, *flags, *common)[0] for name, flags in inputs.items()}
+    return {**runs, "search": kubeflow.submit("search", *search, *inputs["rows"], *common, command="study")[0]}
 
 
 def _finish(kubeflow: Kubeflow, run: str) -> None:
@@ -94,12 +94,12 @@ def test_dataset_has_sha256_of_its_file(kubeflow: Kubeflow, submitted: dict[str,
 
 def test_dataset_is_regenerated_only_if_file_changes(kubeflow: Kubeflow, bucket: str, pod: str) -> None:
     content = (_EXAMPLES / "moons.csv").read_bytes()
-    flags = ("--pod", pod, "--data", f"{bucket}/changing.csv", *_ROWS, "--seed", str(kubeflow.seed), "--run-name")
+    flags = ("--pod", pod, "--data", f"{bucket}/changing.csv", *_ROWS, "--seed", str(kubeflow.seed))
     datasets = {}
     for name, written in (("before", content), ("same", content), ("after", content + b"0.5,0.5,1\n")):
         with new_file_copy(f"{bucket}/changing.csv") as path:
             path.write_bytes(written)
-        run, _ = kubeflow.submit(*flags, name)
+        run, _ = kubeflow.submit(name, *flags)
         _finish(kubeflow, run)
         (datasets[name],) = _datasets(kubeflow, run)
         assert datasets[name].metadata["data_sha256"] == hashlib.sha256(written).hexdigest()

@@ -16,7 +16,8 @@ def test_submit_wait_metrics_and_delete(kubeflow: Kubeflow, tmp_path: Path) -> N
     experiment = qcnn.Experiment(**FIELDS, seed=kubeflow.seed + 1)
     pod = read_file(Path(kubeflow.pod), "pod") if kubeflow.pod else {}
     settings = {"host": kubeflow.host, "metadata_host": kubeflow.metadata_host, "experiment": kubeflow.experiment}
-    job = qcnn.submit(experiment, "kubeflow", **settings, image=kubeflow.image, pod=pod, run_name="from Python")
+    name = kubeflow.unique("from Python")
+    job = qcnn.submit(experiment, "kubeflow", **settings, image=kubeflow.image, pod=pod, run_name=name)
     status = job.wait(timeout=600)
     assert status.state == "succeeded"
     assert {"generate-data", "train", "evaluate"} <= {part.name for part in status.parts}
@@ -27,7 +28,7 @@ def test_submit_wait_metrics_and_delete(kubeflow: Kubeflow, tmp_path: Path) -> N
     for name in ("mse", "accuracy"):
         assert metrics[name] == pytest.approx(local.metrics[name], abs=1e-6)
     connection = {"host": kubeflow.host, "metadata_host": kubeflow.metadata_host}
-    assert qcnn.get_job("from Python", "kubeflow", **connection).name == job.name
+    assert qcnn.get_job(name, "kubeflow", **connection).name == job.name
     job.delete()
     with pytest.raises(qcnn.QcnnError, match=job.name):
         job.status()

@@ -20,7 +20,7 @@ STEPS = ("generate-data", "train", "tensorboard", "export-weights", "evaluate")
 
 @pytest.fixture(scope="module")
 def first(kubeflow: Kubeflow) -> FinishedRun:
-    return FinishedRun(*kubeflow.submit(*SMALL, "--wait", "--run-name", "first", "--seed", str(kubeflow.seed)))
+    return FinishedRun(*kubeflow.submit("first", *SMALL, "--wait", "--seed", str(kubeflow.seed)))
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ def test_artifacts_are_in_run_folder_with_provenance(kubeflow: Kubeflow, first: 
 
 
 def test_equal_run_is_cached_unless_seed_changes(kubeflow: Kubeflow, first: FinishedRun) -> None:
-    again, _ = kubeflow.submit(*SMALL, "--wait", "--run-name", "again", "--seed", str(kubeflow.seed))
-    other, done = kubeflow.submit(*SMALL, "--wait", "--run-name", "other", "--seed", str(kubeflow.seed + 1))
+    again, _ = kubeflow.submit("again", *SMALL, "--wait", "--seed", str(kubeflow.seed))
+    other, done = kubeflow.submit("other", *SMALL, "--wait", "--seed", str(kubeflow.seed + 1))
     assert done.returncode == 0, done.stdout + done.stderr
 
     def uris(run: str, name: str) -> set[str]:
@@ -102,8 +102,9 @@ def test_invalid_experiment_fails_in_first_step(kubeflow: Kubeflow, tmp_path: Pa
     client = connect(kubeflow.backend)
     # Like the KFP UI, which does not validate parameters before it creates a run.
     fields = {**ExperimentConfig().model_dump(), "qubits": 3}
+    name = kubeflow.unique("rejected")
     run = client.create_run_from_pipeline_package(
-        str(package), arguments=fields, run_name="rejected", experiment_name=kubeflow.experiment
+        str(package), arguments=fields, run_name=name, experiment_name=kubeflow.experiment
     ).run_id
     ended = follow(RunPoller(client, kubeflow.backend, run), STEPS, print)
     assert ended.state == "FAILED"

@@ -16,7 +16,7 @@ SMALL_FIELDS = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "worker
 
 
 def test_scheduled_runs_have_distinct_names_seeds_and_outputs(kubeflow: Kubeflow) -> None:
-    name = f"every-minute-{kubeflow.experiment}"
+    name = kubeflow.unique("every-minute")
     create = ("schedule", "create", "--interval", "60s", "--max-concurrency", "2", "--run-name", name)
     done = kubeflow.run_command(*create, *kubeflow.submit_flags, *SMALL)
     assert done.returncode == 0, done.stderr
@@ -59,7 +59,7 @@ def test_runs_with_seed_per_run_are_not_cached(kubeflow: Kubeflow, tmp_path: Pat
         client.create_run_from_pipeline_package(
             str(tmp_path / "qcnn-kubeflow.yaml"),
             arguments=fields,
-            run_name=f"seeded-{number}",
+            run_name=kubeflow.unique(f"seeded-{number}"),
             experiment_name=kubeflow.experiment,
         ).run_id
         for number in range(2)

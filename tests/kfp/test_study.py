@@ -7,18 +7,8 @@ from tests.kfp.conftest import SMALL, Kubeflow
 
 def test_study_with_failed_trials_evaluates_best(kubeflow: Kubeflow) -> None:
     search = ("--grid", "learning_rate=0.02,1e38", "--grid", "hidden_activation=linear,relu")
-    run, done = kubeflow.submit(
-        *search,
-        *SMALL,
-        "--seed",
-        str(kubeflow.seed),
-        "--parallelism",
-        "2",
-        "--wait",
-        "--run-name",
-        "study",
-        command="study",
-    )
+    flags = ("--seed", str(kubeflow.seed), "--parallelism", "2", "--wait")
+    run, done = kubeflow.submit("study", *search, *SMALL, *flags, command="study")
     assert done.returncode == 0, done.stdout + done.stderr
     artifacts = kubeflow.artifacts(run)
     experiments = [
