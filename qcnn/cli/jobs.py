@@ -22,7 +22,16 @@ from qcnn.cli.options.settings import (
 from qcnn.cli.output import confirm, format_duration, show_table, stdout_to_stderr
 from qcnn.errors import ConfigError
 from qcnn.startup import terminated_as_interrupt
-from qcnn.targets.base import Deletable, JobStatus, PartStatus, ReadsJobs, Selection, Terminates
+from qcnn.targets import following
+from qcnn.targets.base import (
+    Deletable,
+    JobStatus,
+    PartStatus,
+    ReadsContainerLogs,
+    ReadsJobs,
+    Selection,
+    Terminates,
+)
 
 _JOB_HEADER = ("job", "name", "state", "processes", "restarts", "age", "duration")
 _PART_HEADER = ("part", "runs as", "state", "exit code", "duration", "reason")
@@ -67,13 +76,22 @@ def logs_command(target: ReadsJobs) -> click.Command:
         is_flag=True,
         help="Stream logs until the job ends. Fail if the job fails.",
     )
+    @_containers_option(target)
     @settings_options(target.connection, target.name, "connection")
-    def logs(name: str, should_follow: bool, connection: Any) -> None:
-        if should_follow:
+    def logs(name: str, should_follow: bool, all_containers: bool, connection: Any) -> None:
+        read = target.container_logs if all_containers and isinstance(target, ReadsContainerLogs) else target.logs
+
+        def echo_lines() -> None:
+            for line in read(name, connection, follow=should_follow):
+                click.echo(line)
+
+        if not should_follow:
+            echo_lines()
+        elif all_containers:
+            _watch(target, name, connection, "text", echo_lines)
+            following.check_succeeded(target.get_job(name, connection), target.job_kind)
+        else:
             follow(target, name, connection)
-            return
-        for line in target.logs(name, connection, follow=False):
-            click.echo(line)
 
     return click.command(
         "logs",
@@ -221,6 +239,33 @@ def _deletable_rows(objects: Sequence[Deletable]) -> list[tuple[str, ...]]:
     return [(each.kind, each.job, each.name, each.run, each.state) for each in objects]
 
 
+_ALL_CONTAINERS = click.option(
+    "--all-containers",
+    is_flag=True,
+    help="Print the lines of all containers of all pods, with those of the platform's executors.",
+)
+
+
+def _containers_option(target: ReadsJobs) -> Decorator:
+    """Return a decorator that adds --all-containers to a command, or passes False if the target has no such logs."""
+    if isinstance(target, ReadsContainerLogs):
+        return _ALL_CONTAINERS
+    return _passing(all_containers=False)
+
+
+def _passing(**fixed: Any) -> Decorator:
+    """Return a decorator that passes fixed values to a command."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def called(**values: Any) -> Any:
+            return command(**fixed, **values)
+
+        return called
+
+    return decorate
+
+
 _EXPERIMENT = click.option("--experiment", metavar="NAME", help="List only the runs of this experiment.")
 # By field of `Selection`.
 _SELECTIONS: Mapping[str, tuple[str, Decorator]] = {
@@ -242,17 +287,7 @@ _SELECTIONS: Mapping[str, tuple[str, Decorator]] = {
 
 def _experiment_option(target: ReadsJobs) -> Decorator:
     """Return a decorator that adds --experiment to a command, or passes None if jobs have no experiment."""
-    if target.has_experiments:
-        return _EXPERIMENT
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def called(**values: Any) -> Any:
-            return command(experiment=None, **values)
-
-        return called
-
-    return decorate
+    return _EXPERIMENT if target.has_experiments else _passing(experiment=None)
 
 
 def _selection_options(target: ReadsJobs) -> Decorator:

@@ -285,6 +285,21 @@ class ReadsJobs(Target, Protocol):
 
 
 @runtime_checkable
+class ReadsContainerLogs(ReadsJobs, Protocol):
+    """A target whose pods have containers, and lines, that do not belong to the processes or steps of a job."""
+
+    def container_logs(self, job: str, connection: Any, *, follow: bool) -> Iterator[str]:
+        """Yield the log lines of all containers of all pods, each line once.
+
+        Args:
+            job: Name of the job.
+            connection: Connection settings.
+            follow: Whether to continue until the job ends.
+        """
+        ...
+
+
+@runtime_checkable
 class Terminates(Target, Protocol):
     """A target whose runs can be terminated, by default within `patience` seconds."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from qcnn.errors import TrainingError
-from qcnn.targets.base import JobStatus
+from qcnn.targets.base import JobStatus, PartStatus
 from qcnn.targets.errors import StepError, UnavailableError
 
 # Seconds between status requests, and seconds for which the service may be unreachable.
@@ -16,22 +16,22 @@ INTERVAL = 2.0
 _PATIENCE = 600.0
 # A service may store the last states of steps after the state of the run: number of further requests.
 _LATE = 5
-UNFINISHED = frozenset({"PENDING", "RUNNING"})
+UNFINISHED = frozenset({"pending", "running"})
 
 R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunSnapshot(Generic[R]):
-    """State of a run and its steps at one time.
+    """State of a run and its parts at one time.
 
-    `is_late`: whether the service has not yet stored the last state of another part of the run.
+    `is_late`: whether the service has not yet stored the last state of a part of an ended run.
     """
 
     run: R
     state: str
     has_ended: bool
-    steps: Mapping[str, str]
+    parts: Sequence[PartStatus] = ()
     is_late: bool = False
 
 
@@ -40,15 +40,17 @@ def wait_for_run(
 ) -> RunSnapshot[R]:
     """Wait until a run has ended, and return its last state. Unavailable services are retried.
 
+    The last line is the final state of the run.
+
     Args:
         look: Function that requests the current state. It returns None if there was no answer.
-        report: Callback for changes in the states of the run and its steps.
+        report: Callback for changes in the states of the run and its parts, with the first reason of a state.
         seconds: Timeout, after which the current state is returned.
 
     Raises:
         UnavailableError: If the service has not responded for ten minutes.
     """
-    shown: dict[str, str] = {}
+    shown: dict[str, PartStatus] = {}
     late = 0
     answered = time.monotonic()
     end = answered + seconds
@@ -61,18 +63,34 @@ def wait_for_run(
             current_run = None
         if current_run:
             answered = time.monotonic()
-            current = {**current_run.steps, "run": current_run.state}
-            for name, state in current.items():
-                if shown.get(name) != state:
-                    report(f"{name}: {state.lower()}")
-            shown = current
-            if current_run.has_ended:
-                late += 1
-                if late > _LATE or not (current_run.is_late or UNFINISHED.intersection(current.values())):
-                    return current_run
-            elif time.monotonic() >= end:
+            late += current_run.has_ended
+            is_over = current_run.has_ended and (late > _LATE or not current_run.is_late)
+            parts = [*current_run.parts]
+            if is_over or not current_run.has_ended:
+                parts.append(PartStatus("run", current_run.state.lower()))
+            for part in parts:
+                if _is_news(part, shown.get(part.name)):
+                    report(f"{part.name}: {part.state}{f' ({part.reason})' if part.reason else ''}")
+                    shown[part.name] = part
+            if is_over or (not current_run.has_ended and time.monotonic() >= end):
                 return current_run
         time.sleep(INTERVAL)
+
+
+def _is_news(part: PartStatus, shown: PartStatus | None) -> bool:
+    """Return whether a part has another state than the reported one, or the first reason of the state.
+
+    Later reasons are not reported, because a failed image pull alternates between two.
+    """
+    if shown is None or part.state != shown.state:
+        return True
+    return bool(part.reason) and not shown.reason
+
+
+def number_parts(parts: Sequence[PartStatus]) -> list[PartStatus]:
+    """Return parts with different names. Repeated steps of a loop get a number after their name."""
+    numbered = number_repeated((part.name, part) for part in parts)
+    return [dataclasses.replace(part, name=name) for name, part in numbered.items()]
 
 
 def number_repeated(steps: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -100,7 +118,7 @@ def wait(look: Callable[[], JobStatus], report: Callable[[str], None], kind: str
 
     def snapshot() -> RunSnapshot[JobStatus]:
         status = look()
-        return RunSnapshot(status, status.state, status.has_ended, {part.name: part.state for part in status.parts})
+        return RunSnapshot(status, status.state, status.has_ended, status.parts)
 
     ended = wait_for_run(snapshot, report).run
     check_succeeded(ended, kind)
@@ -141,5 +159,7 @@ def wait_quietly(look: Callable[[], JobStatus], timeout: float | None) -> JobSta
 
 def because(status: JobStatus) -> str:
     """Return the reason why a job ended, in parentheses, or empty if it is unknown."""
-    reasons = [status.message, *(f"{part.name}: {part.reason}" for part in status.parts if part.reason)]
+    # Other parts may have reasons too, for example why they did not start.
+    parts = sorted((part for part in status.parts if part.reason), key=lambda part: part.state != "failed")
+    reasons = [status.message, *(f"{part.name}: {part.reason}" for part in parts)]
     return next((f" ({reason})" for reason in reasons if reason), "")

@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.experiments import logs_of_runs
-from qcnn.targets.kubeflow.runs import RunPoller, follow
+from qcnn.targets.kubeflow.runs import RunPoller, follow, task_parts
 from tests.kfp.cluster import evict, launchers, log, tfjobs
 from tests.kfp.conftest import SMALL, Kubeflow, until
 
@@ -23,8 +23,9 @@ def _start(kubeflow: Kubeflow, name: str) -> str:
         if line == "train: running":
             raise StartedError
 
+    poll = RunPoller(connect(kubeflow.backend), kubeflow.backend, run)
     with pytest.raises(StartedError):
-        follow(RunPoller(connect(kubeflow.backend), kubeflow.backend, run), ("train",), report)
+        follow(poll, lambda run: task_parts(run, ("train",)), report)
     return run
 
 

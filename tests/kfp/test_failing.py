@@ -1,7 +1,10 @@
 """Runs with failed training jobs or drivers."""
 
+import json
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -29,8 +32,14 @@ def failed(kubeflow: Kubeflow, tmp_path: Path) -> FinishedRun:
 
 def test_failed_tfjob_is_replaced_on_retry_and_deleted_with_run(kubeflow: Kubeflow, failed: FinishedRun) -> None:
     assert failed.done.returncode == 1
-    assert "train: failed\n" in failed.done.stdout
+    assert "train: failed (worker 0 ended with exit code 1: " in failed.done.stdout
     assert "error: worker 0 ended with exit code 1: " in steps_log(failed.run)
+    (train,) = [part for part in _parts(kubeflow, failed.run) if part["name"] == "train"]
+    assert (train["state"], train["exit_code"], train["duration"] > 0) == ("failed", 2, True)
+    # The step's own lines, without those of executors, end with the error.
+    logged = kubeflow.run_command("logs", "--target", "kubeflow", failed.run).stdout.splitlines()
+    assert logged[-1].startswith("[train] error: worker 0 ended with exit code 1: ")
+    assert not [line for line in logged if "KFP Executor" in line or "argo=true" in line]
     ((first, name),) = tfjobs(failed.run).items()
 
     client = connect(kubeflow.backend)
@@ -44,7 +53,7 @@ def test_failed_tfjob_is_replaced_on_retry_and_deleted_with_run(kubeflow: Kubefl
 
     until(list_tfjobs, lambda found: bool(found) and first not in found)
     assert max(counts) == 1
-    assert follow(RunPoller(client, kubeflow.backend, failed.run), (), print).state == "FAILED"
+    assert follow(RunPoller(client, kubeflow.backend, failed.run), lambda run: (), print).state == "FAILED"
     assert list(tfjobs(failed.run).values()) == [name]
 
     client.delete_run(failed.run)
@@ -61,6 +70,31 @@ def test_wait_reports_failed_driver(kubeflow: Kubeflow, tmp_path: Path) -> None:
     package.write_text(yaml.safe_dump_all([pipeline, *platform]))
     run, done = kubeflow.submit("driver", "--qubits", "4", "--package", str(package), "--wait")
     assert done.returncode == 1
-    assert "generate-data-driver: failed" in done.stdout.splitlines()
-    message = f"error: run: step generate-data-driver failed, see its log. Given: {run}"
-    assert done.stderr.splitlines()[-1] == message
+    assert "generate-data-driver: failed" in done.stdout
+    message = rf"error: run: step generate-data-driver failed(, see its log| \(.+\))\. Given: {run}"
+    assert re.fullmatch(message, done.stderr.splitlines()[-1])
+
+
+def test_status_reports_image_that_cannot_be_pulled(kubeflow: Kubeflow) -> None:
+    if "KUBECONFIG" not in os.environ:
+        pytest.skip("requires KUBECONFIG to read pods")
+    run, _ = kubeflow.submit("unpullable", *SMALL, "--image", "none.invalid/qcnn:1")
+    parts = until(lambda: _parts(kubeflow, run), lambda parts: any(part["reason"] for part in parts))
+    assert {(part["name"], part["state"]) for part in parts} == {("generate-data", "pending")}
+    assert "none.invalid/qcnn:1" in parts[0]["reason"]
+    assert kubeflow.run_command("terminate", run).returncode == 0
+
+
+def test_wait_reports_missing_service_account(kubeflow: Kubeflow) -> None:
+    if "KUBECONFIG" not in os.environ:
+        pytest.skip("requires KUBECONFIG to read the Workflow")
+    _, done = kubeflow.submit("nobody", *SMALL, "--service-account", "nobody", "--wait")
+    assert done.returncode == 1
+    assert 'serviceaccount "nobody" not found' in done.stderr.splitlines()[-1]
+
+
+def _parts(kubeflow: Kubeflow, run: str) -> list[dict[str, Any]]:
+    """Return the steps of a run in the output of qcnn status."""
+    done = kubeflow.run_command("status", "--target", "kubeflow", run, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout)["parts"])

@@ -63,7 +63,7 @@ def submitted(kubeflow: Kubeflow, bucket: str, pod: str) -> dict[str, str]:
 
 def _finish(kubeflow: Kubeflow, run: str) -> None:
     """Wait for a run to succeed."""
-    ended = follow(RunPoller(connect(kubeflow.backend), kubeflow.backend, run), (), print)
+    ended = follow(RunPoller(connect(kubeflow.backend), kubeflow.backend, run), lambda run: (), print)
     check_succeeded(ended, ())
 
 

@@ -243,7 +243,9 @@ class NamespaceClient:
                 return False
             raise
 
-    def log(self, pod: str, container: str, since: str, *, follow: bool) -> Iterator[tuple[str, str]]:
+    def log(
+        self, pod: str, container: str, since: str, *, follow: bool, last: int | None = None
+    ) -> Iterator[tuple[str, str]]:
         """Yield the time (RFC 3339) and the text of each line in the log of a container.
 
         Yields nothing if the pod no longer exists, because the pods of a job may be deleted at any time.
@@ -253,10 +255,13 @@ class NamespaceClient:
             container: Name of the container.
             since: Time of the first line (RFC 3339), or empty for all lines.
             follow: Whether to stream new lines until the container exits.
+            last: Number of last lines to return. None: all lines.
         """
         query = {"container": container, "timestamps": "true", "follow": "true" if follow else "false"}
         if since:
             query["sinceTime"] = since
+        if last is not None:
+            query["tailLines"] = str(last)
         read_seconds = _LOG_SECONDS if follow else _READ_SECONDS
         try:
             response = self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds)

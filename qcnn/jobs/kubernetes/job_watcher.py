@@ -302,7 +302,7 @@ class JobWatcher:
         for process in self._observation.processes or ():
             if restarts is None and process.out_of_memory and process.uid not in self._reported_out_of_memory:
                 self._reported_out_of_memory.add(process.uid)
-                logger.warning("%s used more memory than its limit", process.name)
+                logger.warning("%s %s", process.name, pods.OUT_OF_MEMORY)
 
     def _end_logs(self) -> None:
         end = time.monotonic() + _LOG_SECONDS

@@ -14,7 +14,48 @@ from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, is_suspended
 from qcnn.startup import RETRYABLE, is_permanent_error
 
 # Waiting reasons of a container during a normal start.
-_NORMAL_WAITING = ("ContainerCreating", "PodInitializing")
+NORMAL_WAITING = ("ContainerCreating", "PodInitializing")
+OUT_OF_MEMORY = "used more memory than its limit"
+
+
+@dataclasses.dataclass(frozen=True)
+class ContainerState:
+    """State of one container of a pod.
+
+    Attributes:
+        started: Whether the container has started.
+        exit_code: Exit code, or None if the container has not exited.
+        out_of_memory: Whether the container has exceeded its memory limit.
+        pending_reason: Reason, as a single line, why the container has not started, or None if it has or if unknown.
+    """
+
+    started: bool
+    exit_code: int | None
+    out_of_memory: bool
+    pending_reason: str | None
+
+
+def read_container(pod: Mapping[str, Any], name: str) -> ContainerState:
+    """Return the state of a container of a pod.
+
+    Another container of the pod, such as one that initializes it, may be the reason why the container has not started.
+
+    Args:
+        pod: Pod, as the API returned it.
+        name: Name of the container.
+    """
+    status = pod.get("status", {})
+    statuses = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    states = {each["name"]: each.get("state", {}) for each in statuses}
+    state = states.pop(name, {})
+    terminated = state.get("terminated")
+    started = bool(terminated or "running" in state)
+    return ContainerState(
+        started=started,
+        exit_code=terminated["exitCode"] if terminated else None,
+        out_of_memory=terminated is not None and terminated.get("reason") == "OOMKilled",
+        pending_reason=None if started else _pending_reason(status, [state, *states.values()]),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,23 +107,19 @@ class PodProcess:
 
 def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
     """Return the process in a pod of a job."""
-    metadata, status = pod["metadata"], pod.get("status", {})
+    metadata = pod["metadata"]
     labels = metadata["labels"]
-    state: dict[str, Any] = {}
-    for container in status.get("containerStatuses", ()):
-        if container["name"] == CONTAINER:
-            state = container.get("state", {})
-    terminated = state.get("terminated")
+    container = read_container(pod, CONTAINER)
     return PodProcess(
         pod=metadata["name"],
         uid=metadata["uid"],
         role=labels[kind.role_label],
         index=int(labels[kind.index_label]) if kind.index_label else 0,
-        started=bool(terminated or "running" in state),
-        exit_code=terminated["exitCode"] if terminated else None,
+        started=container.started,
+        exit_code=container.exit_code,
         is_terminating="deletionTimestamp" in metadata,
-        out_of_memory=terminated is not None and terminated.get("reason") == "OOMKilled",
-        pending_reason=_pending_reason(status, state),
+        out_of_memory=container.out_of_memory,
+        pending_reason=container.pending_reason,
     )
 
 
@@ -108,13 +145,15 @@ def root_cause_process(processes: Iterable[PodProcess]) -> PodProcess | None:
     return min(failed, key=lambda process: (not process.is_permanent_error, process.ended_by_peer), default=None)
 
 
-def _pending_reason(status: dict[str, Any], state: dict[str, Any]) -> str | None:
+def _pending_reason(status: Mapping[str, Any], states: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return why a pod has not started, from its conditions and the states of its containers."""
     for condition in status.get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"cannot be scheduled: {service_message(condition.get('message', condition.get('reason', '')))}"
-    waiting = state.get("waiting", {})
-    if waiting and waiting.get("reason") not in _NORMAL_WAITING:
-        return f"cannot start, {waiting.get('reason')}: {service_message(waiting.get('message', ''))}"
+    for state in states:
+        waiting = state.get("waiting", {})
+        if waiting and waiting.get("reason") not in NORMAL_WAITING:
+            return f"cannot start, {waiting.get('reason')}: {service_message(waiting.get('message', ''))}"
     return None
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 
-from qcnn.jobs.kubernetes.pods import PodProcess, root_cause_process
+from qcnn.jobs.kubernetes.pods import OUT_OF_MEMORY, PodProcess, root_cause_process
 
 # When one process is lost, all others exit because they lost a peer, and are restarted. A process that restarts before
 # the last of the others has exited connects to that one, and exits a second time for the same loss.
@@ -238,7 +238,7 @@ def _failure_decision(action: Action, process: PodProcess, tracker: RestartTrack
     """Return a decision whose reason is the exit of a process."""
     how = "was lost" if process.exit_code is None else f"ended with exit code {process.exit_code}"
     if process.out_of_memory:
-        how = "used more memory than its limit"
+        how = OUT_OF_MEMORY
     elif not process.is_permanent_error:
         how += f", after {max(0, tracker.restarts - 1)} restarts"
     return Decision(action, process, f"{process.name} {how}", _is_final(process))

@@ -227,7 +227,7 @@ def process_state(process: PodProcess | None, *, job_has_ended: bool = False) ->
 def _exit_reason(process: PodProcess) -> str | None:
     """Return the reason why a process ended, or None if the exit code shows it."""
     if process.out_of_memory:
-        return "used more memory than its limit"
+        return pods.OUT_OF_MEMORY
     if process.exit_code == ABANDONED:
         return "its launcher did not renew the Lease; resubmit to resume from the last checkpoint"
     return None

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import QcnnError, as_clause
 from qcnn.targets import following
+from qcnn.targets.base import PartStatus
 from qcnn.targets.errors import BackendError, CredentialsError, StepError, UnavailableError
-from qcnn.targets.following import UNFINISHED, RunSnapshot, number_repeated
+from qcnn.targets.following import UNFINISHED, RunSnapshot
 from qcnn.targets.kubeflow.client import SINGLE_USER, KfpConnection, connect, translate_errors
+from qcnn.targets.kubeflow.workflow import DRIVER
 
 if TYPE_CHECKING:
     import kfp
@@ -158,8 +160,6 @@ def is_id(text: str) -> bool:
 SUCCEEDED = ("SUCCEEDED", "SKIPPED")
 ENDED = (*SUCCEEDED, "FAILED", "CANCELED")
 _FAILED = ("FAILED", "ERROR")
-# KFP adds a task to each step and loop that resolves its inputs before it starts (backend/src/v2/driver).
-_DRIVER = "-driver"
 
 
 class RunPoller:
@@ -187,14 +187,21 @@ class RunPoller:
         return found
 
 
+# Returns the steps of a run whose state changes are reported.
+ReadParts = Callable[["kfp_server_api.V2beta1Run"], Sequence[PartStatus]]
+
+
 def follow(
-    poll: RunPoller, steps: Collection[str], report: Callable[[str], None], seconds: float = float("inf")
+    poll: RunPoller,
+    read_parts: ReadParts,
+    report: Callable[[str], None],
+    seconds: float = float("inf"),
 ) -> kfp_server_api.V2beta1Run:
     """Wait until a run has ended, and return its last state.
 
     Args:
         poll: Poller of the run.
-        steps: Names of the steps whose state changes are reported.
+        read_parts: Returns the steps of the run.
         report: Callback for status lines.
         seconds: Timeout, after which the current state is returned.
 
@@ -204,34 +211,41 @@ def follow(
 
     def look() -> RunSnapshot[kfp_server_api.V2beta1Run] | None:
         if run := poll():
-            is_late = any(task.state in UNFINISHED for task in _tasks(run))
-            return RunSnapshot(run, run.state or "PENDING", run.state in ENDED, states(run, steps), is_late)
+            is_late = any(task.state.lower() in UNFINISHED for task in _tasks(run))
+            parts = following.number_parts(read_parts(run))
+            return RunSnapshot(run, run.state or "PENDING", run.state in ENDED, parts, is_late)
         return None
 
     return following.wait_for_run(look, report, seconds).run
 
 
-def states(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> dict[str, str]:
-    """Return the states of the tasks in `steps`, in order of their start.
+def task_parts(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> list[PartStatus]:
+    """Return the status of the tasks in `steps`, in order of their start, without reasons.
 
-    Repeated tasks of a loop get a number after their name. A failed driver is listed as a task, because its step has
-    none.
+    A failed driver is listed as a task, because its step has none.
     """
     shown = [task for task in _tasks(run) if task.display_name in steps or (_is_driver(task) and task.state in _FAILED)]
-    return number_repeated((task.display_name, task.state) for task in shown)
+    return [PartStatus(task.display_name, task.state.lower(), duration=_seconds_of(task)) for task in shown]
 
 
-def check_succeeded(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> None:
+def check_succeeded(run: kfp_server_api.V2beta1Run, parts: Sequence[PartStatus], message: str = "") -> None:
     """Raise StepError if a finished run has not succeeded.
 
+    Args:
+        run: The run.
+        parts: Its steps.
+        message: Why the run failed, if no step has a reason.
+
     Raises:
-        StepError: If the run failed or was canceled. The message names the failed steps.
+        StepError: If the run failed or was canceled. The message names the failed steps and the first reason.
     """
     if run.state in SUCCEEDED:
         return
-    failed = [name for name, state in states(run, steps).items() if state in _FAILED]
-    what = f"step {', '.join(failed)} failed, see its log" if failed else f"it ended {run.state.lower()}"
-    raise StepError(f"run: {what}. Given: {run.run_id}")
+    failed = [part for part in following.number_parts(parts) if part.state == "failed"]
+    reason = next((part.reason for part in failed if part.reason), message)
+    what = f"step {', '.join(part.name for part in failed)} failed" if failed else f"it ended {run.state.lower()}"
+    hint = ", see its log" if failed else ""
+    raise StepError(f"run: {what}{f' ({reason})' if reason else hint}. Given: {run.run_id}")
 
 
 def _tasks(run: kfp_server_api.V2beta1Run) -> list[kfp_server_api.V2beta1PipelineTaskDetail]:
@@ -242,7 +256,14 @@ def _tasks(run: kfp_server_api.V2beta1Run) -> list[kfp_server_api.V2beta1Pipelin
 
 
 def _is_driver(task: kfp_server_api.V2beta1PipelineTaskDetail) -> bool:
-    return str(task.display_name).endswith(_DRIVER)
+    return str(task.display_name).endswith(DRIVER)
+
+
+def _seconds_of(task: kfp_server_api.V2beta1PipelineTaskDetail) -> float | None:
+    """Return the duration of a task in seconds, or None if it has not ended, with a zero time as its end."""
+    if not (task.start_time and task.end_time) or task.end_time < task.start_time:
+        return None
+    return float((task.end_time - task.start_time).total_seconds())
 
 
 # KFP stops a run within about ten seconds. A stuck run never stops.
@@ -278,7 +299,7 @@ def terminate_run(
     """
     fault = _terminate(client, backend, run.run_id)
     report(clean(run.run_id, namespace))
-    ended = follow(RunPoller(client, backend, run.run_id), (), report, 0 if fault else seconds)
+    ended = follow(RunPoller(client, backend, run.run_id), lambda run: (), report, 0 if fault else seconds)
     if late := _delete_tfjobs(run.run_id, namespace):
         report(f"TFJob {late} deleted")
     if ended.state in ENDED:

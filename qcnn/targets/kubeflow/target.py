@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -18,7 +17,6 @@ from qcnn.targets.base import (
     ComparedRun,
     Deletable,
     JobStatus,
-    PartStatus,
     Prepared,
     ReportLine,
     ScheduleStatus,
@@ -34,7 +32,6 @@ from qcnn.targets.compiled_pipeline import (
     main_arguments,
     pod_settings_in,
     read_package,
-    step_names,
     study_arguments,
     study_pipeline,
 )
@@ -43,6 +40,7 @@ from qcnn.targets.kubeflow import runs, schedules
 from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
 from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, own_runs, runs_of
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
+from qcnn.targets.kubeflow.run_objects import RunLogs, StepReader
 from qcnn.targets.kubeflow.runs import (
     ENDED,
     PATIENCE,
@@ -55,13 +53,11 @@ from qcnn.targets.kubeflow.runs import (
     find_run,
     is_id,
     namespace_of,
-    specification_of,
-    states,
     terminate_run,
 )
 from qcnn.targets.kubeflow.submission import RunSettings, create_run, create_schedule, request
 from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob.client import delete_tensorboard, deploy_tensorboard, logs_of_jobs, tensorboard_objects
+from qcnn.targets.tfjob.client import cluster, delete_tensorboard, deploy_tensorboard, logs_of_jobs, tensorboard_objects
 
 if TYPE_CHECKING:
     import kfp
@@ -71,11 +67,6 @@ if TYPE_CHECKING:
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.pipelines.compiler import PipelineTarget
-
-# Labels and names of the pods of a run's steps (Argo and the KFP driver, tested with 2.17).
-_RUN_LABEL, _STEP_CONTAINER, _STEP_MARK = "pipeline/runid", "main", "-impl-"
-_NODE_NAME = "workflows.argoproj.io/node-name"
-_ATTEMPT = re.compile(r"\(\d+\)$")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,23 +212,34 @@ class KubeflowTarget:
         """Return the runs of an experiment, or all runs of qcnn, except archived runs."""
         client = connect(connection)
         found = runs_of(client, connection, experiment) if experiment else own_runs(client, connection)
-        return [_status(run, experiment=experiment or "") for run in found]
+        return [_status(run, experiment or "") for run in found]
 
     def get_job(self, job: str, connection: KfpConnection) -> JobStatus:
-        """Return a run with the states of its steps, by its ID or name.
+        """Return a run with its steps, by its ID or name.
+
+        Where KUBECONFIG reaches the cluster of the run, steps have reasons and exit codes.
 
         Raises:
             BackendError: If the run does not exist, its name is ambiguous, or the backend rejects the request or is
                 unavailable.
         """
-        run = find_run(connect(connection), connection, job)
-        page = connection.page(f"runs/details/{run.run_id}")
-        return dataclasses.replace(_status(run, with_steps=True), page=page)
+        client = connect(connection)
+        run = find_run(client, connection, job)
+        with StepReader(client, connection, run) as reader:
+            steps = reader.read(run)
+        status = _status(run)
+        return dataclasses.replace(
+            status,
+            parts=following.number_parts(steps.parts),
+            message=status.message or steps.message,
+            page=connection.page(f"runs/details/{run.run_id}"),
+        )
 
     def logs(self, job: str, connection: KfpConnection, *, follow: bool) -> Iterator[str]:
         """Yield the log lines of all steps, read from their pods on the cluster of KUBECONFIG.
 
-        Lines of the workers are among those of the training step. Logs of deleted pods are not available.
+        Lines of the workers are among those of the training step. Lines of KFP's and Argo's executors are omitted,
+        except errors. Logs of deleted pods are not available.
 
         Args:
             job: ID or name of the run.
@@ -247,26 +249,20 @@ class KubeflowTarget:
         Raises:
             BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
         """
-        # Importing the Kubernetes client takes longer than all other imports here.
-        from qcnn.jobs.kubernetes.api import PODS
-        from qcnn.jobs.kubernetes.job_watcher import LogCursor
-        from qcnn.targets.tfjob.client import cluster
+        return _logs(job, connection, follow=follow, all_containers=False)
 
-        client = connect(connection)
-        run = find_run(client, connection, job)
-        cursors: dict[str, LogCursor] = {}
-        with cluster(namespace_of(client, connection, run.experiment_id)) as api:
-            while True:
-                has_ended = find_run(client, connection, run.run_id).state in ENDED
-                for pod in sorted(api.find(PODS, labelSelector=f"{_RUN_LABEL}={run.run_id}"), key=_start_time):
-                    name = pod["metadata"]["name"]
-                    if _STEP_MARK not in name or pod["status"].get("phase") == "Pending":
-                        continue
-                    cursor = cursors.setdefault(name, LogCursor(name, _STEP_CONTAINER))
-                    yield from (f"[{_step(pod)}] {line}" for _, line in cursor.new(api, follow=False))
-                if not follow or has_ended:
-                    return
-                time.sleep(following.INTERVAL)
+    def container_logs(self, job: str, connection: KfpConnection, *, follow: bool) -> Iterator[str]:
+        """Yield the log lines of all containers of all pods of a run, with those of executors and drivers.
+
+        Args:
+            job: ID or name of the run.
+            connection: Connection settings.
+            follow: Whether to continue until the run ends.
+
+        Raises:
+            BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
+        """
+        return _logs(job, connection, follow=follow, all_containers=True)
 
     def follow(self, job: str, connection: KfpConnection, report: ReportLine, restarts: int | None = None) -> None:
         """Report the log lines of a run until it ends, read from the pods of its steps.
@@ -283,11 +279,14 @@ class KubeflowTarget:
         """
         for line in self.logs(job, connection, follow=True):
             report(line)
-        run = find_run(connect(connection), connection, job)
-        check_succeeded(run, step_names(specification_of(run)))
+        client = connect(connection)
+        run = find_run(client, connection, job)
+        with StepReader(client, connection, run) as reader:
+            steps = reader.read(run)
+        check_succeeded(run, steps.parts, steps.message)
 
     def wait(self, job: str, connection: KfpConnection, report: ReportLine) -> None:
-        """Report the state changes of a run and its steps until it ends.
+        """Report the state changes of a run and its steps until it ends, with the reasons that `get_job` returns.
 
         Args:
             job: ID or name of the run.
@@ -300,8 +299,11 @@ class KubeflowTarget:
         """
         client = connect(connection)
         run = find_run(client, connection, job)
-        steps = step_names(specification_of(run))
-        check_succeeded(runs.follow(RunPoller(client, connection, run.run_id), steps, report), steps)
+        with StepReader(client, connection, run) as reader:
+            poll = RunPoller(client, connection, run.run_id)
+            ended = runs.follow(poll, lambda run: reader.read(run).parts, report)
+            steps = reader.read(ended)
+        check_succeeded(ended, steps.parts, steps.message)
 
     def delete(self, job: str, connection: KfpConnection) -> None:
         """Delete a run. An active run and its TFJobs are terminated first.
@@ -503,10 +505,22 @@ def _delete(client: kfp.Client, backend: KfpConnection, run: kfp_server_api.V2be
         client._run_api.run_service_delete_run(run_id=run.run_id)
 
 
-def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False, experiment: str = "") -> JobStatus:
+def _logs(job: str, connection: KfpConnection, *, follow: bool, all_containers: bool) -> Iterator[str]:
+    client = connect(connection)
+    run = find_run(client, connection, job)
+    with cluster(namespace_of(client, connection, run.experiment_id)) as api:
+        logs = RunLogs(api, run.run_id, all_containers=all_containers)
+        while True:
+            # Checked before the lines are read, so that no line of an ended run is missed.
+            has_ended = find_run(client, connection, run.run_id).state in ENDED
+            yield from logs.new()
+            if not follow or has_ended:
+                return
+            time.sleep(following.INTERVAL)
+
+
+def _status(run: kfp_server_api.V2beta1Run, experiment: str = "") -> JobStatus:
     now = datetime.datetime.now(datetime.timezone.utc)
-    # KFP adds internal tasks, which are not steps of the pipeline.
-    steps = step_names(specification_of(run)) if with_steps else ()
     error = run.error.message if run.error else ""
     return JobStatus(
         job=run.run_id,
@@ -518,17 +532,4 @@ def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False, experim
         duration=duration_of(run),
         message=error or "",
         experiment=experiment,
-        parts=[PartStatus(name, state.lower()) for name, state in states(run, steps).items()] if with_steps else (),
     )
-
-
-def _start_time(pod: Mapping[str, Any]) -> tuple[str, str]:
-    return str(pod["status"].get("startTime", "")), str(pod["metadata"]["name"])
-
-
-def _step(pod: Mapping[str, Any]) -> str:
-    """Return the step name of a pod, whose node is for example RUN(0).root(0).STEP(0).executor(0)."""
-    node = str(pod["metadata"].get("annotations", {}).get(_NODE_NAME, ""))
-    parts = [_ATTEMPT.sub("", part) for part in node.split(".")[1:]]
-    named = [part for part in parts if not part.startswith(("root", "executor", "iteration"))]
-    return named[-1] if named else str(pod["metadata"]["name"])

@@ -13,11 +13,12 @@ from qcnn.errors import service_message
 from qcnn.jobs.vertex.location import creation_time
 from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact
+from qcnn.targets.base import PartStatus
 from qcnn.targets.compiled_pipeline import step_names
 from qcnn.targets.errors import BackendError, StepError, UnavailableError
-from qcnn.targets.following import INTERVAL, RunSnapshot, number_repeated
+from qcnn.targets.following import INTERVAL, UNFINISHED, RunSnapshot, number_repeated
 from qcnn.targets.vertex import jobs
-from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, VertexClient, id_of
+from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, VertexClient, id_of, seconds_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest, PipelineJob, PipelineTaskDetail
@@ -97,6 +98,20 @@ def is_id(text: str) -> bool:
 def state_of(run: PipelineJob) -> str:
     """Return the state of a run without the common prefix of all states."""
     return str(run.state.name).removeprefix("PIPELINE_STATE_")
+
+
+def step_parts(run: PipelineJob) -> list[PartStatus]:
+    """Return the status of the steps of a run, in order of their start."""
+    return [
+        PartStatus(
+            name,
+            task.state.name.lower(),
+            service_message(task.error.message),
+            task.executor_detail.container_detail.main_job,
+            duration=seconds_of(task),
+        )
+        for name, task in tasks_of(run, steps_in(run)).items()
+    ]
 
 
 def tasks_of(run: PipelineJob, steps: frozenset[str]) -> dict[str, PipelineTaskDetail]:
@@ -186,8 +201,9 @@ def follow(
 
     def look() -> RunSnapshot[PipelineJob]:
         run = get_run(vertex, identity)
-        states = {name: str(task.state.name) for name, task in tasks_of(run, steps_in(run)).items()}
-        return RunSnapshot(run, state_of(run), state_of(run) in ENDED, states)
+        parts = step_parts(run)
+        is_late = any(part.state in UNFINISHED for part in parts)
+        return RunSnapshot(run, state_of(run), state_of(run) in ENDED, parts, is_late)
 
     return following.wait_for_run(look, report, seconds).run
 
@@ -200,10 +216,10 @@ def check_succeeded(run: PipelineJob) -> None:
     """
     if state_of(run) == "SUCCEEDED":
         return
-    failed = {name: task for name, task in tasks_of(run, steps_in(run)).items() if task.state.name == "FAILED"}
-    reason = next((task.error.message for task in failed.values() if task.error.message), run.error.message)
-    what = f"step {', '.join(failed)} failed" if failed else f"it ended {state_of(run).lower()}"
-    raise StepError(f"run: {what}{f' ({service_message(reason)})' if reason else ''}. Given: {id_of(run)}")
+    failed = [part for part in step_parts(run) if part.state == "failed"]
+    reason = next((part.reason for part in failed if part.reason), service_message(run.error.message))
+    what = f"step {', '.join(part.name for part in failed)} failed" if failed else f"it ended {state_of(run).lower()}"
+    raise StepError(f"run: {what}{f' ({reason})' if reason else ''}. Given: {id_of(run)}")
 
 
 PATIENCE = 120.0

@@ -58,8 +58,7 @@ from qcnn.targets.vertex.runs import (
     jobs_of,
     list_runs,
     state_of,
-    steps_in,
-    tasks_of,
+    step_parts,
     terminate_run,
 )
 from qcnn.targets.vertex.submission import RunSettings, check_bucket, run_request
@@ -213,16 +212,6 @@ class VertexTarget:
         """
         vertex = VertexClient(connection.place)
         run = find_run(vertex, job)
-        steps = [
-            PartStatus(
-                name,
-                task.state.name.lower(),
-                service_message(task.error.message),
-                task.executor_detail.container_detail.main_job,
-                duration=seconds_of(task),
-            )
-            for name, task in tasks_of(run, steps_in(run)).items()
-        ]
         training_jobs = [
             PartStatus(
                 each.display_name,
@@ -234,7 +223,7 @@ class VertexTarget:
             for each in jobs.list_jobs(vertex, id_of(run))
         ]
         page = run_page(connection.place, id_of(run))
-        return dataclasses.replace(_status(run), parts=[*steps, *training_jobs], page=page)
+        return dataclasses.replace(_status(run), parts=[*step_parts(run), *training_jobs], page=page)
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
         """Yield the log lines of the steps and training workers in chronological order.

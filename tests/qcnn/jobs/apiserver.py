@@ -18,6 +18,7 @@ import yaml
 
 from qcnn.jobs.kubernetes import api
 from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.targets.kubeflow.workflow import WORKFLOWS
 from tests.qcnn.jobs import tfjob_admission
 from tests.qcnn.jobs.api_objects import Objects
 from tests.qcnn.jobs.api_writes import StatusError, applied, merged
@@ -35,6 +36,8 @@ _KINDS = {
     "Lease": api.LEASES,
     "Job": api.JOBS,
     "LocalSubjectAccessReview": api.REVIEWS,
+    # Its status is not a subresource.
+    "Workflow": WORKFLOWS,
     "TFJob": TFJOBS,
 }
 _REVIEWS = api.REVIEWS.plural
@@ -242,8 +245,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _log(self) -> None:
         self._allow("get")
-        self._found()
-        printed = enumerate(self.api.logs.get(self._name, ()))
+        status, container = self._found().get("status", {}), self._query["container"]
+        for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+            if each["name"] == container and (waiting := each.get("state", {}).get("waiting")):
+                message = f'container "{container}" in pod "{self._name}" is waiting to start: {waiting["reason"]}'
+                raise StatusError(400, "BadRequest", message)
+        # Logs of a container have the name of the pod, or the names of pod and container.
+        texts = self.api.logs.get(f"{self._name}/{container}", self.api.logs.get(self._name, ()))
+        printed = list(enumerate(texts))
+        if last := self._query.get("tailLines"):
+            printed = printed[-int(last) :]
         lines = (f"2026-01-31T12:00:{second:02}.5Z {line}\n" for second, line in printed)
         # The kubelet filters by whole seconds.
         since = self._query.get("sinceTime", "").partition(".")[0]

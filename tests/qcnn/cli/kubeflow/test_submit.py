@@ -192,7 +192,7 @@ def test_wait_names_failed_step_with_late_state(backend: FakeBackend, typed: Typ
     backend.on_get = end  # type: ignore[method-assign]
     code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
     assert code == 1
-    assert [line for line in out.splitlines()[4:] if line != "train: running"] == ["run: failed", f"{name}: failed"]
+    assert [line for line in out.splitlines()[4:] if line != "train: running"] == [f"{name}: failed", "run: failed"]
     assert f"step {name} failed" in err
 
 

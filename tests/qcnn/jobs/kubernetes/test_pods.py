@@ -67,6 +67,24 @@ def test_read_process_started_depends_on_own_container() -> None:
             "cannot be scheduled: 0/1 nodes are available",
         ),
         (_pod(conditions=[{"type": "PodScheduled", "status": "True"}]), None),
+        # An init container without its image keeps the process from starting.
+        (
+            _pod(
+                state={"waiting": {"reason": "PodInitializing"}},
+                initContainerStatuses=[
+                    {"name": "proxy", "state": {"waiting": {"reason": "ErrImagePull", "message": "no image"}}}
+                ],
+            ),
+            "cannot start, ErrImagePull: no image",
+        ),
+        # A process that has started is not pending, whatever other containers are.
+        (
+            _pod(
+                state={"running": {}},
+                initContainerStatuses=[{"name": "proxy", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+            ),
+            None,
+        ),
     ],
 )
 def test_read_process_pending_reason_is_one_line(pod: dict[str, Any], reason: str | None) -> None:
