@@ -29,6 +29,9 @@ _ACTIONS = {
     "enable": {"status": "ENABLED"},
     "disable": {"status": "DISABLED"},
 }
+# The UI may be below a prefix, as in a Kubeflow dashboard.
+_INTERFACE_PATHS = ("/", "/pipeline/")
+_INTERFACE = "<!doctype html><title>Kubeflow Pipelines</title>"
 # gRPC-web frame header: flags, length.
 _FRAME = struct.Struct(">BI")
 _LISTS = {"experiments": "experiments", "runs": "runs", "recurringruns": "recurringRuns"}
@@ -94,6 +97,8 @@ class FakeBackend:
         # Status and body for requests to paths with this prefix.
         self.answers: dict[str, tuple[int, str]] = {}
         self.host = ""
+        # Whether the host also serves the web interface, as KFP's UI server does and its API server does not.
+        self.has_interface = True
         # Maps a method and a request to a response, if the server includes a metadata store.
         self.metadata: Callable[[str, bytes], bytes] | None = None
 
@@ -157,6 +162,9 @@ def fake_backend() -> Iterator[FakeBackend]:
         def handle_request(self) -> None:
             parts = urllib.parse.urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if parts.path in _INTERFACE_PATHS:
+                self._show_interface()
+                return
             backend.headers.append(dict(self.headers))
             if backend.metadata and parts.path.startswith(_METADATA):
                 message = backend.metadata(parts.path.removeprefix(_METADATA), body[_FRAME.size :])
@@ -173,6 +181,13 @@ def fake_backend() -> Iterator[FakeBackend]:
             except (AssertionError, KeyError, ValueError) as error:
                 status, text = 400, json.dumps({"code": 3, "message": f"{type(error).__name__} {error}"})
             self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def _show_interface(self) -> None:
+            kind, text = ("text/html", _INTERFACE) if backend.has_interface else ("text/plain", "404 page not found\n")
+            self.send_response(200 if backend.has_interface else 404)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.end_headers()
             self.wfile.write(text.encode())
 

@@ -38,7 +38,8 @@ def schedule_command(target: Schedules) -> click.Group:
         prepared = target.prepare_schedule(experiment, settings)
         created = submit_prepared(target, prepared, cost, [experiment], printing)
         if created is not None:
-            show_rows(printing.output_format, {"schedule": created.job, "look at it": created.page})
+            page = {"look at it": created.page} if created.page else {}
+            show_rows(printing.output_format, {"schedule": created.job, **page})
 
     @group.command("list")
     @format_option

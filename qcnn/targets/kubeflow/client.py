@@ -168,10 +168,37 @@ class KfpConnection:
         """The address of the backend, for messages."""
         return self.host or "the cluster of KUBECONFIG"
 
-    def page(self, path: str) -> str:
-        """Return the URL of a page of the KFP UI."""
+    @property
+    def interface(self) -> str:
+        """The URL of the KFP UI without a final slash, or empty if neither it nor the host is given."""
         host = self.ui_host or self.host or ""
-        return f"{host if '://' in host else f'https://{host}'}".rstrip("/") + f"/#/{path}"
+        return (host if "://" in host or not host else f"https://{host}").rstrip("/")
+
+
+# A login page may have one of the last two.
+_PAGE_STATUSES = (*range(200, 300), 401, 403)
+_PAGE_SECONDS = 5.0
+
+
+def page_of(backend: KfpConnection, path: str) -> str:
+    """Return the URL of a page of the KFP UI, or empty if no web interface answers, such as at the URL of the API.
+
+    Args:
+        backend: Connection settings.
+        path: Path of the page in the UI.
+    """
+    if not backend.interface:
+        return ""
+    retries = urllib3.Retry(connect=0, read=0, redirect=5)
+    try:
+        with urllib3.PoolManager(ca_certs=backend.ca_cert, timeout=_PAGE_SECONDS, retries=retries) as pool:
+            answer = pool.request("GET", f"{backend.interface}/", preload_content=False)
+            kind = answer.headers.get("Content-Type", "")
+            is_page = answer.status in _PAGE_STATUSES and kind.startswith("text/html")
+            answer.release_conn()
+    except (urllib3.exceptions.HTTPError, OSError):
+        return ""
+    return f"{backend.interface}/#/{path}" if is_page else ""
 
 
 def connect(backend: KfpConnection) -> kfp.Client:

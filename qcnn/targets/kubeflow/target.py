@@ -37,7 +37,7 @@ from qcnn.targets.compiled_pipeline import (
 )
 from qcnn.targets.errors import BackendError, StepError, suppress_output
 from qcnn.targets.kubeflow import runs, schedules
-from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
+from qcnn.targets.kubeflow.client import KfpConnection, connect, page_of, translate_errors
 from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, own_runs, runs_of
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.run_objects import RunLogs, StepReader
@@ -162,7 +162,7 @@ class KubeflowTarget:
 
         def create() -> Submitted:
             run = create_run(connect(settings), documents, arguments, run_name, settings)
-            return Submitted(run, page=settings.page(f"runs/details/{run}"))
+            return Submitted(run, page=page_of(settings, f"runs/details/{run}"))
 
         return Prepared(
             lambda: [request(documents, arguments, run_name, settings)], create, pod_settings_in(documents[0])
@@ -188,7 +188,7 @@ class KubeflowTarget:
             schedule = create_schedule(
                 connect(settings), documents, arguments, name, settings, {**times, **mode, **as_text}
             )
-            return Submitted(schedule, page=settings.page(f"recurringrun/details/{schedule}"))
+            return Submitted(schedule, page=page_of(settings, f"recurringrun/details/{schedule}"))
 
         return Prepared(
             lambda: [{**request(documents, arguments, name, settings), **times, **mode}],
@@ -232,7 +232,7 @@ class KubeflowTarget:
             status,
             parts=following.number_parts(steps.parts),
             message=status.message or steps.message,
-            page=connection.page(f"runs/details/{run.run_id}"),
+            page=page_of(connection, f"runs/details/{run.run_id}"),
         )
 
     def logs(self, job: str, connection: KfpConnection, *, follow: bool) -> Iterator[str]:

@@ -17,7 +17,8 @@ from tests.buckets import ROWS
 from tests.kfp_backend import FakeBackend, Object, spec_of
 from tests.qcnn.cli.conftest import Typed
 
-ENDED = "2026-11-21T10:00:00Z"
+# Pinned, so that no warning is printed.
+IMAGE = f"registry/qcnn@sha256:{64 * '1'}"
 
 
 def _task(name: str, state: str, start: int = 0) -> Object:
@@ -25,7 +26,6 @@ def _task(name: str, state: str, start: int = 0) -> Object:
         "display_name": name,
         "state": state,
         "start_time": f"2026-11-21T09:00:{start:02}Z",
-        "pod_name": f"qcnn-{name}-{start}",
     }
 
 
@@ -65,7 +65,7 @@ def test_submit_sends_run_settings(backend: FakeBackend, typed: Typed) -> None:
         *("--host", backend.host, "--token", "secret", "--cookies", "session=1", "--namespace", "me"),
         *("--experiment", "papers", "--run-name", "first", "--pipeline-root", "gs://bucket/runs"),
         *("--service-account", "trainer", "--no-caching", "--image", f"registry/qcnn@sha256:{64 * '1'}"),
-        *("--ui-host", "https://kubeflow.example/pipeline/"),
+        *("--ui-host", f"{backend.host}/pipeline/"),
     )
     code, out, _ = typed("submit", "--target", "kubeflow", *arguments)
     assert code == 0
@@ -80,8 +80,23 @@ def test_submit_sends_run_settings(backend: FakeBackend, typed: Typed) -> None:
     assert {executor["container"]["image"] for executor in executors} == {f"registry/qcnn@sha256:{64 * '1'}"}
     assert all(sent["authorization"] == "Bearer secret" for sent in backend.headers)
     assert all(sent["Cookie"] == "session=1" for sent in backend.headers)
-    assert f"https://kubeflow.example/pipeline/#/runs/details/{run['run_id']}" in out
+    assert f"{backend.host}/pipeline/#/runs/details/{run['run_id']}" in out
     assert "secret" not in out
+
+
+@pytest.mark.parametrize("ui_host", [(), ("--ui-host", "http://127.0.0.1:1")], ids=["api", "unreachable"])
+def test_submit_without_web_interface_prints_no_link(
+    backend: FakeBackend, typed: Typed, ui_host: tuple[str, ...]
+) -> None:
+    backend.has_interface = False
+    where = ("--target", "kubeflow", "--host", backend.host, *ui_host)
+    code, out, _ = typed("submit", *where, "--image", IMAGE)
+    (run,) = backend.objects["runs"]
+    assert (code, "#/runs/details" in out, f"qcnn status {run} --target kubeflow" in out) == (0, False, True)
+    code, out, _ = typed("status", *where, run)
+    assert (code, "#/runs/details" in out) == (0, False)
+    code, out, _ = typed("schedule", "create", *where, "--image", IMAGE, "--interval", "10m", "--format", "json")
+    assert (code, list(json.loads(out))) == (0, ["schedule"])
 
 
 def test_submit_uses_existing_experiment(backend: FakeBackend, typed: Typed) -> None:
