@@ -18,7 +18,7 @@ from qcnn.atomic_files import new_file
 from qcnn.cli.options.experiment import complete_run
 from qcnn.cli.options.settings import options_as, runs_option, settings_options
 from qcnn.cli.output import on_stderr
-from qcnn.errors import ConfigError
+from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import with_display_values
 from qcnn.targets.base import ComparedRun, ComparesRuns
@@ -27,8 +27,9 @@ from qcnn.targets.local.target import find_runs, read_run
 _HELP = """
 Compare runs by differing fields, metrics and duration. With --experiment, include remote runs of {title}.
 
-By default, all runs in --runs are compared, oldest first. With --experiment, local runs are included only if RUN or
---runs is given. Durations are in seconds in CSV and JSON.
+RUN is a local run or, with --target or settings of its connection, the name or ID of a remote run. By default, all runs
+in --runs are compared, oldest first. With --experiment, local runs are included only if RUN or --runs is given.
+Durations are in seconds in CSV and JSON.
 """
 
 
@@ -46,12 +47,38 @@ def compare_command(target: ComparesRuns) -> click.Command:
         compared: list[ComparedRun] = []
         if experiment:
             compared += target.experiment_runs(experiment, connection, on_stderr)
-        is_named = click.get_current_context().get_parameter_source("runs") is click.core.ParameterSource.COMMANDLINE
-        if not experiment or names or is_named:
-            compared += [read_run(folder) for folder in find_runs(names, runs)]
+        source = click.get_current_context().get_parameter_source
+        if names:
+            is_remote = source("target") is click.core.ParameterSource.COMMANDLINE or connection != target.connection()
+            named = _named_runs(names, runs, target if is_remote or experiment else None, connection)
+            compared += [run for run in named if run not in compared]
+        elif not experiment or source("runs") is click.core.ParameterSource.COMMANDLINE:
+            compared += [read_run(folder) for folder in find_runs((), runs)]
         show(compared, table, experiment or runs)
 
     return click.command("compare", help=_HELP.format(title=target.title))(compare)
+
+
+def _named_runs(names: Sequence[str], runs: Path, target: ComparesRuns | None, connection: Any) -> list[ComparedRun]:
+    """Return the runs with these names: local runs or, with a target, its runs of this ID or name.
+
+    Raises:
+        ArtifactError: If a run does not exist locally, without a target.
+        BackendError: If a run exists neither locally nor on the target.
+    """
+    found: dict[str, ComparedRun] = {}
+    for name in names:
+        try:
+            (folder,) = find_runs((name,), runs)
+        except ArtifactError:
+            if target is None:
+                raise
+        else:
+            found[name] = read_run(folder)
+    remote = [name for name in names if name not in found]
+    if target and remote:
+        found |= zip(remote, target.named_runs(remote, connection, on_stderr), strict=True)
+    return [found[name] for name in names]
 
 
 # Cells of a row by column; None for a missing value.

@@ -420,6 +420,19 @@ class ComparesRuns(Target, Protocol):
         """
         ...
 
+    def named_runs(self, names: Sequence[str], connection: Any, warn: ReportLine) -> Sequence[ComparedRun]:
+        """Return the runs with these IDs or names, in this order.
+
+        Args:
+            names: IDs or names of runs.
+            connection: Connection settings.
+            warn: Callback for warnings.
+
+        Raises:
+            BackendError: If a run does not exist, or its name is ambiguous.
+        """
+        ...
+
 
 @runtime_checkable
 class FindsLogs(Target, Protocol):

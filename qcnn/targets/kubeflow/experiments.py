@@ -65,26 +65,24 @@ def _is_own(specification: Mapping[str, Any]) -> bool:
     return name == EXPERIMENT or name.startswith(f"{EXPERIMENT}-")
 
 
-def compared_runs(experiment: str, backend: KfpConnection, warn: ReportLine) -> list[ComparedRun]:
-    """Return the runs of an experiment. Without a metadata store, they have no metrics.
+def compared_runs(
+    client: kfp.Client, backend: KfpConnection, runs: Sequence[kfp_server_api.V2beta1Run], warn: ReportLine
+) -> list[ComparedRun]:
+    """Return runs for a comparison. Without a metadata store, they have no metrics.
 
     Args:
-        experiment: Name of the experiment.
+        client: KFP client.
         backend: Connection settings.
+        runs: The runs.
         warn: Callback for a warning about missing metrics.
-
-    Raises:
-        BackendError: If the experiment does not exist, or the backend rejects the request or is unavailable.
     """
-    client = connect(backend)
-    found = runs_of(client, backend, experiment)
     store = MetadataStore(client, backend)
     artifacts: dict[str, list[Artifact]] = {}
     try:
-        artifacts = {run.run_id: store.artifacts(run.run_id) for run in found}
+        artifacts = {run.run_id: store.artifacts(run.run_id) for run in runs}
     except BackendError as error:
         warn(f"no metrics: {error}")
-    return [_compared_run(run, artifacts.get(run.run_id, [])) for run in found]
+    return [_compared_run(run, artifacts.get(run.run_id, [])) for run in runs]
 
 
 def _compared_run(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> ComparedRun:

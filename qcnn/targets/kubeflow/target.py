@@ -418,7 +418,23 @@ class KubeflowTarget:
         Raises:
             BackendError: If the experiment does not exist, or the backend rejects the request or is unavailable.
         """
-        return compared_runs(experiment, connection, warn)
+        client = connect(connection)
+        return compared_runs(client, connection, runs_of(client, connection, experiment), warn)
+
+    def named_runs(self, names: Sequence[str], connection: KfpConnection, warn: ReportLine) -> Sequence[ComparedRun]:
+        """Return the runs with these IDs or names. Without a metadata store, they have no metrics.
+
+        Args:
+            names: IDs or names of runs.
+            connection: Connection settings.
+            warn: Callback for a warning about missing metrics.
+
+        Raises:
+            BackendError: If a run does not exist, its name is ambiguous, or the backend rejects the request or is
+                unavailable.
+        """
+        client = connect(connection)
+        return compared_runs(client, connection, [find_run(client, connection, name) for name in names], warn)
 
     def is_job_id(self, text: str) -> bool:
         """Return whether a text is a valid run ID."""

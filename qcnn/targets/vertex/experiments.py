@@ -32,6 +32,16 @@ def compared_runs(vertex: VertexClient, experiment: str) -> list[ComparedRun]:
     return [_compared_run(run) for run in found]
 
 
+def named_runs(vertex: VertexClient, names: Sequence[str]) -> list[ComparedRun]:
+    """Return the runs with these IDs or names, in this order.
+
+    Raises:
+        BackendError: If a run does not exist, its name is ambiguous, or Vertex AI rejects the request or is
+            unavailable.
+    """
+    return [_compared_run(find_run(vertex, name)) for name in names]
+
+
 def _compared_run(run: PipelineJob) -> ComparedRun:
     """Return a run with the metrics and fields in its artifacts."""
     artifacts = artifacts_of(run)

@@ -43,7 +43,7 @@ from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import jobs, runs, schedules, serving
 from qcnn.targets.vertex.client import Connection, VertexClient, age_of, as_json, id_of, seconds_of
-from qcnn.targets.vertex.experiments import compared_runs, logs_of_runs
+from qcnn.targets.vertex.experiments import compared_runs, logs_of_runs, named_runs
 from qcnn.targets.vertex.runs import (
     ENDED,
     EXPERIMENT_LABEL,
@@ -410,6 +410,20 @@ class VertexTarget:
             BackendError: If there are no runs, or Vertex AI rejects the request or is unavailable.
         """
         return compared_runs(VertexClient(connection.place), experiment)
+
+    def named_runs(self, names: Sequence[str], connection: Connection, warn: ReportLine) -> Sequence[ComparedRun]:
+        """Return the runs with these IDs or names.
+
+        Args:
+            names: IDs or names of runs.
+            connection: Connection settings.
+            warn: Unused.
+
+        Raises:
+            BackendError: If a run does not exist, its name is ambiguous, or Vertex AI rejects the request or is
+                unavailable.
+        """
+        return named_runs(VertexClient(connection.place), names)
 
     def is_job_id(self, text: str) -> bool:
         """Return whether a text is a valid run ID."""

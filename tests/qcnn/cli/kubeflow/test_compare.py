@@ -137,3 +137,28 @@ def test_missing_experiment_error_lists_experiments(
     code, out, err = typed("compare", "--experiment", "other", "--host", backend.host)
     assert (code, out) == (2, "")
     assert err == f"error: experiment: the backend at {backend.host} has qcnn. Given: other\n"
+
+
+def test_names_and_ids_of_remote_runs_are_compared(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object], tmp_path: Path
+) -> None:
+    where = ("--host", backend.host)
+    rows = _rows(typed, "second", runs["first"]["run_id"], *where)
+    assert list(rows) == ["second", "first"]
+    assert (rows["first"]["mse"], rows["second"]["state"]) == (0.25, "failed")
+    # A local run takes precedence. A run of the experiment is listed once.
+    (tmp_path / "runs" / "second").mkdir(parents=True)
+    (tmp_path / "runs" / "second" / "log.txt").touch()
+    assert _rows(typed, "second", "first", *where)["second"]["state"] == "unknown"
+    assert list(_rows(typed, "third", "--experiment", "qcnn", *where)) == ["first", "second", "third"]
+
+
+def test_compare_with_unknown_name_is_an_error(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    code, out, err = typed("compare", "first", "none", "--host", backend.host)
+    assert (code, out) == (2, "")
+    assert err == f"error: run: the backend at {backend.host} has none of this ID or name. Given: none\n"
+    # Without a host, all runs are local.
+    calls = len(backend.calls)
+    code, out, err = typed("compare", "first")
+    assert (code, out, len(backend.calls)) == (2, "", calls)
+    assert err.startswith("error: run: must be the folder of a run, with one of ")
