@@ -215,6 +215,7 @@ def test_pipeline_trains_and_its_runs_are_compared(vertex: Vertex, on_vertex: Ty
     assert [row["run"] for row in rows] == ["first"]
     assert rows[0]["state"] == "succeeded"
     assert 0 < rows[0]["mse"] < 4
+    assert _compared(on_vertex, "first") == rows
     (run,) = _runs(vertex)
     identity = run.name.rpartition("/")[2]
     code, out, _ = on_vertex("logs", identity, *_TARGET)
@@ -298,8 +299,9 @@ def test_tuner_selects_trials_and_best_is_evaluated(
     assert compared["mse"] > 0
 
 
-def _compared(on_vertex: Typed) -> list[dict[str, Any]]:
-    code, out, err = on_vertex("compare", *_TARGET, "--experiment", "papers", "--format", "json")
+def _compared(on_vertex: Typed, *names: str) -> list[dict[str, Any]]:
+    """Return the rows of the named runs, or of all runs of an experiment."""
+    code, out, err = on_vertex("compare", *_TARGET, *(names or ("--experiment", "papers")), "--format", "json")
     assert code == 0, err
     found: list[dict[str, Any]] = json.loads(out)
     return found
