@@ -117,7 +117,9 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     chosen = target_that(Submits, target)
     with translate_errors(f"qcnn.submit to {target}", chosen.extra):
         all_settings = settings_from(chosen.settings, settings, target)
-        submitted = chosen.prepare(experiment.config, all_settings).submit()
+        prepared = chosen.prepare(experiment.config, all_settings)
+        prepared.check()
+        submitted = prepared.submit()
         connection = connection_of(chosen.connection, all_settings)
     return Job(target, submitted.job, submitted.outcome, dict(submitted.outputs), submitted.page, connection)
 

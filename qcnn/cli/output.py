@@ -157,6 +157,19 @@ def report_gpu_image(pod: PodSettings) -> None:
         )
 
 
+def report_unpinned_image(pod: PodSettings) -> None:
+    """Print on stderr that the steps of a pipeline use an image without a digest, if they do."""
+    # This import loads pydantic, which help and completion do not need.
+    from qcnn.components.resources import is_pinned
+
+    if not is_pinned(pod.image):
+        click.echo(
+            "pod.image: the tag can refer to another image later, so training and the steps after it are not cached; "
+            f"pin the image by its digest (NAME@sha256:DIGEST). Given: {pod.image}",
+            err=True,
+        )
+
+
 # Exit codes of qcnn. A command that follows remote processes may also return the exit code of a failed process.
 DONE, FAILED, REJECTED = 0, 1, 2
 # 128 + the signal: SIGINT, and SIGPIPE for a closed output pipe.

@@ -34,9 +34,8 @@ def schedule_command(target: Schedules) -> click.Group:
         The schedule is enabled immediately. --run-name is its name and the prefix of the names of its runs. The cost
         estimate is for one run.
         """
-        experiment = options.experiment()
-        prepared = target.prepare_schedule(experiment, settings)
-        created = submit_prepared(target, prepared, cost, [experiment], printing)
+        prepared = target.prepare_schedule(options.experiment(), settings)
+        created = submit_prepared(target, prepared, cost, printing)
         if created is not None:
             page = {"look at it": created.page} if created.page else {}
             show_rows(printing.output_format, {"schedule": created.job, **page})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -12,10 +12,9 @@ from qcnn.cli.options.cost import CostOptions, confirm_cost, cost_options
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
 from qcnn.cli.options.settings import OutputOptions, flags_of, options_as, output_options, settings_options
-from qcnn.cli.output import print_requests, report_gpu_image, show_rows
+from qcnn.cli.output import print_requests, report_gpu_image, report_unpinned_image, show_rows
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
+from qcnn.targets.base import Compiles, Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
 from qcnn.targets.errors import logs_to_stderr
 from qcnn.targets.settings import connection_of, describe_settings
 
@@ -65,9 +64,8 @@ def submit_command(target: Submits) -> click.Command:
     def submit(
         waiting: WaitOptions, printing: OutputOptions, settings: Any, cost: CostOptions, options: ExperimentOptions
     ) -> None:
-        experiment = options.experiment()
-        prepared = target.prepare(experiment, settings)
-        send(target, prepared, settings, cost, [experiment], printing, waiting)
+        prepared = target.prepare(options.experiment(), settings)
+        send(target, prepared, settings, cost, printing, waiting)
 
     return click.command("submit", help=f"Submit an experiment to {target.title}.\n\n{target.notes}")(submit)
 
@@ -77,7 +75,6 @@ def send(
     prepared: Prepared,
     settings: Any,
     cost: CostOptions,
-    trials: Sequence[ExperimentConfig],
     printing: OutputOptions,
     waiting: WaitOptions,
 ) -> None:
@@ -88,7 +85,6 @@ def send(
         prepared: Job to submit.
         settings: Settings of the target.
         cost: Options of the cost estimate, which is printed before submission.
-        trials: Experiments that the job trains.
         printing: Output format, and whether to print the requests without sending them.
         waiting: Whether to wait for the job.
 
@@ -99,7 +95,7 @@ def send(
     if printing.dry_run and (waiting.should_wait or waiting.should_follow):
         flag = "--follow" if waiting.should_follow else "--wait"
         raise ConfigError(f"dry_run: must be given without --wait and --follow. Given: --dry-run {flag}")
-    submitted = submit_prepared(target, prepared, cost, trials, printing)
+    submitted = submit_prepared(target, prepared, cost, printing)
     if submitted is None:
         return
     connection = connection_of(target.connection, settings)
@@ -110,7 +106,7 @@ def send(
     if submitted.outcome == "succeeded" or not isinstance(target, ReadsJobs):
         return
     if waiting.should_follow:
-        restarts = trials[0].options.max_restarts if len(trials) == 1 else None
+        restarts = prepared.trials[0].options.max_restarts if len(prepared.trials) == 1 else None
         follow(target, submitted.job, connection, printing.output_format, restarts)
     elif waiting.should_wait:
         wait(target, submitted.job, connection, printing.output_format)
@@ -120,16 +116,16 @@ def submit_prepared(
     target: Submits | Schedules,
     prepared: Prepared,
     cost: CostOptions,
-    trials: Sequence[ExperimentConfig],
     printing: OutputOptions,
 ) -> Submitted | None:
     """Submit a job after confirmation of its cost and return it, or print its requests with --dry-run.
+
+    An unavailable target is reported before the cost.
 
     Args:
         target: Target of the job.
         prepared: Job to submit.
         cost: Options of the cost estimate.
-        trials: Experiments that the job trains.
         printing: Output format, and whether to print the requests without sending them.
 
     Returns:
@@ -140,10 +136,14 @@ def submit_prepared(
     """
     if prepared.pod:
         report_gpu_image(prepared.pod)
+        if isinstance(target, Compiles):
+            report_unpinned_image(prepared.pod)
     if printing.dry_run:
         print_requests(prepared.requests(), target.requests_are, printing.output_format)
         return None
-    confirm_cost(cost, target.platform, prepared.pod, trials)
+    with logs_to_stderr():
+        prepared.check()
+    confirm_cost(cost, target.platform, prepared.pod, prepared.trials)
     with logs_to_stderr():
         return prepared.submit()
 
@@ -183,7 +183,7 @@ def study_command(target: RunsStudies) -> click.Command:
         options: ExperimentOptions,
     ) -> None:
         plan = read_study(search, options)
-        send(target, target.prepare_study(plan, settings), settings, cost, plan.trials, printing, waiting)
+        send(target, target.prepare_study(plan, settings), settings, cost, printing, waiting)
 
     help_text = f"Submit a hyperparameter search to {target.title} as one pipeline run.\n{STUDY_NOTES}"
     return click.command("study", help=help_text)(study)

@@ -67,12 +67,16 @@ class Submitted:
 class Prepared:
     """A job that is ready for submission.
 
-    `requests` returns the requests that `submit` sends. `pod` holds the settings of its pods, or None if unknown.
+    `requests` returns the requests that `submit` sends. `check` raises an error if the target is unavailable or would
+    reject the job; call it before `submit`. `pod` holds the settings of its pods, or None if unknown. `trials` are the
+    experiments that it trains, with the metadata of data files that were read.
     """
 
     requests: Callable[[], Sequence[Mapping[str, Any]]]
+    check: Callable[[], object]
     submit: Callable[[], Submitted]
     pod: PodSettings | None
+    trials: Sequence[ExperimentConfig]
 
 
 @runtime_checkable

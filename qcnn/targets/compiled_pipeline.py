@@ -8,17 +8,21 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qcnn.atomic_files import sha256_of
 from qcnn.components.training_job import check_data
-from qcnn.errors import ConfigError, format_value, single_line
+from qcnn.errors import ConfigError, QcnnError, format_value, single_line
 from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping, merge
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.storage.copies import local_file
 from qcnn.targets.base import Compiles
 from qcnn.targets.errors import suppress_output
 from qcnn.targets.settings import ACCELERATOR_HELP, setting
+
+if TYPE_CHECKING:
+    from qcnn.pipelines.compiler import PipelineTarget
 
 # Compiles a pipeline. Parameters: path of the output file, image of all steps, and settings of the training pods.
 Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
@@ -32,7 +36,7 @@ class PipelineSource:
     image: str | None = setting(
         "Container image of all steps. Not with --package. Pin a pushed image by its digest.",
         None,
-        shown="the image of --pod, or qcnn:latest on Kubeflow",
+        shown="the image of --pod",
         metavar="IMAGE",
     )
     pod: Mapping[str, Any] = setting(
@@ -44,6 +48,14 @@ class PipelineSource:
     def pod_values(self) -> dict[str, Any]:
         """Settings of the training pods. The accelerator overrides that of `pod`."""
         return {**self.pod, **({"accelerator": self.accelerator} if self.accelerator is not None else {})}
+
+
+def _compiler_target(target: Compiles) -> PipelineTarget:
+    """Return the settings of the compiler for a pipeline to submit.
+
+    The image must be given, because the default image of compile.py is a local tag, which the cluster cannot pull.
+    """
+    return dataclasses.replace(target.pipeline_target(), image="")
 
 
 def compile_main(target: Compiles, *, per_run_seed: bool = False, board: str = "") -> Compile:
@@ -60,7 +72,7 @@ def compile_main(target: Compiles, *, per_run_seed: bool = False, board: str = "
         from qcnn.pipelines.parts import TensorBoardLink
 
         compile_qcnn(
-            target.pipeline_target(), path, image, settings, viewer=TensorBoardLink(board), per_run_seed=per_run_seed
+            _compiler_target(target), path, image, settings, viewer=TensorBoardLink(board), per_run_seed=per_run_seed
         )
 
     return compile_now
@@ -72,7 +84,7 @@ def study_pipeline(target: Compiles, parallelism: int) -> Compile:
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_study
 
-        compile_study(target.pipeline_target(), path, image, settings, parallelism=parallelism)
+        compile_study(_compiler_target(target), path, image, settings, parallelism=parallelism)
 
     return compile_now
 
@@ -89,32 +101,93 @@ def tuning_pipeline(target: Compiles, parallelism: int, stopping: str) -> Compil
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_tuning
 
-        compile_tuning(target.pipeline_target(), path, image, settings, parallelism=parallelism, stopping=stopping)
+        compile_tuning(_compiler_target(target), path, image, settings, parallelism=parallelism, stopping=stopping)
 
     return compile_now
 
 
-def main_arguments(experiment: ExperimentConfig, *, per_run_seed: bool = False) -> dict[str, Any]:
-    """Return the arguments of the main pipeline: all fields, so that runs can be compared.
+@dataclasses.dataclass(frozen=True)
+class PipelineInputs:
+    """Arguments of a pipeline, and the experiments that it trains.
+
+    The experiments have the metadata of data files that were read, which the cost estimate needs. The arguments do not,
+    because the step that reads the file resolves the fields that depend on it.
+    """
+
+    arguments: Mapping[str, Any]
+    trials: Sequence[ExperimentConfig]
+
+
+def main_inputs(experiment: ExperimentConfig, *, per_run_seed: bool = False) -> PipelineInputs:
+    """Return the inputs of the main pipeline. Its arguments are all fields, so that runs can be compared.
 
     They include the SHA-256 of the data file, which is the cache key of the file's content. With `per_run_seed`,
-    nothing is cached and each run reads the current file, so that the digest is omitted.
+    nothing is cached and each run reads the current file, so that it is not read here.
 
     Raises:
-        ConfigError: If the file is unreadable for the steps, or locally.
+        ConfigError: If the file is unreadable for the steps, or locally, or the experiment cannot use it.
+        ArtifactError: If the file has an invalid row.
     """
-    is_read = check_data(experiment.data) and not per_run_seed
-    return {**experiment.model_dump(), "data_sha256": file_sha256(experiment.data) if is_read else ""}
+    sha256, trial = "", experiment
+    if check_data(experiment.data) and not per_run_seed:
+        sha256, metadata = _read_file(experiment)
+        trial = _with_metadata(experiment, metadata)
+    return PipelineInputs({**experiment.model_dump(), "data_sha256": sha256}, [trial])
 
 
-def study_arguments(arguments: Mapping[str, Any], trials: Sequence[ExperimentConfig]) -> dict[str, Any]:
-    """Return the arguments of a study pipeline, including the SHA-256 of each data file by URI.
+def study_inputs(arguments: Mapping[str, Any], trials: Sequence[ExperimentConfig]) -> PipelineInputs:
+    """Return the inputs of a study pipeline. Its arguments include the SHA-256 of each data file by URI.
+
+    Each file is read once, with the settings of its first trial.
 
     Raises:
         ConfigError: If a file is unreadable for the steps, or locally.
     """
-    files = sorted({trial.data for trial in trials if check_data(trial.data)})
-    return {**arguments, "data_sha256": {file: file_sha256(file) for file in files}}
+    files: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for trial in trials:
+        if check_data(trial.data) and trial.data not in files:
+            try:
+                files[trial.data] = _read_file(trial)
+            except QcnnError:
+                # The error may be that of one trial, whose step stores it.
+                files[trial.data] = file_sha256(trial.data), {}
+    digests = {file: sha256 for file, (sha256, _) in sorted(files.items())}
+    resolved = []
+    for trial in trials:
+        try:
+            resolved.append(_with_metadata(trial, files[trial.data][1] if trial.data in files else {}))
+        except ConfigError:
+            resolved.append(trial)
+    return PipelineInputs({**arguments, "data_sha256": digests}, resolved)
+
+
+# Options that depend on the rows of a data file.
+_METADATA = ("max_samples", "train_fraction", "validation_fraction")
+
+
+def _read_file(experiment: ExperimentConfig) -> tuple[str, Mapping[str, Any]]:
+    """Return the SHA-256 of the data file of an experiment, and the options that its rows change.
+
+    Without the libraries that read rows, such as in an environment that only submits, the options are empty.
+    """
+    # This import loads NumPy.
+    from qcnn import data
+
+    try:
+        dataset = data.read(experiment)
+    except ModuleNotFoundError:
+        return file_sha256(experiment.data), {}
+    options, before = data.with_file_metadata(experiment, dataset).options, experiment.options
+    assert dataset.source
+    return dataset.source.sha256, {
+        name: getattr(options, name) for name in _METADATA if getattr(options, name) != getattr(before, name)
+    }
+
+
+def _with_metadata(experiment: ExperimentConfig, metadata: Mapping[str, Any]) -> ExperimentConfig:
+    if not (metadata and experiment.needs_row_count):
+        return experiment
+    return from_mapping(merge(experiment.model_dump(), metadata))
 
 
 def file_sha256(uri: str) -> str:

@@ -5,7 +5,7 @@ from qcnn.jobs.kubernetes.api import SERVICE_ACCOUNTS, NamespaceClient
 from qcnn.jobs.kubernetes.retry import FORBIDDEN, RequestRejectedError
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT
 
-# Kubernetes creates it in every namespace.
+# Kubernetes creates it in every namespace, after the namespace.
 _DEFAULT = "default"
 
 
@@ -17,15 +17,13 @@ def check_account_exists(api: NamespaceClient, account: str) -> None:
     Raises:
         ConfigError: If the account does not exist. The message contains the command that creates it.
     """
-    if account == _DEFAULT:
-        return
     try:
         found = api.get(SERVICE_ACCOUNTS, account)
     except RequestRejectedError as error:
         if error.status != FORBIDDEN:
             raise
         return
-    if found is None:
+    if found is None and account != _DEFAULT:
         # The manifest creates the account with its role.
         created = "apply -f deploy/rbac.yaml" if account == WORKER_ACCOUNT else f"create serviceaccount {account}"
         raise ConfigError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -25,14 +26,15 @@ from qcnn.targets.base import (
 )
 from qcnn.targets.compiled_pipeline import (
     Compile,
+    PipelineInputs,
     check_arguments,
     compile_for_schedule,
     compile_main,
     compiled_package,
-    main_arguments,
+    main_inputs,
     pod_settings_in,
     read_package,
-    study_arguments,
+    study_inputs,
     study_pipeline,
 )
 from qcnn.targets.errors import BackendError, StepError, suppress_output
@@ -140,7 +142,7 @@ class KubeflowTarget:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
         compile_now = compile_main(self, board=settings.tensorboard)
-        return self._prepared(compile_now, main_arguments(experiment), "qcnn", settings)
+        return self._prepared(compile_now, main_inputs(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
         """Compile the study pipeline, and return a run of it with the trials of a study.
@@ -149,23 +151,26 @@ class KubeflowTarget:
             ConfigError: If the target cannot run the trials, or a setting is invalid.
         """
         compile_now = study_pipeline(self, settings.parallelism)
-        arguments = study_arguments(study.arguments, study.trials)
-        return self._prepared(compile_now, arguments, "qcnn-study", settings)
+        return self._prepared(compile_now, study_inputs(study.arguments, study.trials), "qcnn-study", settings)
 
-    def _prepared(
-        self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
-    ) -> Prepared:
+    def _prepared(self, compile_now: Compile, inputs: PipelineInputs, name: str, settings: RunSettings) -> Prepared:
         with compiled_package(settings, compile_now) as package:
             documents = read_package(package, self)
+        arguments = inputs.arguments
         check_arguments(documents[0], arguments)
+        client = functools.cache(lambda: connect(settings))
         run_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
 
         def create() -> Submitted:
-            run = create_run(connect(settings), documents, arguments, run_name, settings)
+            run = create_run(client(), documents, arguments, run_name, settings)
             return Submitted(run, page=page_of(settings, f"runs/details/{run}"))
 
         return Prepared(
-            lambda: [request(documents, arguments, run_name, settings)], create, pod_settings_in(documents[0])
+            lambda: [request(documents, arguments, run_name, settings)],
+            client,
+            create,
+            pod_settings_in(documents[0]),
+            inputs.trials,
         )
 
     def prepare_schedule(self, experiment: ExperimentConfig, settings: schedules.ScheduleSettings) -> Prepared:
@@ -178,22 +183,24 @@ class KubeflowTarget:
         """
         with compile_for_schedule(settings, self) as package:
             documents = read_package(package, self)
-        arguments = main_arguments(experiment, per_run_seed=True)
+        inputs = main_inputs(experiment, per_run_seed=True)
+        arguments = inputs.arguments
+        client = functools.cache(lambda: connect(settings))
         name = settings.run_name or settings.experiment
         check_arguments(documents[0], arguments)
         times, mode = settings.trigger, settings.mode
 
         def create() -> Submitted:
             as_text = {"max_concurrency": str(settings.max_concurrency)}
-            schedule = create_schedule(
-                connect(settings), documents, arguments, name, settings, {**times, **mode, **as_text}
-            )
+            schedule = create_schedule(client(), documents, arguments, name, settings, {**times, **mode, **as_text})
             return Submitted(schedule, page=page_of(settings, f"recurringrun/details/{schedule}"))
 
         return Prepared(
             lambda: [{**request(documents, arguments, name, settings), **times, **mode}],
+            client,
             create,
             pod_settings_in(documents[0]),
+            inputs.trials,
         )
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:

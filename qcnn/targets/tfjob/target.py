@@ -114,19 +114,27 @@ class TFJobTarget:
         Raises:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
+        # This import loads NumPy.
+        from qcnn import data
+
+        check_data(experiment.data)
+        (experiment,) = data.resolve_files([experiment])
         manifest = training_manifest(experiment, settings)
 
         def requests() -> Sequence[Mapping[str, Any]]:
             check_no_secrets(settings.pods)
             return manifests_to_apply(manifest, settings.namespace)
 
-        def create() -> Submitted:
+        def check() -> None:
             with cluster(settings.namespace) as api:
                 check_account_exists(api, settings.pods.service_account)
+
+        def create() -> Submitted:
+            with cluster(settings.namespace) as api:
                 job, outcome = submit(api, manifest)
             return Submitted(job["metadata"]["name"], _OUTCOMES[outcome], status.outputs(job))
 
-        return Prepared(requests, create, settings.pods)
+        return Prepared(requests, check, create, settings.pods, [experiment])
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return the cluster nodes that pods run on, for a cost estimate.
@@ -343,16 +351,11 @@ class TFJobTarget:
 
 
 def training_manifest(experiment: ExperimentConfig, settings: Settings) -> Manifest:
-    """Return the TFJob that trains an experiment, with the metadata of its data file.
+    """Return the TFJob that trains an experiment, which has the metadata of its data file.
 
     Raises:
         ConfigError: If the target cannot run the experiment, or a setting is invalid.
     """
-    # This import loads NumPy.
-    from qcnn import data
-
-    check_data(experiment.data)
-    (experiment,) = data.resolve_files([experiment])
     job = cluster_job(experiment, settings.output, settings.pods)
     policy = JobTimeouts(
         active_deadline_seconds=settings.active_deadline_seconds,

@@ -79,6 +79,11 @@ class VertexJobTarget:
         Raises:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
+        # This import loads NumPy.
+        from qcnn import data
+
+        check_data(experiment.data)
+        (experiment,) = data.resolve_files([experiment])
         job, message = training_job(experiment, settings)
 
         def requests() -> Sequence[Mapping[str, Any]]:
@@ -99,7 +104,6 @@ class VertexJobTarget:
                 AttemptOutcome.ADOPTED: "adopted",
                 AttemptOutcome.SUCCEEDED: "succeeded",
             }
-            check_bucket(settings.output, settings.place, logger.warning)
             with logs_to_stderr(), contextlib.closing(JobClient(settings.place)) as api:
                 attempt, outcome = create_or_adopt(api, message)
             board = message.job_spec.tensorboard
@@ -107,7 +111,13 @@ class VertexJobTarget:
             page = job_page(settings.place, attempt.id)
             return Submitted(attempt.id, outcomes[outcome], outputs(job, message), page, pages)
 
-        return Prepared(requests, create, settings.pods)
+        return Prepared(
+            requests,
+            lambda: check_bucket(settings.output, settings.place, logger.warning),
+            create,
+            settings.pods,
+            [experiment],
+        )
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return the Vertex AI machines that training processes run on, for a cost estimate.
@@ -261,17 +271,14 @@ def _state(vertex: VertexClient, run: str) -> str | None:
 
 
 def training_job(experiment: ExperimentConfig, settings: Settings) -> tuple[JobSpec, CustomJob]:
-    """Return the job of an experiment, with the metadata of its data file, and its custom job.
+    """Return the job of an experiment, which has the metadata of its data file, and its custom job.
 
     Raises:
         ConfigError: If the target cannot run the experiment, or a setting is invalid.
     """
-    # These imports load NumPy, and Google's library, which takes 1.5 seconds.
-    from qcnn import data
+    # Importing Google's library takes 1.5 seconds.
     from qcnn.jobs.vertex.custom_job import custom_job
 
-    check_data(experiment.data)
-    (experiment,) = data.resolve_files([experiment])
     job = vertex_job(experiment, settings.output, settings.pods)
     return job, custom_job(job, JobIdentity(check_run(settings.name), jobs.ALONE), settings.place)
 

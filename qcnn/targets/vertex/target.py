@@ -29,13 +29,14 @@ from qcnn.targets.base import (
 )
 from qcnn.targets.compiled_pipeline import (
     Compile,
+    PipelineInputs,
     compile_for_schedule,
     compile_main,
     compiled_package,
-    main_arguments,
+    main_inputs,
     pod_settings_in,
     read_package,
-    study_arguments,
+    study_inputs,
     study_pipeline,
     tuning_pipeline,
 )
@@ -130,7 +131,7 @@ class VertexTarget:
         Raises:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
-        return self._prepared(compile_main(self), main_arguments(experiment), "qcnn", settings)
+        return self._prepared(compile_main(self), main_inputs(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
         """Compile the study pipeline, and return a run of it.
@@ -143,29 +144,32 @@ class VertexTarget:
         """
         if settings.tuner:
             shared_experiment(study.shared, search_from_mapping(study.search))
-        arguments = study_arguments(study.arguments, study.trials)
+        inputs = study_inputs(study.arguments, study.trials)
         if settings.tuner:
             compile_now = tuning_pipeline(self, settings.parallelism, settings.early_stopping)
-            return self._prepared(compile_now, arguments, "qcnn-tuning", settings)
+            return self._prepared(compile_now, inputs, "qcnn-tuning", settings)
         compile_now = study_pipeline(self, settings.parallelism)
-        return self._prepared(compile_now, arguments, "qcnn-study", settings)
+        return self._prepared(compile_now, inputs, "qcnn-study", settings)
 
-    def _prepared(
-        self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
-    ) -> Prepared:
+    def _prepared(self, compile_now: Compile, inputs: PipelineInputs, name: str, settings: RunSettings) -> Prepared:
         with compiled_package(settings, compile_now) as package:
             documents = read_package(package, self)
-        request = run_request(documents, arguments, name, settings)
+        request = run_request(documents, inputs.arguments, name, settings)
 
         def send() -> Submitted:
-            check_bucket(settings.pipeline_root, settings.place, logger.warning)
             vertex = VertexClient(settings.place)
             run = create(vertex, request)
             if reason := add_to_experiment(vertex, settings.experiment, id_of(run)):
                 logger.warning("run not added to experiment %s: %s", settings.experiment, reason)
             return Submitted(id_of(run), page=run_page(settings.place, id_of(run)))
 
-        return Prepared(lambda: [json.loads(as_json(request))], send, pod_settings_in(documents[0]))
+        return Prepared(
+            lambda: [json.loads(as_json(request))],
+            lambda: check_bucket(settings.pipeline_root, settings.place, logger.warning),
+            send,
+            pod_settings_in(documents[0]),
+            inputs.trials,
+        )
 
     def prepare_schedule(self, experiment: ExperimentConfig, settings: schedules.ScheduleSettings) -> Prepared:
         """Compile the pipeline, and return a recurring run of it.
@@ -175,17 +179,22 @@ class VertexTarget:
         Raises:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
-        arguments = main_arguments(experiment, per_run_seed=True)
+        inputs = main_inputs(experiment, per_run_seed=True)
         with compile_for_schedule(settings, self) as package:
             documents = read_package(package, self)
-        request = schedules.schedule_request(documents, arguments, settings)
+        request = schedules.schedule_request(documents, inputs.arguments, settings)
 
         def send() -> Submitted:
-            check_bucket(settings.pipeline_root, settings.place, logger.warning)
             schedule = schedules.create_schedule(VertexClient(settings.place), request, disabled=settings.disabled)
             return Submitted(schedule, page=schedule_page(settings.place, schedule))
 
-        return Prepared(lambda: [json.loads(as_json(request))], send, pod_settings_in(documents[0]))
+        return Prepared(
+            lambda: [json.loads(as_json(request))],
+            lambda: check_bucket(settings.pipeline_root, settings.place, logger.warning),
+            send,
+            pod_settings_in(documents[0]),
+            inputs.trials,
+        )
 
     def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return the Vertex AI machines that training processes run on, for a cost estimate.

@@ -139,10 +139,10 @@ def test_submit_data_file_sends_its_digest(rows: str) -> None:
     sha256 = hashlib.sha256(ROWS).hexdigest()
     place = {"project": "my-project", "location": "us-central1", "pipeline_root": "gs://bucket/runs"}
     with fake_backend() as backend:
-        qcnn.submit(experiment, "kubeflow", host=backend.host)
+        qcnn.submit(experiment, "kubeflow", host=backend.host, image="qcnn:1")
         (run,) = backend.objects["runs"].values()
         assert run["runtime_config"]["parameters"]["data_sha256"] == sha256
-        (request,) = qcnn.requests(experiment, "kubeflow", host=backend.host)
+        (request,) = qcnn.requests(experiment, "kubeflow", host=backend.host, image="qcnn:1")
         assert request["runtime_config"]["parameters"]["data_sha256"] == sha256
     (request,) = qcnn.requests(experiment, "vertex", image="europe/qcnn:1", **place)
     assert request["pipelineJob"]["runtimeConfig"]["parameterValues"]["data_sha256"] == sha256

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qcnn.experiment_io import from_mapping
-from tests.kfp_backend import FakeBackend, Object
+from tests.kfp_backend import IMAGE, FakeBackend, Object
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed
 
@@ -24,7 +24,9 @@ def runs(backend: FakeBackend, typed: Typed, tmp_path: Path, monkeypatch: pytest
         "third": ("--learning-rate", "0.125"),
     }
     for name, flags in words.items():
-        assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name, *flags)[0] == 0
+        where = ("--target", "kubeflow", "--host", backend.host, "--image", IMAGE)
+        code, _, err = typed("submit", *where, "--run-name", name, *flags)
+        assert code == 0, err
     runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
     runs["first"].update(state="SUCCEEDED", created_at="2026-11-21T10:00:00Z", finished_at="2026-11-21T10:01:01Z")
     runs["second"].update(state="FAILED", created_at="2026-11-21T11:00:00Z", finished_at="2026-11-21T11:00:20Z")

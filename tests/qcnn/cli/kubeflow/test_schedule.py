@@ -8,12 +8,13 @@ import pytest
 from qcnn.experiment_io import from_mapping
 from qcnn.pipelines.compiler import compile_qcnn, compile_study
 from qcnn.pipelines.kubeflow import KUBEFLOW
-from tests.kfp_backend import FakeBackend, Object, spec_of
+from tests.kfp_backend import IMAGE, FakeBackend, Object, spec_of
 from tests.qcnn.cli.conftest import Typed
 
 
 def _created(backend: FakeBackend, typed: Typed, *arguments: str) -> Object:
-    code, out, err = typed("schedule", "create", "--host", backend.host, *arguments)
+    image = () if "--package" in arguments else ("--image", IMAGE)
+    code, out, err = typed("schedule", "create", "--host", backend.host, *image, *arguments)
     assert (code, err) == (0, "")
     made = list(backend.objects["recurringruns"].values())[-1]
     assert f"{backend.host}/#/recurringrun/details/{made['recurring_run_id']}" in out
@@ -40,11 +41,11 @@ def test_create_derives_seed_from_run_id(backend: FakeBackend, typed: Typed) -> 
 
 def test_create_with_package_derives_seed_from_run_id(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     package = tmp_path / "mine.yaml"
-    compile_qcnn(KUBEFLOW, package, "mine:1")
+    compile_qcnn(KUBEFLOW, package, IMAGE)
     made = _created(backend, typed, "--interval", "10m", "--package", str(package))
     spec = spec_of(made)
     assert spec["root"]["dag"]["tasks"]["generate-data"]["inputs"]["parameters"]["run"]
-    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {"mine:1"}
+    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {IMAGE}
     compile_study(KUBEFLOW, package)
     code, out, err = typed("schedule", "create", "--host", backend.host, "--interval", "10m", "--package", str(package))
     assert (code, out) == (2, "")
@@ -55,13 +56,14 @@ def test_create_with_data_file_sends_no_digest(backend: FakeBackend, typed: Type
     # The command does not access the bucket.
     data = ("--data", "gs://bucket/rows.csv", "--encoding", "ry")
     package = tmp_path / "mine.yaml"
-    compile_qcnn(KUBEFLOW, package, defaults={"data": data[1], "data_sha256": 64 * "0"})
+    compile_qcnn(KUBEFLOW, package, IMAGE, defaults={"data": data[1], "data_sha256": 64 * "0"})
     for flags in ((), ("--package", str(package))):
         made = _created(backend, typed, "--interval", "1d", *data, *flags)
         given = made["runtime_config"]["parameters"]
         assert (given["data"], given["data_sha256"]) == ("gs://bucket/rows.csv", "")
         assert spec_of(made)["root"]["dag"]["tasks"]["generate-data"]["inputs"]["parameters"]["run"]
-    code, _, err = typed("schedule", "create", "--host", backend.host, "--interval", "1d", "--data", "rows.csv")
+    create = ("schedule", "create", "--host", backend.host, "--image", IMAGE, "--interval", "1d")
+    code, _, err = typed(*create, "--data", "rows.csv")
     assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")
 
 
@@ -105,7 +107,8 @@ def test_delete_terminates_runs_of_schedule_first(backend: FakeBackend, typed: T
         ("ended", made["recurring_run_id"], "SUCCEEDED"),
         ("without-schedule", None, "RUNNING"),
     ):
-        assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name)[0] == 0
+        where = ("--target", "kubeflow", "--host", backend.host, "--image", IMAGE)
+        assert typed("submit", *where, "--run-name", name)[0] == 0
         run = list(backend.objects["runs"].values())[-1]
         run.update(state=state, **({"recurring_run_id": schedule} if schedule else {}))
     runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
@@ -147,7 +150,8 @@ def test_delete_terminates_runs_of_schedule_first(backend: FakeBackend, typed: T
 def test_create_with_impossible_times_is_an_error(
     backend: FakeBackend, typed: Typed, arguments: tuple[str, ...], message: str
 ) -> None:
-    code, out, err = typed("schedule", "create", "--host", backend.host, *arguments)
+    image = () if "--package" in arguments else ("--image", IMAGE)
+    code, out, err = typed("schedule", "create", "--host", backend.host, *image, *arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert re.fullmatch(r"error: [^\n]+Given: [^\n]+\n", err)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from qcnn.experiment_io import as_parameters
 from tests.buckets import ROWS
-from tests.kfp_backend import FakeBackend, spec_of
+from tests.kfp_backend import IMAGE, FakeBackend, spec_of
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 
 def test_study_sends_search_and_shared_fields(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
     arguments = ("--target", "kubeflow", "--host", backend.host, "--config", str(tmp_path / "study.yaml"))
-    search = ("--range", "train-fraction=0.5:0.8", "--random", "3", "--parallelism", "4")
+    search = ("--image", IMAGE, "--range", "train-fraction=0.5:0.8", "--random", "3", "--parallelism", "4")
     code, _, err = typed("study", *arguments, *search)
     assert (code, err) == (0, "")
     (run,) = backend.objects["runs"].values()
@@ -30,7 +30,7 @@ def test_study_sends_search_and_shared_fields(backend: FakeBackend, typed: Typed
 
 
 def test_study_sends_digests_of_data_files(backend: FakeBackend, typed: Typed, rows: str) -> None:
-    study = ("study", "--target", "kubeflow", "--host", backend.host, "--encoding", "ry")
+    study = ("study", "--target", "kubeflow", "--host", backend.host, "--image", IMAGE, "--encoding", "ry")
     code, _, err = typed(*study, "--data", rows, "--grid", "learning_rate=0.1,0.2")
     assert (code, err) == (0, "")
     (run,) = backend.objects["runs"].values()

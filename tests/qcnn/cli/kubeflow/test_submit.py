@@ -12,13 +12,15 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.pipelines.vertex import VERTEX
+from qcnn.storage.s3 import S3Store
 from qcnn.targets.compiled_pipeline import pod_settings_in
 from tests.buckets import ROWS
-from tests.kfp_backend import FakeBackend, Object, spec_of
+from tests.kfp_backend import IMAGE, FakeBackend, Object, spec_of
+from tests.qcnn.cli import conftest
 from tests.qcnn.cli.conftest import Typed
+from tests.qcnn.jobs.apiserver import NAMESPACE
 
-# Pinned, so that no warning is printed.
-IMAGE = f"registry/qcnn@sha256:{64 * '1'}"
+SUBMIT = ("submit", "--target", "kubeflow", "--image", IMAGE)
 
 
 def _task(name: str, state: str, start: int = 0) -> Object:
@@ -32,19 +34,8 @@ def _task(name: str, state: str, start: int = 0) -> Object:
 def test_submit_sends_all_fields_in_their_types(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
     config = tmp_path / "experiment.yaml"
     config.write_text("qubits: 10\nlearning_rate: 1\noptions:\n  train_fraction: 0.8\n  shots: 100\n")
-    code, out, err = typed(
-        "submit",
-        "--target",
-        "kubeflow",
-        "--host",
-        backend.host,
-        "--config",
-        str(config),
-        "--seed",
-        "3",
-        "--max-restarts",
-        "1",
-    )
+    flags = ("--host", backend.host, "--config", str(config), "--seed", "3", "--max-restarts", "1")
+    code, out, err = typed(*SUBMIT, *flags)
     assert (code, err) == (0, "")
     (run,) = backend.objects["runs"].values()
     expected = ExperimentConfig(
@@ -101,7 +92,7 @@ def test_submit_without_web_interface_prints_no_link(
 
 def test_submit_uses_existing_experiment(backend: FakeBackend, typed: Typed) -> None:
     for _ in range(2):
-        assert typed("submit", "--target", "kubeflow", "--host", backend.host)[0] == 0
+        assert typed(*SUBMIT, "--host", backend.host)[0] == 0
     assert len(backend.objects["experiments"]) == 1
     assert len(backend.objects["runs"]) == 2
 
@@ -111,7 +102,7 @@ def test_submit_uses_environment_variables_of_kfp(
 ) -> None:
     monkeypatch.setenv("KF_PIPELINES_ENDPOINT", backend.host)
     monkeypatch.setenv("KF_PIPELINES_DEFAULT_EXPERIMENT_NAME", "theirs")
-    assert typed("submit", "--target", "kubeflow")[0] == 0
+    assert typed(*SUBMIT)[0] == 0
     assert [found["display_name"] for found in backend.objects["experiments"].values()] == ["theirs"]
 
 
@@ -147,7 +138,7 @@ def test_wait_prints_each_state_change_once(backend: FakeBackend, typed: Typed) 
         run["run_details"] = {"task_details": details}
 
     backend.on_get = advance  # type: ignore[method-assign]
-    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    code, out, err = typed(*SUBMIT, "--host", backend.host, "--wait")
     assert (code, err) == (0, "")
     assert out.splitlines()[4:] == [
         "run: running",
@@ -162,7 +153,7 @@ def test_wait_prints_each_state_change_once(backend: FakeBackend, typed: Typed) 
 def test_wait_with_json_format_prints_only_json_on_stdout(backend: FakeBackend, typed: Typed) -> None:
     backend.on_get = lambda run: run.update(state="SUCCEEDED")  # type: ignore[method-assign]
     where = ("--host", backend.host, "--wait", "--format", "json")
-    code, out, err = typed("submit", "--target", "kubeflow", *where)
+    code, out, err = typed(*SUBMIT, *where)
     assert (code, err) == (0, "run: succeeded\n")
     assert json.loads(out).keys() == {"job", "look at it", "follow it", "delete it"}
 
@@ -189,7 +180,7 @@ def test_wait_for_failed_run_names_failed_step(
         run.update(state=state, run_details={"task_details": details})
 
     backend.on_get = end  # type: ignore[method-assign]
-    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    code, _, err = typed(*SUBMIT, "--host", backend.host, "--wait")
     (identity,) = backend.objects["runs"]
     assert code == 1
     assert message in err
@@ -205,7 +196,7 @@ def test_wait_names_failed_step_with_late_state(backend: FakeBackend, typed: Typ
         run.update(state="FAILED", run_details={"task_details": [_task(name, next(story))]})
 
     backend.on_get = end  # type: ignore[method-assign]
-    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    code, out, err = typed(*SUBMIT, "--host", backend.host, "--wait")
     assert code == 1
     assert [line for line in out.splitlines()[4:] if line != "train: running"] == [f"{name}: failed", "run: failed"]
     assert f"step {name} failed" in err
@@ -218,7 +209,7 @@ def test_wait_retries_after_temporary_errors(backend: FakeBackend, typed: Typed)
         run["state"] = "SUCCEEDED"
 
     backend.on_get = fail_first  # type: ignore[method-assign]
-    assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")[0] == 0
+    assert typed(*SUBMIT, "--host", backend.host, "--wait")[0] == 0
 
 
 HTML = "<!doctype html><title>Log in</title>"
@@ -241,7 +232,7 @@ def test_submit_with_error_response_is_one_line(
     backend: FakeBackend, typed: Typed, path: str, answer: tuple[int, str], message: str
 ) -> None:
     backend.answers[path] = answer
-    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host)
+    code, out, err = typed(*SUBMIT, "--host", backend.host)
     assert (code, out) == (2, "")
     assert message in err
     assert re.fullmatch(r"error: [^\n]+Given: [^\n]+\n", err)
@@ -249,20 +240,20 @@ def test_submit_with_error_response_is_one_line(
 
 @pytest.mark.parametrize("host", ["http://127.0.0.1:1", "https://127.0.0.1:1", "http://name.invalid", "http://"])
 def test_submit_to_unreachable_host_is_one_line(typed: Typed, host: str) -> None:
-    code, out, err = typed("submit", "--target", "kubeflow", "--host", host)
+    code, out, err = typed(*SUBMIT, "--host", host)
     assert (code, out) == (2, "")
     assert re.fullmatch(rf"error: host: no response \([^\n]+\)\. Given: {host}\n", err)
 
 
 def test_submit_of_invalid_experiment_sends_no_request(backend: FakeBackend, typed: Typed) -> None:
-    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--qubits", "3")
+    code, _, err = typed(*SUBMIT, "--host", backend.host, "--qubits", "3")
     assert (code, err) == (2, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n")
     assert backend.calls == []
 
 
 def test_submit_links_tensorboard(backend: FakeBackend, typed: Typed) -> None:
     where = ("submit", "--target", "kubeflow", "--host", backend.host, "--tensorboard", "http://board:5001")
-    code, _, _ = typed(*where)
+    code, _, _ = typed(*where, "--image", IMAGE)
     assert code == 0
     (run,) = backend.objects["runs"].values()
     link = spec_of(run)["root"]["dag"]["tasks"]["tensorboard"]["inputs"]["parameters"]["address"]
@@ -273,7 +264,7 @@ def test_submit_links_tensorboard(backend: FakeBackend, typed: Typed) -> None:
 
 
 def test_submit_sends_digest_of_data_file_in_bucket(backend: FakeBackend, typed: Typed, rows: str) -> None:
-    submit = ("submit", "--target", "kubeflow", "--host", backend.host, "--encoding", "ry")
+    submit = (*SUBMIT, "--host", backend.host, "--encoding", "ry")
     code, _, err = typed(*submit, "--data", "rows.csv")
     assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")
     assert "data: a file must be in a bucket on a cluster" in err
@@ -290,6 +281,62 @@ def test_submit_sends_digest_of_data_file_in_bucket(backend: FakeBackend, typed:
     assert given["data_sha256"] == hashlib.sha256(ROWS).hexdigest()
     code, out, _ = typed(*submit, "--data", rows, "--dry-run")
     assert json.loads(out)["runtime_config"]["parameters"] == given
+
+
+def test_submit_reads_data_file_once_and_estimates_cost(
+    backend: FakeBackend, typed: Typed, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloads: list[str] = []
+    read = S3Store.read
+
+    def counted(store: S3Store, name: str, path: Path) -> None:
+        downloads.append(name)
+        read(store, name, path)
+
+    monkeypatch.setattr(S3Store, "read", counted)
+    monkeypatch.setattr(conftest, "without_estimate", str)
+    where = ("--target", "kubeflow", "--host", backend.host, "--image", IMAGE, "--data", rows, "--encoding", "ry")
+    for command, title in ((("submit",), "training "), (("study", "--grid", "seed=0,1,2"), "3 sequential ")):
+        code, _, err = typed(*command, *where, "--qubits", "4")
+        assert (code, err.startswith(f"estimate: {title}"), err.count("\n")) == (0, True, 1)
+    assert downloads == ["rows.csv", "rows.csv"]
+
+
+def test_submit_to_unreachable_target_prints_no_prices(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(conftest, "without_estimate", str)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    for target in (
+        ("kubeflow", "--host", "http://127.0.0.1:1"),
+        ("tfjob", "--output", "gs://bucket/folder", "--namespace", NAMESPACE),
+    ):
+        code, out, err = typed("submit", "--image", IMAGE, "--target", *target)
+        assert (code, out) == (2, "")
+        assert re.fullmatch(r"error: (host: no response|cluster: no valid configuration).*\n", err)
+
+
+@pytest.mark.parametrize(
+    "command", [("submit",), ("study", "--grid", "seed=0,1"), ("schedule", "create", "--interval", "1d")]
+)
+def test_submit_without_image_is_an_error(
+    backend: FakeBackend, typed: Typed, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    where = ("--target", "kubeflow", "--host", backend.host)
+    assert typed(*command, *where) == (2, "", "error: pod.image: must be given. Given: none\n")
+    assert not backend.calls
+    (pod := tmp_path / "pod.yaml").write_text(f"image: {IMAGE}\n")
+    assert typed(*command, *where, "--pod", str(pod))[0] == 0
+
+
+def test_submit_of_image_without_digest_is_mentioned_once(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+    compile_qcnn(KUBEFLOW, tmp_path / "a.yaml", "registry/qcnn:1")
+    where = ("submit", "--target", "kubeflow", "--host", backend.host)
+    for image in (("--image", "registry/qcnn:1"), ("--package", str(tmp_path / "a.yaml"))):
+        code, _, err = typed(*where, *image)
+        assert (code, err.count("\n")) == (0, 1)
+        assert re.fullmatch(r"pod\.image: the tag can refer .* by its digest .*\. Given: registry/qcnn:1\n", err)
+    assert typed(*where, "--image", IMAGE)[2] == ""
 
 
 def test_submit_of_outdated_package_is_an_error(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from qcnn.targets.artifacts import LogSource
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import KfpConnection
 from qcnn.targets.kubeflow.experiments import logs_of_runs
-from tests.kfp_backend import FakeBackend
+from tests.kfp_backend import IMAGE, FakeBackend
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed
 
@@ -22,7 +22,9 @@ def ids(backend: FakeBackend, typed: Typed) -> dict[str, str]:
     """Return the IDs of a training run, a finished run, a study of two trials and a run without artifacts."""
     states = {"trains": "RUNNING", "ended": "SUCCEEDED", "study": "SUCCEEDED", "new": "PENDING"}
     for name in states:
-        assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name)[0] == 0
+        where = ("--target", "kubeflow", "--host", backend.host, "--image", IMAGE)
+        code, _, err = typed("submit", *where, "--run-name", name)
+        assert code == 0, err
     runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
     for name, state in states.items():
         runs[name]["state"] = state

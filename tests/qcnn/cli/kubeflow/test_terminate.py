@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kfp_backend import FakeBackend, Object
+from tests.kfp_backend import IMAGE, FakeBackend, Object
 from tests.qcnn.cli.conftest import Typed
 
 
@@ -19,7 +19,8 @@ def _no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def run(backend: FakeBackend, typed: Typed) -> Object:
     """Return an active run that stops some time after its termination is requested."""
-    assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", "first")[0] == 0
+    where = ("--target", "kubeflow", "--host", backend.host, "--image", IMAGE)
+    assert typed("submit", *where, "--run-name", "first")[0] == 0
     (run,) = backend.objects["runs"].values()
     run["state"] = "RUNNING"
     answers = itertools.count()
@@ -79,7 +80,8 @@ def test_terminate_of_finished_run_does_nothing(backend: FakeBackend, typed: Typ
 
 
 def test_terminate_by_ambiguous_name_lists_ids(backend: FakeBackend, typed: Typed, run: Object) -> None:
-    assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", "first")[0] == 0
+    where = ("--target", "kubeflow", "--host", backend.host, "--image", IMAGE)
+    assert typed("submit", *where, "--run-name", "first")[0] == 0
     code, out, err = typed("terminate", "first", "--host", backend.host)
     assert (code, out) == (2, "")
     assert all(identity in err for identity in backend.objects["runs"])

@@ -18,6 +18,7 @@ from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.targets import target_that
 from qcnn.targets.base import Submits
 from qcnn.targets.compiled_pipeline import pod_settings_in
+from tests.qcnn.jobs.apiserver import ApiServer
 
 LONG = {"workers": 32, "batch_size": 128, "epochs": 100_000}
 
@@ -148,16 +149,19 @@ def test_submit_with_invalid_cost_limit_is_an_error(
     )
 
 
-def test_submit_above_cost_limit_sends_no_request(
-    capsys: pytest.CaptureFixture[str], typed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+def test_submit_above_cost_limit_creates_nothing(
+    capsys: pytest.CaptureFixture[str],
+    typed: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    api_server: ApiServer,
 ) -> None:
-    """The limit comes from the environment; KUBECONFIG names no cluster."""
+    """The limit comes from the environment."""
     monkeypatch.setenv("QCNN_COST_LIMIT", "0")
-    monkeypatch.setenv("KUBECONFIG", "/nowhere")
     assert typed() != 0
     error = capsys.readouterr().err
     assert error.count("\n") == 2
     assert "error: cost_limit: must be at least the estimated cost, about" in error
+    assert not api_server.all("tfjobs")
 
 
 @pytest.fixture

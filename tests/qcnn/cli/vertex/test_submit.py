@@ -18,7 +18,9 @@ from tests.buckets import ROWS
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 _PLACE = ("--project", "my-project", "--location", "europe-west4", "--pipeline-root", "gs://bucket/runs")
-_IMAGE = ("--image", "europe/qcnn:1")
+# Pinned, so that commands print no notice.
+_PINNED = f"europe/qcnn@sha256:{64 * '1'}"
+_IMAGE = ("--image", _PINNED)
 _SUBMIT = ("submit", "--target", "vertex", *_PLACE, *_IMAGE)
 
 
@@ -52,7 +54,7 @@ def test_submit_sends_all_fields_in_a_valid_request(typed: Typed, tmp_path: Path
 
 
 def test_submit_with_accelerator_sets_gpus_of_training(typed: Typed) -> None:
-    code, out, err = typed(*_SUBMIT, "--accelerator", "nvidia-l4", "--dry-run")
+    code, out, err = typed(*_SUBMIT, "--image", "europe/qcnn:1", "--accelerator", "nvidia-l4", "--dry-run")
     assert code == 0
     assert err.startswith("pod.gpus: processes with GPUs use the image europe/qcnn:1-gpu, which must contain ")
     pod = pod_settings_in(json.loads(out)["pipelineJob"]["pipelineSpec"])
@@ -66,7 +68,7 @@ def test_submit_with_accelerator_sets_gpus_of_training(typed: Typed) -> None:
 def test_submit_sends_run_settings(typed: Typed) -> None:
     sent = _sent(
         typed,
-        *(*_SUBMIT, "--run-name", "First try!", "--experiment", "papers", "--image", f"europe/qcnn@sha256:{64 * '1'}"),
+        *(*_SUBMIT, "--run-name", "First try!", "--experiment", "papers"),
         *("--service-account", "a@my-project.iam.gserviceaccount.com", "--network", "projects/1/global/networks/vpc"),
         *("--label", "team=q", "--label", "cost_center=", "--no-caching"),
     )
@@ -79,9 +81,7 @@ def test_submit_sends_run_settings(typed: Typed) -> None:
     )
     assert sent["pipelineJobId"].startswith("first-try-")
     spec = job["pipelineSpec"]
-    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {
-        f"europe/qcnn@sha256:{64 * '1'}"
-    }
+    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {_PINNED}
     assert {task["cachingOptions"].get("enableCache") for task in spec["root"]["dag"]["tasks"].values()} == {False}
 
 
@@ -141,9 +141,9 @@ def test_schedule_derives_seed_from_run_id(typed: Typed) -> None:
 
 
 def test_submit_with_package_sends_it_unchanged(typed: Typed, tmp_path: Path) -> None:
-    compile_qcnn(VERTEX, tmp_path / "mine.yaml", "mine:1")
+    compile_qcnn(VERTEX, tmp_path / "mine.yaml", _PINNED)
     spec = _sent(typed, *_SUBMIT, "--package", "mine.yaml")["pipelineJob"]["pipelineSpec"]
-    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {"mine:1"}
+    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {_PINNED}
 
 
 def test_submit_of_package_for_other_platform_is_an_error(typed: Typed, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_submit_without_image_is_an_error(typed: Typed, arguments: tuple[str, ..
     """The default image name is not in a registry."""
     code, out, err = typed(*arguments, "--target", "vertex", *_PLACE, "--dry-run")
     assert (code, out, err) == (2, "", "error: pod.image: must be given. Given: none\n")
-    (Path.cwd() / "pod.yaml").write_text("image: europe/qcnn:2\n")
+    (Path.cwd() / "pod.yaml").write_text(f"image: {_PINNED}\n")
     code, out, err = typed(*arguments, "--target", "vertex", *_PLACE, "--pod", "pod.yaml", "--dry-run")
     assert (code, err) == (0, "")
-    assert '"europe/qcnn:2"' in out
+    assert f'"{_PINNED}"' in out
