@@ -88,9 +88,9 @@ def test_status_reports_image_that_cannot_be_pulled(kubeflow: Kubeflow) -> None:
 def test_wait_reports_missing_service_account(kubeflow: Kubeflow) -> None:
     if "KUBECONFIG" not in os.environ:
         pytest.skip("requires KUBECONFIG to read the Workflow")
-    _, done = kubeflow.submit("nobody", *SMALL, "--service-account", "nobody", "--wait")
+    _, done = kubeflow.submit("absent", *SMALL, "--service-account", "absent", "--wait")
     assert done.returncode == 1
-    assert 'serviceaccount "nobody" not found' in done.stderr.splitlines()[-1]
+    assert 'serviceaccount "absent" not found' in done.stderr.splitlines()[-1]
 
 
 def _parts(kubeflow: Kubeflow, run: str) -> list[dict[str, Any]]:

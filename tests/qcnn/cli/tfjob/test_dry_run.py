@@ -1,4 +1,4 @@
-"""Tests of qcnn submit --target tfjob --dry-run without a cluster."""
+"""Tests of qcnn submit --target tfjob, most of them with --dry-run and without a cluster."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,7 @@ import yaml
 from qcnn.circuits import circuits
 from qcnn.experiment_io import from_json
 from tests.docs.documents import ROOT
+from tests.qcnn.cli import conftest
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.jobs.apiserver import ApiServer
 
@@ -228,7 +229,7 @@ def test_default_service_account_is_qcnn_worker(typed: Typed, api_server: ApiSer
     "arguments",
     [
         SUBMIT,
-        (*SUBMIT, "--service-account", "nobody"),
+        (*SUBMIT, "--service-account", "absent"),
         ("predict", "--target", "tfjob", "--model", "gs://bucket/model", "--image", "qcnn:1"),
     ],
 )
@@ -246,4 +247,14 @@ def test_submit_with_missing_account_creates_nothing(
 def test_submit_without_permission_to_read_account_succeeds(typed: Typed, api_server: ApiServer) -> None:
     api_server.rejected.add(("get", "serviceaccounts"))
     assert typed(*SUBMIT)[0] == 0
+    assert len(api_server.all("tfjobs")) == 1
+
+
+def test_submit_of_data_file_estimates_cost(
+    typed: Typed, api_server: ApiServer, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conftest, "without_estimate", str)
+    where = ("--image", "qcnn:1", "--output", "s3://bucket/folder")
+    code, _, err = typed("submit", "--target", "tfjob", *where, "--data", rows, "--encoding", "ry", "--qubits", "4")
+    assert (code, err.startswith("estimate: training "), err.count("\n")) == (0, True, 1)
     assert len(api_server.all("tfjobs")) == 1

@@ -220,7 +220,7 @@ def test_job_is_not_created_if_pods_may_not_read_lease(server: ApiServer) -> Non
 
 @pytest.mark.parametrize(
     ("account", "created"),
-    [("nobody", "create serviceaccount nobody"), (WORKER_ACCOUNT, "apply -f deploy/rbac.yaml")],
+    [("absent", "create serviceaccount absent"), (WORKER_ACCOUNT, "apply -f deploy/rbac.yaml")],
 )
 def test_job_is_not_created_without_service_account(server: ApiServer, account: str, created: str) -> None:
     server.allows_pods = False

@@ -14,7 +14,7 @@ QUOTA = (
     "limits.cpu=4,limits.memory=8Gi,requests.cpu=4,requests.memory=8Gi, used: limits.cpu=2,limits.memory=4Gi,"
     "requests.cpu=2,requests.memory=4Gi, limited: limits.cpu=4,limits.memory=8Gi,requests.cpu=4,requests.memory=8Gi"
 )
-ACCOUNT = 'pods "a" is forbidden: error looking up service account kubeflow/nobody: serviceaccount "nobody" not found'
+ACCOUNT = 'pods "a" is forbidden: error looking up service account kubeflow/absent: serviceaccount "absent" not found'
 STARTING = pod_status("Pending", {"waiting": {"reason": "PodInitializing"}})
 
 
