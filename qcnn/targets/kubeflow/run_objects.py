@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ from qcnn.errors import QcnnError
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
 from qcnn.jobs.kubernetes.job_watcher import LogCursor
 from qcnn.jobs.kubernetes.pods import EventQuery, read_container
+from qcnn.targets import following
 from qcnn.targets.base import PartStatus
 from qcnn.targets.compiled_pipeline import step_names
+from qcnn.targets.kubeflow.client import KfpConnection, connect
 from qcnn.targets.kubeflow.executor_lines import StepLines
-from qcnn.targets.kubeflow.runs import namespace_of, specification_of, task_parts
+from qcnn.targets.kubeflow.runs import ENDED, find_run, namespace_of, specification_of, task_parts
 from qcnn.targets.kubeflow.workflow import (
     NODE_NAME,
     RUN_LABEL,
@@ -30,8 +33,6 @@ from qcnn.targets.tfjob.client import cluster
 if TYPE_CHECKING:
     import kfp
     import kfp_server_api
-
-    from qcnn.targets.kubeflow.client import KfpConnection
 
 # Time limit of a request for reasons: without the cluster, the pipelines API has states and durations.
 _SECONDS = 3.0
@@ -81,6 +82,12 @@ class StepReader:
         return RunSteps(task_parts(run, self._steps))
 
 
+def read_steps(client: kfp.Client, backend: KfpConnection, run: kfp_server_api.V2beta1Run) -> RunSteps:
+    """Return the current steps of a run; see `StepReader`."""
+    with StepReader(client, backend, run) as reader:
+        return reader.read(run)
+
+
 def _read(api: NamespaceClient, run: str, steps: frozenset[str]) -> RunSteps | None:
     """Return the steps of a run from its Workflow, or None if the cluster does not have it, or not any more."""
     selector = f"{RUN_LABEL}={run}"
@@ -104,6 +111,31 @@ def _last_lines(api: NamespaceClient, pod: Mapping[str, Any]) -> list[str]:
         log = api.log(pod["metadata"]["name"], STEP_CONTAINER, "", follow=False, last=_LAST_LINES)
         return [line for _, line in log]
     return []
+
+
+def run_logs(job: str, backend: KfpConnection, *, follow: bool, all_containers: bool) -> Iterator[str]:
+    """Yield the log lines of a run, read from its pods on the cluster of KUBECONFIG; see `RunLogs`.
+
+    Args:
+        job: ID or name of the run.
+        backend: Connection settings.
+        follow: Whether to continue until the run ends.
+        all_containers: Whether to include the lines of executors, and those of all containers and drivers.
+
+    Raises:
+        BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
+    """
+    client = connect(backend)
+    run = find_run(client, backend, job)
+    with cluster(namespace_of(client, backend, run.experiment_id)) as api:
+        logs = RunLogs(api, run.run_id, all_containers=all_containers)
+        while True:
+            # Checked before the lines are read, so that no line of an ended run is missed.
+            has_ended = find_run(client, backend, run.run_id).state in ENDED
+            yield from logs.new()
+            if not follow or has_ended:
+                return
+            time.sleep(following.INTERVAL)
 
 
 # Names of the pods of steps, and the number of an attempt in the names of nodes.

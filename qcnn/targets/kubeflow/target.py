@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -42,7 +41,7 @@ from qcnn.targets.kubeflow import runs, schedules
 from qcnn.targets.kubeflow.client import KfpConnection, connect, page_of, translate_errors
 from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, own_runs, runs_of
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
-from qcnn.targets.kubeflow.run_objects import RunLogs, StepReader
+from qcnn.targets.kubeflow.run_objects import StepReader, read_steps, run_logs
 from qcnn.targets.kubeflow.runs import (
     ENDED,
     PATIENCE,
@@ -59,7 +58,7 @@ from qcnn.targets.kubeflow.runs import (
 )
 from qcnn.targets.kubeflow.submission import RunSettings, create_run, create_schedule, request
 from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob.client import cluster, delete_tensorboard, deploy_tensorboard, logs_of_jobs, tensorboard_objects
+from qcnn.targets.tfjob.client import delete_tensorboard, deploy_tensorboard, logs_of_jobs, tensorboard_objects
 
 if TYPE_CHECKING:
     import kfp
@@ -232,9 +231,7 @@ class KubeflowTarget:
         """
         client = connect(connection)
         run = find_run(client, connection, job)
-        with StepReader(client, connection, run) as reader:
-            steps = reader.read(run)
-        status = _status(run)
+        status, steps = _status(run), read_steps(client, connection, run)
         return dataclasses.replace(
             status,
             parts=following.number_parts(steps.parts),
@@ -256,7 +253,7 @@ class KubeflowTarget:
         Raises:
             BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
         """
-        return _logs(job, connection, follow=follow, all_containers=False)
+        return run_logs(job, connection, follow=follow, all_containers=False)
 
     def container_logs(self, job: str, connection: KfpConnection, *, follow: bool) -> Iterator[str]:
         """Yield the log lines of all containers of all pods of a run, with those of executors and drivers.
@@ -269,7 +266,7 @@ class KubeflowTarget:
         Raises:
             BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
         """
-        return _logs(job, connection, follow=follow, all_containers=True)
+        return run_logs(job, connection, follow=follow, all_containers=True)
 
     def follow(self, job: str, connection: KfpConnection, report: ReportLine, restarts: int | None = None) -> None:
         """Report the log lines of a run until it ends, read from the pods of its steps.
@@ -288,8 +285,7 @@ class KubeflowTarget:
             report(line)
         client = connect(connection)
         run = find_run(client, connection, job)
-        with StepReader(client, connection, run) as reader:
-            steps = reader.read(run)
+        steps = read_steps(client, connection, run)
         check_succeeded(run, steps.parts, steps.message)
 
     def wait(self, job: str, connection: KfpConnection, report: ReportLine) -> None:
@@ -526,20 +522,6 @@ class KubeflowTarget:
 def _delete(client: kfp.Client, backend: KfpConnection, run: kfp_server_api.V2beta1Run) -> None:
     with translate_errors(backend.address), suppress_output():
         client._run_api.run_service_delete_run(run_id=run.run_id)
-
-
-def _logs(job: str, connection: KfpConnection, *, follow: bool, all_containers: bool) -> Iterator[str]:
-    client = connect(connection)
-    run = find_run(client, connection, job)
-    with cluster(namespace_of(client, connection, run.experiment_id)) as api:
-        logs = RunLogs(api, run.run_id, all_containers=all_containers)
-        while True:
-            # Checked before the lines are read, so that no line of an ended run is missed.
-            has_ended = find_run(client, connection, run.run_id).state in ENDED
-            yield from logs.new()
-            if not follow or has_ended:
-                return
-            time.sleep(following.INTERVAL)
 
 
 def _status(run: kfp_server_api.V2beta1Run, experiment: str = "") -> JobStatus:
