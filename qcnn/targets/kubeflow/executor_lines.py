@@ -14,8 +14,9 @@ from qcnn.jobs.job import last_error_line
 
 # KFP's Python executor. Its warnings and errors are those of libraries that the step uses.
 _PYTHON_EXECUTOR = re.compile(r"\[KFP Executor \d{4}-\d\d-\d\d [\d:,]+ (?:DEBUG|INFO)\]: ")
-# KFP's launcher and driver log with glog: level, month and day, time, thread, file and line.
-_GLOG = re.compile(r"(?P<level>[IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.-]+:\d+\] (?P<message>.*)")
+# KFP's launcher and driver log with glog: level, month and day, time, thread, Go file and line. C++ libraries of a step
+# use the same format.
+_GLOG = re.compile(r"(?P<level>[IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.-]+\.go:\d+\] (?P<message>.*)")
 _GLOG_ERRORS = ("E", "F")
 # Argo's emissary, in its text and its JSON format, and its last line.
 _EMISSARY = re.compile(r"time=\S+ level=\w+ msg=.* argo=true( |$)|\{\"time\":.*\"argo\":true")

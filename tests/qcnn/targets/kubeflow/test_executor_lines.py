@@ -38,6 +38,7 @@ def test_lines_of_executors_are_omitted() -> None:
         "Error: no file",
         "[KFP Executor 2026-11-21 09:00:02,000 WARNING]: deprecated",
         "time=1 level=high",
+        "I1121 09:00:03.000000      19 cuda_dnn.cc:8310] loaded",
         # Errors of the executors themselves.
         DOWNLOAD,
         DRIVER,
