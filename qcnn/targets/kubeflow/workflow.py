@@ -8,7 +8,8 @@ RUN(0).root(0).train(0).executor(0) (Pod).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from qcnn.errors import service_message
@@ -56,13 +57,14 @@ def steps_of(workflow: Object, pods: Sequence[Object], steps: Collection[str], e
     """
     nodes = sorted(workflow.get("status", {}).get("nodes", {}).values(), key=_start)
     pod_of = {pod["metadata"].get("annotations", {}).get(_NODE_ID): pod for pod in pods}
+    # Node of the last pod of each node, by name.
+    attempts = {name: node for node in nodes if node["type"] == "Pod" for name in _enclosing(node["name"])}
     found = []
     for node in nodes:
         name = str(node.get("displayName", ""))
         if node.get("phase") == _OMITTED or not (name in steps or name.endswith(DRIVER)):
             continue
-        attempts = [each for each in nodes if each["type"] == "Pod" and _is_within(each, node)]
-        part = _part(node, attempts[-1] if attempts else node, pod_of, evidence)
+        part = _part(node, attempts.get(node["name"], node), pod_of, evidence)
         if name in steps or part.state == "failed" or (part.state == "pending" and part.reason):
             found.append(part)
     return found
@@ -128,9 +130,11 @@ def _duration(node: Object) -> float | None:
     return (parse_time(node["finishedAt"]) - parse_time(node["startedAt"])).total_seconds()
 
 
-def _is_within(node: Object, step: Object) -> bool:
-    """Return whether a node is a step's own or one of its attempts or tasks, according to their names."""
-    return node["name"] == step["name"] or str(node["name"]).startswith((f"{step['name']}(", f"{step['name']}."))
+def _enclosing(name: str) -> Iterator[str]:
+    """Yield the name of a node, and the names of the tasks and attempts that contain it."""
+    yield name
+    for end in re.finditer(r"[(.]", name):
+        yield name[: end.start()]
 
 
 def _start(node: Object) -> tuple[str, str]:
