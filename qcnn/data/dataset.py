@@ -15,7 +15,7 @@ from qcnn.atomic_files import new_folder, readable
 from qcnn.circuits.preparation import InputSpec
 from qcnn.data.file_data import read
 from qcnn.data.generators import generate_excitations
-from qcnn.data.samples import EXCITATIONS, LABEL, PI, SPLITS, Dataset, FeatureLayout, Samples, Source
+from qcnn.data.samples import EXCITATIONS, LABEL, PI, ROW, SPLITS, Dataset, FeatureLayout, Samples, Source
 from qcnn.errors import ArtifactError, format_value
 from qcnn.experiment import ExperimentConfig
 from qcnn.fields import CLUSTER_ISING
@@ -23,17 +23,17 @@ from qcnn.storage.copies import local_copy
 
 _ARRAYS = "dataset.npz"
 _DESCRIPTION = "dataset.json"
-# The largest dataset has 90 MB with excitations, and 0.5 GiB plus labels with features or states.
-_MAX_BYTES_EXCITATIONS, _MAX_BYTES = 2**27, 2**30
+# Values of `Samples.values` in the archive, float64 (samples, columns), because names of columns are arbitrary.
+_VALUES = "values"
+# The largest dataset has 210 MB with excitations, and 0.9 GiB with features.
+_MAX_BYTES_EXCITATIONS, _MAX_BYTES = 2**28, 2**30
 _LAYOUT, _SOURCE = TypeAdapter(FeatureLayout), TypeAdapter(Source | None)
 
 
 def save(dataset: Dataset, folder: Path) -> None:
     """Write dataset.npz and dataset.json into a new folder, atomically."""
     arrays = {
-        f"{name}_{field}": values
-        for name, samples in dataset.splits()
-        for field, values in {**samples.inputs, LABEL: samples.label, **samples.known}.items()
+        f"{name}_{field}": values for name, samples in dataset.splits() for field, values in _arrays(samples).items()
     }
     description = {
         "qubits": dataset.qubits,
@@ -46,6 +46,17 @@ def save(dataset: Dataset, folder: Path) -> None:
     with new_folder(folder) as unfinished:
         np.savez(unfinished / _ARRAYS, **arrays)
         save_description(description, unfinished / _DESCRIPTION, [_ARRAYS])
+
+
+def _arrays(samples: Samples) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a split in the archive."""
+    return {
+        **samples.inputs,
+        LABEL: samples.label,
+        **samples.known,
+        **({} if samples.row is None else {ROW: samples.row}),
+        **({_VALUES: np.stack([*samples.values.values()], axis=1)} if samples.values else {}),
+    }
 
 
 def describe(layout: FeatureLayout, source: Source | None) -> dict[str, Any]:
@@ -92,7 +103,7 @@ def load(folder: Path) -> Dataset:
     if FILES in description:
         check_files("dataset", folder / _DESCRIPTION, description[FILES], _ARRAYS, max_bytes)
     with readable("dataset", path), open_arrays(path, max_bytes) as arrays:
-        splits = {name: Samples(*_columns(path, arrays, name, inputs, layout)) for name in SPLITS}
+        splits = {name: _samples(path, arrays, name, inputs, layout) for name in SPLITS}
     for name, samples in splits.items():
         _check(path, name, samples, description)
     train, validation, test = (splits[name] for name in SPLITS)
@@ -125,16 +136,19 @@ def _load_description(path: Path) -> dict[str, Any]:
     return description
 
 
-def _columns(
-    path: Path, arrays: Any, split: str, inputs: Mapping[str, InputSpec], layout: FeatureLayout
-) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[Any], dict[str, npt.NDArray[Any]]]:
-    """Return the model inputs of a split, its labels and its additional columns."""
+def _samples(path: Path, arrays: Any, split: str, inputs: Mapping[str, InputSpec], layout: FeatureLayout) -> Samples:
+    """Return the samples of a split."""
     real = InputSpec((), "float64")
     label = real if layout.is_regression else InputSpec((), "int8")
-    return (
+    row, values, names = f"{split}_{ROW}", f"{split}_{_VALUES}", layout.rounded_columns
+    # Datasets of earlier releases have no rows. Only the test split has values.
+    columns = _column(path, arrays, values, InputSpec((len(names),), "float64")).T if values in arrays else ()
+    return Samples(
         {name: _column(path, arrays, f"{split}_{name}", expected) for name, expected in inputs.items()},
         _column(path, arrays, f"{split}_{LABEL}", label),
         {name: _column(path, arrays, f"{split}_{name}", real) for name in layout.known},
+        _column(path, arrays, row, InputSpec((), "int32")) if row in arrays else None,
+        dict(zip(names, columns, strict=True)) if values in arrays else {},
     )
 
 
@@ -151,7 +165,8 @@ def _column(path: Path, arrays: Any, name: str, expected: InputSpec) -> npt.NDAr
 def _check(path: Path, name: str, samples: Samples, description: Mapping[str, Any]) -> None:
     split = description.get("split")
     expected = split.get(name) if isinstance(split, dict) else None
-    counts = [len(values) for values in (*samples.inputs.values(), samples.label, *samples.known.values())]
+    columns = (*samples.inputs.values(), samples.label, *samples.known.values(), *samples.values.values())
+    counts = [len(values) for values in (*columns, *([] if samples.row is None else [samples.row]))]
     if set(counts) != {expected} or not expected:
         raise ArtifactError(
             f"dataset: {name} must have {expected} samples, at least 1, in each column. Given: "
@@ -174,6 +189,10 @@ def _invalid_values(
                 yield name, values, ~((values >= -PI) & (values < PI)), "in [-pi, pi)"
             case _:
                 yield name, values, ~np.isfinite(values), "finite"
+    for values in samples.values.values():
+        yield _VALUES, values, ~np.isfinite(values), "finite"
+    if samples.row is not None:
+        yield ROW, samples.row, samples.row < 1, "at least 1"
     label = samples.label
     is_class = label.dtype == np.int8
     is_invalid = np.abs(label) != 1 if is_class else ~np.isfinite(label)

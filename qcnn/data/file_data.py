@@ -23,6 +23,7 @@ from qcnn.data.samples import (
     NOISE_ERROR,
     PI,
     PREDICTION,
+    ROW,
     SPLITS,
     Column,
     Dataset,
@@ -109,8 +110,8 @@ def _allowed_range(offset: float, factor: float) -> str:
 logger = logging.getLogger("qcnn")
 
 SPLIT = "split"
-# Columns that prediction writes next to the features.
-_PREDICTED = (PREDICTION, NOISE_ERROR)
+# Columns that predictions have next to the features.
+_RESERVED = (ROW, PREDICTION, NOISE_ERROR)
 # Names that pandas gives to a column without a name, such as the index of a table that it wrote and read.
 _INDEX = re.compile(r"Unnamed: \d+.*|__index_level_\d+__")
 # Larger ranges are too close to the largest float64.
@@ -156,8 +157,11 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
         check(rows, layout, config.qubits)
         source = Source(config.data, sha256_of(table.path))
     label = _label(rows.columns[LABEL], layout.labels)
-    samples = Samples(layout.inputs(rows.columns), label)
+    row = np.arange(rows.first, rows.first + len(rows), dtype=np.int32)
+    samples = Samples(layout.inputs(rows.columns), label, row=row)
     train, validation, test = map(samples.take, split)
+    values = {name: rows.columns[name][split[-1]] for name in layout.rounded_columns}
+    test = dataclasses.replace(test, values=values)
     if message := _LABEL_MESSAGES.get(layout.labels):
         logger.info("%s", message)
     return Dataset(train, validation, test, config.qubits, 0, config.seed, layout, source)
@@ -232,11 +236,11 @@ def _features(table: Table, config: ExperimentConfig) -> tuple[str, ...]:
             f"data: must have 1 to {config.qubits} columns in addition to {LABEL} and {SPLIT}, at most one feature per "
             f"qubit. Given: {len(features)} in {config.data}"
         )
-    for name in _PREDICTED:
+    for name in _RESERVED:
         if name in features:
             raise ArtifactError(
-                f"data: no feature may be called {' or '.join(_PREDICTED)}, because predictions have these columns. "
-                f"Given: {name} in {config.data}"
+                f"data: no feature may be called {', '.join(_RESERVED[:-1])} or {_RESERVED[-1]}, because predictions "
+                f"have these columns. Given: {name} in {config.data}"
             )
     return features
 

@@ -17,6 +17,8 @@ from qcnn.frozen import freeze, frozen_array
 
 # Columns of tables in addition to the inputs of samples.
 LABEL, PREDICTION, NOISE_ERROR = "label", "prediction", "noise_error"
+# Column of predictions with the row of a sample in its data file, counted from 1.
+ROW = "row"
 # Angles of excitations are in [-pi, pi).
 PI = np.float32(np.pi)
 # numpy.round computes 10**digits, which must be finite.
@@ -53,6 +55,11 @@ class FeatureLayout:
             case "state":
                 return tuple(f"state_{number}" for number in range(self.amplitudes))
         return self.features
+
+    @property
+    def rounded_columns(self) -> tuple[str, ...]:
+        """Columns of a table that model inputs contain with the accuracy of float32 only."""
+        return ("angle",) if self.preparation.kind == "excitation" else self.columns
 
     @property
     def is_regression(self) -> bool:
@@ -134,22 +141,31 @@ class Samples:
 
     Labels are int8, -1 or +1, for classification, and float64 for regression. `known` has additional columns, float64
     (samples,), which are no model inputs. Mappings and arrays are read-only, because digests and metrics refer to them.
+
+    For samples of a data file, `row` has their rows in the file, int32 (samples,), counted from 1, and `values` the
+    columns of the file that model inputs round, float64 (samples,). Only test samples have `values`. Samples of
+    datasets of earlier releases have neither.
     """
 
     inputs: Mapping[str, npt.NDArray[Any]]
     label: npt.NDArray[Any]
     known: Mapping[str, npt.NDArray[np.float64]] = dataclasses.field(default_factory=dict)
+    row: npt.NDArray[np.int32] | None = None
+    values: Mapping[str, npt.NDArray[np.float64]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         vars(self).update(inputs=freeze(self.inputs), label=frozen_array(self.label), known=freeze(self.known))
+        vars(self).update(row=None if self.row is None else frozen_array(self.row), values=freeze(self.values))
 
     def __len__(self) -> int:
         return len(self.label)
 
     def take(self, index: npt.NDArray[np.int64]) -> "Samples":
         """Return the samples at the given indices, in that order."""
-        inputs, known = ({name: values[index] for name, values in each.items()} for each in (self.inputs, self.known))
-        return Samples(inputs, self.label[index], known)
+        inputs, known, values = (
+            {name: column[index] for name, column in each.items()} for each in (self.inputs, self.known, self.values)
+        )
+        return Samples(inputs, self.label[index], known, None if self.row is None else self.row[index], values)
 
     @property
     def qubit(self) -> npt.NDArray[np.int32]:

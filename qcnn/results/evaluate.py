@@ -17,7 +17,7 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.atomic_files import new_folder
 from qcnn.data import Samples
-from qcnn.data.samples import LABEL, NOISE_ERROR, PREDICTION
+from qcnn.data.samples import LABEL, NOISE_ERROR, PREDICTION, ROW
 from qcnn.errors import ArtifactError, TrainingError
 from qcnn.experiment_io import from_saved
 from qcnn.model.batches import shard
@@ -52,12 +52,14 @@ class EvaluationResult:
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """Columns of predictions.csv by name: inputs without amplitudes, label and prediction.
+        """Columns of predictions.csv by name: row of a data file, inputs without amplitudes, label and prediction.
 
         Estimated predictions have a column for their standard error.
         """
         columns = {
+            **({} if self.samples.row is None else {ROW: self.samples.row}),
             **self.layout.recover_columns(self.samples.inputs),
+            **self.samples.values,
             **self.samples.known,
             LABEL: self.samples.label,
             PREDICTION: self.predictions,

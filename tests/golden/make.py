@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from qcnn.data.samples import ROW
 from qcnn.errors import ConfigError
 
 GOLDEN = Path(__file__).parent
@@ -110,9 +111,11 @@ def _write_rows(path: Path) -> None:
 
 
 def _write_inputs(predictions: Path, path: Path) -> None:
-    """Write the samples of a prediction table without labels and predictions."""
+    """Write the samples of a prediction table without row numbers, labels and predictions."""
     with predictions.open(newline="") as file, path.open("w", newline="") as written:
-        csv.writer(written).writerows(row[:-2] for row in csv.reader(file))
+        header, *rows = csv.reader(file)
+        first = header.index(ROW) + 1 if ROW in header else 0
+        csv.writer(written).writerows(row[first:-2] for row in (header, *rows))
 
 
 def _copy(run_folder: Path, target: Path, patterns: tuple[str, ...]) -> None:

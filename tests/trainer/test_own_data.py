@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +106,13 @@ def test_report_of_regression_has_only_its_figures(regression: Trained) -> None:
 def test_save_predictions_has_features_of_file(regression: Trained, tmp_path: Path) -> None:
     save_predictions(regression.evaluation, tmp_path / "predictions")
     lines = (tmp_path / "predictions" / "predictions.csv").read_text().splitlines()
-    assert lines[0] == "x,y,label,prediction"
-    rows = np.loadtxt(regression.folder / "rows.csv", delimiter=",", skiprows=1)
+    assert lines[0] == "row,x,y,label,prediction"
+    rows = (regression.folder / "rows.csv").read_text().splitlines()[1:]
+    assert len(lines) == 1 + len(regression.dataset.test)
     for line in lines[1:]:
-        x, y, label, _ = map(float, line.split(","))
-        assert np.min(np.abs(rows - [x, y, label]).max(axis=1)) < 1e-4
+        row, values, prediction = re.fullmatch(r"(\d+),(.*),(.*)", line).groups()
+        assert values == rows[int(row) - 1]
+        assert float(prediction) in regression.evaluation.predictions
 
 
 def test_evaluate_checkpoints_of_regression_has_val_loss_only(regression: Trained, tmp_path: Path) -> None:

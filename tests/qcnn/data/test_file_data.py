@@ -116,6 +116,61 @@ def test_read_every_format_gives_equal_samples(name: str, excited: Path, tmp_pat
     assert data.read(_config(path)).digest == data.read(_config(excited)).digest
 
 
+@pytest.mark.parametrize("ending", EXTENSIONS)
+@pytest.mark.parametrize("words", [{}, {"max_samples": 60}, {"split": True}], ids=str)
+def test_load_has_rows_and_exact_values_of_file(tmp_path: Path, ending: str, words: dict[str, Any]) -> None:
+    x, y = np.random.default_rng(1).uniform(-1, 1, (2, 100)).round(6)
+    columns = pd.DataFrame({"x": 1e9 + x, "y": y, "label": 1 * (y > 0)})
+    if words.get("split"):
+        columns["split"] = np.resize(["test", "train", "validation"], 100)
+    write(tmp_path / f"rows{ending}", columns)
+    options = {name: value for name, value in words.items() if name != "split"}
+    data.save(data.read(_config(tmp_path / f"rows{ending}", encoding="ry", options=options)), tmp_path / "dataset")
+    dataset = data.load(tmp_path / "dataset")
+    rows = []
+    for _, samples in dataset.splits():
+        assert samples.row is not None
+        np.testing.assert_array_equal(samples.label, np.where(columns["label"].iloc[samples.row - 1], 1, -1))
+        rows += samples.row.tolist()
+    assert sorted(rows) == [*range(1, options.get("max_samples", 100) + 1)]
+    for name in ("x", "y"):
+        np.testing.assert_array_equal(dataset.test.values[name], columns[name].iloc[dataset.test.row - 1])
+
+
+def test_load_earlier_dataset_has_no_rows() -> None:
+    dataset = data.load(Path(__file__).parents[2] / "golden" / "0.1.0" / "rows" / "generate-data" / "dataset")
+    assert dataset.source
+    assert [(samples.row, samples.values) for _, samples in dataset.splits()] == [(None, {})] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("train_row", 0, "train_row must be at least 1. Given: 0"),
+        ("test_values", math.nan, "test_values must be finite. Given: nan"),
+    ],
+)
+def test_load_invalid_rows_raises(features: Path, tmp_path: Path, name: str, value: float, message: str) -> None:
+    data.save(data.read(_config(features, encoding="rx")), tmp_path / "dataset")
+    path = tmp_path / "dataset" / "dataset.npz"
+    with np.load(path) as arrays:
+        columns = dict(arrays)
+    columns[name][0] = value
+    np.savez(path, **columns)
+    with pytest.raises(QcnnError, match=rf"^dataset: {message} in "):
+        data.load(tmp_path / "dataset")
+
+
+def test_read_row_of_csv_counts_neither_names_nor_blank_lines(tmp_path: Path) -> None:
+    splits = ["test"] * 3 + ["train"] * 14 + ["validation"] * 3
+    path = _csv(tmp_path / "a.csv", "qubit,angle,label,split", [(*r, s) for r, s in zip(EXCITED, splits, strict=True)])
+    path.write_text(path.read_text().replace("\n", "\n\n", 3))
+    test = data.read(_config(path)).test
+    assert test.row is not None
+    assert test.row.tolist() == [1, 2, 3]
+    assert test.values["angle"].tolist() == [angle for _, angle, _ in EXCITED[:3]]
+
+
 def test_read_max_samples_uses_first_rows(excited: Path) -> None:
     dataset = data.read(_config(excited, options={"max_samples": 10}))
     angles = np.concatenate([samples.angle for _, samples in dataset.splits()])
@@ -243,7 +298,13 @@ def _split(names: list[str]) -> list[Any]:
             "x,prediction,label",
             [(number, number**2, number % 2) for number in range(20)],
             {"encoding": "ry"},
-            "data: no feature may be called prediction or noise_error, .* Given: prediction in ",
+            "data: no feature may be called row, prediction or noise_error, .* Given: prediction in ",
+        ),
+        (
+            "row,x,label",
+            [(number, number**2, number % 2) for number in range(20)],
+            {"encoding": "ry"},
+            "data: no feature may be called row, prediction or noise_error, .* Given: row in ",
         ),
         ("label", [(1,), (0,)] * 10, {"encoding": "ry"}, "data: must have 1 to 4 .* Given: 0 in "),
         (
