@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +35,7 @@ from qcnn.jobs.local.runner import ProcessPool, run_processes
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
 from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
+from qcnn.run_names import timestamp
 from qcnn.simulators.registry import check_published
 from qcnn.startup import errors_raised, process_lock
 from qcnn.studies.record import table
@@ -130,7 +130,7 @@ def train(
     >>> training.model.predict(qubit=[0, 3], angle=[0.1, -2.0]).shape
     (2,)
     """
-    root = Path(folder) if folder is not None else RUNS / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
+    root = Path(folder) if folder is not None else RUNS / f"qcnn-{timestamp()}"
     folders, config = of_run(root.absolute()), require_experiment(experiment).config
     if not steps.has_succeeded(folders.run, config):
         check("run")
@@ -215,7 +215,7 @@ def study(
     }
     search["grid"] = with_circuits(search["grid"])
     configs = plan(require_experiment(experiment).given, search_from_mapping({**search, "random": random}))
-    root = Path(folder) if folder is not None else RUNS / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
+    root = Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}"
     root = root.absolute()
     trial_folders = [_of_trial(root, number) for number in range(len(configs))]
     check("run")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +27,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, merge
 from qcnn.extras import check
 from qcnn.results.local_run import RunFolders, of_run, read_metrics
+from qcnn.run_names import timestamp
 from qcnn.targets.errors import StepError
 from qcnn.targets.local.target import read_experiment as experiment_of
 from qcnn.targets.local.target import read_metadata
@@ -101,7 +101,7 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
         StepError: If a step fails; the log contains the reason.
     """
     check("run")
-    folders = of_run(writable_folder(runs) / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}")
+    folders = of_run(writable_folder(runs) / f"qcnn-{timestamp()}")
     with preload_tensorflow(), step_hooks(experiment.model_dump(), folders.run) as hooks:
         run_experiment(experiment, folders, *hooks, call=run_in_subprocess, linked=True)
     return folders

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check
 from qcnn.jobs.local.runner import ProcessPool
 from qcnn.results.local_run import RunFolders, of_trial, read_metrics
+from qcnn.run_names import timestamp
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.studies.record import finished_trials, load_trials, read_table, save_trials
 from qcnn.studies.trials import FailedTrial, save_failure
@@ -70,7 +70,7 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, Bes
         StepError: If no trial succeeds, or the best trial cannot be evaluated; the log contains the reason.
     """
     trials = prepare_experiments(trials, warn=ignore_warning)
-    folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
+    folder = runs / f"qcnn-study-{timestamp()}"
     save_trials(trials, folder)
     with folder_lock("study", folder):
         return folder, _train_and_select(trials, {}, folder)
@@ -116,7 +116,7 @@ def _train_and_select(
                     click.echo("already trained")
                     folders.append(of_trial(finished[trial].absolute()))
                     continue
-                current = of_trial(root / f"qcnn-trial-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}")
+                current = of_trial(root / f"qcnn-trial-{timestamp()}")
                 folders.append(current)
                 try:
                     with step_hooks(trial.model_dump(), current.run) as hooks:

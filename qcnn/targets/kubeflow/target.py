@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
+from qcnn.run_names import timestamp
 from qcnn.studies.trials import PARALLELISM, StudyPlan
 from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact, LogSource, only_model, run_metrics, run_models
@@ -158,7 +159,7 @@ class KubeflowTarget:
         arguments = inputs.arguments
         check_arguments(documents[0], arguments)
         client = functools.cache(lambda: connect(settings))
-        run_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
+        run_name = settings.run_name or f"{name}-{timestamp()}"
 
         def create() -> Submitted:
             run = create_run(client(), documents, arguments, run_name, settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import posixpath
 import time
@@ -18,6 +17,7 @@ from qcnn.data.file_data import check, check_real, features_of, warn_once
 from qcnn.data.samples import EXCITATIONS, LABEL, Column
 from qcnn.errors import service_message
 from qcnn.jobs.vertex.location import ENDED
+from qcnn.run_names import timestamp
 from qcnn.storage.copies import new_copy
 from qcnn.tables.chunks import Chunk
 from qcnn.tables.table import open_table
@@ -122,7 +122,7 @@ def job_request(vertex: VertexClient, model: str, output: str, machines: Replica
         BackendError: If the model does not exist.
     """
     version = get_version(vertex, model_name(vertex, model))
-    folder = f"{output.rstrip('/')}/{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
+    folder = f"{output.rstrip('/')}/{timestamp()}"
     return folder, {
         "display_name": f"{version.display_name}-{version.version_id}",
         "model": f"{version.name}@{version.version_id}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from qcnn.errors import ConfigError, single_line
 from qcnn.jobs.job import slug
 from qcnn.jobs.vertex.location import VertexLocation
+from qcnn.run_names import timestamp
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.targets.compiled_pipeline import PipelineSource, check_arguments
 from qcnn.targets.errors import suppress_output
@@ -147,7 +147,7 @@ def run_request(
 
     (spec,) = documents
     check_arguments(spec, arguments)
-    display_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
+    display_name = settings.run_name or f"{name}-{timestamp()}"
     account = {"serviceAccount": settings.service_account} if settings.service_account else {}
     network = {"network": settings.network} if settings.network else {}
     described = {
