@@ -381,9 +381,13 @@ def open_standard_streams() -> None:
             setattr(sys, name, open(descriptor, "r" if descriptor == 0 else "w", closefd=False))  # noqa: SIM115
 
 
-def drop_output() -> None:
-    """Discard output that cannot be printed, which Python would otherwise retry and report at exit."""
-    for stream in (sys.stdout, sys.stderr):
+def drop_output(*others: TextIO) -> None:
+    """Discard output that cannot be printed, which Python would otherwise retry and report at exit.
+
+    Args:
+        *others: Streams in addition to the current stdout and stderr.
+    """
+    for stream in (sys.stdout, sys.stderr, *others):
         try:
             stream.flush()
         except (OSError, ValueError):

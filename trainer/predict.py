@@ -7,7 +7,7 @@ from pathlib import Path
 
 from qcnn import data
 from qcnn.environment import requested_gpus
-from qcnn.results.batch_prediction import PredictionSummary, Progress, no_progress, predict_files
+from qcnn.results.batch_prediction import PredictionSummary, Progress, ReportText, no_progress, predict_files
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import PredictionFiles, files_of
 from qcnn.startup import load_tensorflow, one_line_errors, open_standard_streams
@@ -43,15 +43,18 @@ def main() -> None:
                 predict_test_split(model, arguments.dataset)
 
 
-def predict_file(model: Path, files: PredictionFiles, progress: Progress = no_progress) -> PredictionSummary:
+def predict_file(
+    model: Path, files: PredictionFiles, progress: Progress = no_progress, report: ReportText = print
+) -> PredictionSummary:
     """Predict the rows of a file, and log and return their number and metrics.
 
     Args:
         model: Model folder.
         files: Input and output files.
         progress: Context manager that reports progress.
+        report: Callback for the text of printed predictions.
     """
-    summary = predict_files(model, files, progress)
+    summary = predict_files(model, files, progress, report)
     logger.info("rows %d", summary.rows)
     if summary.warning:
         logger.warning("%s", summary.warning)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,15 +14,21 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 from qcnn.cli.options.settings import OutputOptions, format_option, output_options, settings_options
-from qcnn.cli.output import PIPE_CLOSED, on_stderr, print_requests, show_rows, stdout_to_stderr
-from qcnn.startup import RETRYABLE
+from qcnn.cli.output import FAILED, PIPE_CLOSED, on_stderr, print_requests, show_rows, stdout_to_stderr
+from qcnn.errors import ConfigError
+from qcnn.startup import RETRYABLE, drop_output
+from qcnn.tables import STANDARD_STREAM
 from qcnn.targets.base import Predicts, SendsPredictions
+from qcnn.targets.errors import StepError
 
 
 def predict_command(target: Predicts) -> click.Command:
     """Return the predict command of a target."""
 
     def predict(settings: Any, output_format: str) -> None:
+        if settings.data is not None and settings.output in (None, STANDARD_STREAM):
+            _print_predictions(target, settings, output_format)
+            return
         with _without_retry_exit_code(), stdout_to_stderr(output_format):
             summary = target.predict(settings, click.echo, on_stderr, rows_progress)
         if output_format == "json":
@@ -39,6 +47,35 @@ def predict_command(target: Predicts) -> click.Command:
     return click.command("predict", help=target.predict_help)(
         options(output_options(target.requests_are)(predict_remotely))
     )
+
+
+def _print_predictions(target: Predicts, settings: Any, output_format: str) -> None:
+    """Print predictions as CSV on stdout, and all other output on stderr.
+
+    Raises:
+        ConfigError: If the output format is JSON.
+        StepError: If stdout cannot be written.
+    """
+    if output_format == "json":
+        raise ConfigError("output: must be a file with format json, which prints rows and errors. Given: none")
+    stdout = sys.stdout
+
+    def report(text: str) -> None:
+        try:
+            stdout.write(f"{text}\n")
+            stdout.flush()
+        except BrokenPipeError:
+            drop_output(stdout)
+            # The reader has all rows that it needs, as in `| head`.
+            raise SystemExit(PIPE_CLOSED) from None
+        except OSError as error:
+            drop_output(stdout)
+            raise StepError(f"output: cannot be written ({error.strerror}). Given: standard output", FAILED) from None
+
+    # A progress line would be between the rows if both are on the terminal.
+    console = Console(stderr=True, force_terminal=False) if stdout.isatty() else None
+    with _without_retry_exit_code(), contextlib.redirect_stdout(sys.stderr):
+        target.predict(settings, report, on_stderr, functools.partial(rows_progress, console=console))
 
 
 @contextlib.contextmanager

@@ -22,8 +22,9 @@ from qcnn.results.model_folder import describe
 from qcnn.results.predictions import PredictionFiles
 from qcnn.startup import load_tensorflow
 from qcnn.storage.copies import new_file_copy
-from qcnn.tables.chunks import NOTHING, Chunk, Columns
-from qcnn.tables.table import Table, open_table, write_table
+from qcnn.tables.chunks import NOTHING, Chunk, Columns, Write
+from qcnn.tables.csv_file import print_csv
+from qcnn.tables.table import Table, open_input, write_table
 
 if TYPE_CHECKING:
     from qcnn.results.export import Predictor
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # Function of the number of rows, or None if it is unknown. It returns a context manager, which gives a callback for the
 # number of rows that were predicted since the last call.
 Progress: TypeAlias = "Callable[[int | None], AbstractContextManager[Callable[[int], None]]]"
+# Prints text.
+ReportText: TypeAlias = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +51,16 @@ def no_progress(rows: int | None) -> Iterator[Callable[[int], None]]:
     yield lambda more: None
 
 
-def predict_files(model: Path, files: PredictionFiles, progress: Progress = no_progress) -> PredictionSummary:
-    """Predict every row of a file and write the predictions atomically.
+def predict_files(
+    model: Path, files: PredictionFiles, progress: Progress = no_progress, report: ReportText = print
+) -> PredictionSummary:
+    """Predict every row of a file, and write the predictions atomically or print them.
 
     Args:
         model: Model folder.
         files: Input and output files.
         progress: Context manager that reports progress.
+        report: Callback for the text of printed predictions, one call per chunk.
 
     Raises:
         ArtifactError: If model or data cannot be used, or an output cannot be written. The message has the invalid row.
@@ -63,7 +69,7 @@ def predict_files(model: Path, files: PredictionFiles, progress: Progress = no_p
     description, _ = describe(model)
     layout, _ = parse_description(description)
     files.check_distinct()
-    with open_table(files.data) as table:
+    with open_input(files.data) as table:
         # Check the columns before the import of TensorFlow, which takes seconds.
         _check_columns(table, layout, files)
         if unused := table.unused_index_warning((*layout.columns, LABEL)):
@@ -73,11 +79,15 @@ def predict_files(model: Path, files: PredictionFiles, progress: Progress = no_p
 
         predictor = load_predictor(model)
         with progress(table.rows) as report_rows:
-            return predict_table(predictor, table, files, report_rows)
+            return predict_table(predictor, table, files, report_rows, report)
 
 
 def predict_table(
-    predictor: Predictor, table: Table, files: PredictionFiles, report_rows: Callable[[int], None]
+    predictor: Predictor,
+    table: Table,
+    files: PredictionFiles,
+    report_rows: Callable[[int], None],
+    report: ReportText = print,
 ) -> PredictionSummary:
     """Write input columns, label if present, and prediction of each row of a table.
 
@@ -88,6 +98,7 @@ def predict_table(
         table: Open table of the data.
         files: Input and output files.
         report_rows: Callback for the number of rows that were predicted since the last call.
+        report: Callback for the text of printed predictions, one call per chunk.
 
     Raises:
         ArtifactError: If a row is invalid or a file cannot be written. The message has the row.
@@ -99,8 +110,7 @@ def predict_table(
     with contextlib.ExitStack() as stack:
         # Both files are renamed when they are complete, and the report after the predictions.
         page = stack.enter_context(new_file_copy(files.report)) if files.report else None
-        path = stack.enter_context(new_file_copy(files.output))
-        with write_table(path, files.output) as write:
+        with print_csv(report) if files.is_printed else _open_output(files.output, stack) as write:
             for piece in table.pieces((*layout.columns, *labels)):
                 check(piece, layout, config.qubits)
                 label = _label(piece, layout) if labels else None
@@ -112,9 +122,14 @@ def predict_table(
                 rows += len(piece)
                 report_rows(len(piece))
         if page:
-            _write_page(page, files, config, accumulator)
+            _write_page(page, table.address, config, accumulator)
     warning = unsigned_message(accumulator.unsigned, rows, predictor.rounding) if accumulator.unsigned else ""
     return PredictionSummary(rows, accumulator.metrics if labels else {}, warning)
+
+
+def _open_output(output: str, stack: contextlib.ExitStack) -> AbstractContextManager[Write]:
+    """Return a context manager that yields a function which writes rows to a file, renamed when the stack is closed."""
+    return write_table(stack.enter_context(new_file_copy(output)), output)
 
 
 def _check_columns(table: Table, layout: FeatureLayout, files: PredictionFiles) -> None:
@@ -158,8 +173,8 @@ def _check_finite(piece: Chunk, prediction: Column) -> None:
         )
 
 
-def _write_page(path: Path, files: PredictionFiles, config: ExperimentConfig, accumulator: ErrorAccumulator) -> None:
+def _write_page(path: Path, data: str, config: ExperimentConfig, accumulator: ErrorAccumulator) -> None:
     # The import of matplotlib takes a second.
     from qcnn.results.report import prediction_page
 
-    path.write_text(prediction_page(config, accumulator, files.data), encoding="utf-8")
+    path.write_text(prediction_page(config, accumulator, data), encoding="utf-8")

@@ -7,14 +7,17 @@ from pathlib import Path
 
 from qcnn.errors import ConfigError
 from qcnn.storage.store import parse_bucket_uri
-from qcnn.tables import check_extension
+from qcnn.tables import STANDARD_STREAM, check_extension
 
 _PAGE_EXTENSION = ".html"
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictionFiles:
-    """Paths or URIs of the data, the predictions and an optional HTML report."""
+    """Paths or URIs of the data, the predictions and an optional HTML report.
+
+    The data and the predictions can be standard input and standard output, "-".
+    """
 
     data: str
     output: str
@@ -22,18 +25,24 @@ class PredictionFiles:
 
     def __post_init__(self) -> None:
         """Raise ConfigError if a file extension is not supported, or the output would overwrite the data."""
-        check_extension("data", self.data)
-        check_extension("output", self.output)
+        for field, name in (("data", self.data), ("output", self.output)):
+            if name != STANDARD_STREAM:
+                check_extension(field, name)
         if self.report and not self.report.lower().endswith(_PAGE_EXTENSION):
             raise ConfigError(f"report: must end in {_PAGE_EXTENSION}. Given: {self.report}")
-        if _plain(self.output) == _plain(self.data):
+        if not self.is_printed and _plain(self.output) == _plain(self.data):
             raise self._same()
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether the predictions are printed on standard output."""
+        return self.output == STANDARD_STREAM
 
     def check_distinct(self) -> None:
         """Raise ConfigError if the local output and data are the same file, for example by a link."""
         # A bucket URI is no local file.
         with contextlib.suppress(OSError):
-            if Path(self.output).samefile(self.data):
+            if STANDARD_STREAM not in (self.data, self.output) and Path(self.output).samefile(self.data):
                 raise self._same()
 
     def _same(self) -> ConfigError:
@@ -46,7 +55,7 @@ def _plain(name: str) -> object:
 
 
 def files_of(data: str | None, output: str | None, report: str | None) -> PredictionFiles | None:
-    """Return the prediction files of a command, or None if the command has none.
+    """Return the prediction files of a command without standard streams, or None if the command has none.
 
     Args:
         data: Value of --data.
@@ -57,10 +66,22 @@ def files_of(data: str | None, output: str | None, report: str | None) -> Predic
         ConfigError: If some are missing, or a file extension is not supported.
     """
     if data is not None and output is not None:
+        check_extension("data", data)
+        check_extension("output", output)
         return PredictionFiles(data, output, report or "")
-    given = {"--data": data, "--output": output, "--report": report}
-    if names := [name for name, value in given.items() if value is not None]:
-        raise ConfigError(
-            f"predict: takes --data and --output together, and --report with both. Given: {' '.join(names)}"
-        )
+    _check_none("--data and --output together, and --report with both", data, output, report)
     return None
+
+
+def files_or_streams_of(data: str | None, output: str | None, report: str | None) -> PredictionFiles | None:
+    """Return the prediction files of a command whose default output is standard output. See `files_of`."""
+    if data is not None:
+        return PredictionFiles(data, output or STANDARD_STREAM, report or "")
+    _check_none("--output and --report with --data", data, output, report)
+    return None
+
+
+def _check_none(allowed: str, *given: str | None) -> None:
+    names = [name for name, value in zip(("--data", "--output", "--report"), given, strict=True) if value is not None]
+    if names:
+        raise ConfigError(f"predict: takes {allowed}. Given: {' '.join(names)}")

@@ -8,6 +8,8 @@ from pathlib import PurePosixPath
 from qcnn.errors import ConfigError
 
 EXTENSIONS = (".csv", ".parquet", ".npz", ".jsonl")
+# Name of standard input or standard output, whose format is CSV.
+STANDARD_STREAM = "-"
 
 
 def extension_of(name: str) -> str | None:

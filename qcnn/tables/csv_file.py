@@ -6,7 +6,7 @@ import io
 import itertools
 import math
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import NOTHING, Write, write_batches
+from qcnn.tables.chunks import NOTHING, Columns, Write, write_batches
 from qcnn.tables.text import BLOCK, MAX_LINE, TextFile, read_lines
 
 # Appended as the last line. Neither UTF-8 text nor invalid bytes read with surrogateescape contain this character.
@@ -110,11 +110,31 @@ def write_csv(path: Path) -> AbstractContextManager[Write]:
     return write_batches(path, _writer)
 
 
+@contextlib.contextmanager
+def print_csv(report: Callable[[str], None]) -> Iterator[Write]:
+    """Yield a function that passes rows as text, without the last line end, to a callback. Names are the first line."""
+    open_writer = _writer
+
+    def write(columns: Columns) -> None:
+        nonlocal open_writer
+        batch, text = pa.record_batch(dict(columns)), io.BytesIO()
+        with open_writer(text, batch.schema) as writer:
+            writer.write_batch(batch)
+        open_writer = _rows_writer
+        report(text.getvalue().decode().removesuffix("\n"))
+
+    yield write
+
+
 def _writer(file: IO[bytes], schema: pa.Schema) -> arrow_csv.CSVWriter:
     # pyarrow quotes every column name.
     head = io.StringIO()
     csv.writer(head, lineterminator="\n").writerow(schema.names)
     file.write(head.getvalue().encode())
+    return _rows_writer(file, schema)
+
+
+def _rows_writer(file: IO[bytes], schema: pa.Schema) -> arrow_csv.CSVWriter:
     return arrow_csv.CSVWriter(file, schema, write_options=arrow_csv.WriteOptions(include_header=False))
 
 

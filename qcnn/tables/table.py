@@ -3,6 +3,9 @@
 import contextlib
 import dataclasses
 import errno
+import shutil
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -12,7 +15,7 @@ import numpy as np
 
 from qcnn.errors import ArtifactError, format_value, single_line
 from qcnn.storage.copies import local_file, new_file_copy
-from qcnn.tables import check_extension
+from qcnn.tables import STANDARD_STREAM, check_extension
 from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, rows_per_chunk
 from qcnn.tables.csv_file import CsvFile, write_csv
 from qcnn.tables.jsonl import JsonlFile, write_jsonl
@@ -20,6 +23,9 @@ from qcnn.tables.npz import NpzFile, write_npz
 from qcnn.tables.parquet import ParquetFile, write_parquet
 from qcnn.tables.text import check_utf8
 
+_STANDARD_INPUT = "standard input"
+# Bytes of a read.
+_CHUNK = 2**20
 _FORMATS: dict[str, Callable[[Path], TableFile]] = {
     ".csv": CsvFile,
     ".parquet": ParquetFile,
@@ -118,13 +124,48 @@ def open_table(address: str) -> Iterator[Table]:
     """
     ending = check_extension("data", address)
     with local_file(address) as path:
-        with _translate_errors(address):
-            if path.exists() and not path.is_file():
-                raise ArtifactError(f"data: must be a file. Given: {address}")
-            file = _FORMATS[ending](path)
-            for position, name in enumerate(file.names, 1):
-                check_utf8(name, f"column {position}")
-        yield Table(address, path, tuple(file.names), tuple(file.index), file.rows, file)
+        yield _open_local(path, ending, address)
+
+
+@contextlib.contextmanager
+def open_input(address: str) -> Iterator[Table]:
+    """Open the table of a command's input, which is CSV on standard input for the address "-".
+
+    Standard input is copied to a temporary file first, because reading an error's line needs a second pass.
+
+    Raises:
+        ConfigError: If the file extension is unknown or access to the bucket is denied.
+        ArtifactError: If the input cannot be read, is damaged or has no column names.
+    """
+    if address != STANDARD_STREAM:
+        with open_table(address) as table:
+            yield table
+        return
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as folder:
+        path = Path(folder, "standard-input.csv")
+        with _translate_errors(_STANDARD_INPUT), path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, _CHUNK)
+        yield _open_local(path, ".csv", _STANDARD_INPUT)
+
+
+def _open_local(path: Path, ending: str, shown: str) -> Table:
+    """Open the table in a local file.
+
+    Args:
+        path: File.
+        ending: File extension of its format.
+        shown: Name of the file in messages.
+
+    Raises:
+        ArtifactError: If the file cannot be read, is damaged or has no column names.
+    """
+    with _translate_errors(shown):
+        if path.exists() and not path.is_file():
+            raise ArtifactError(f"data: must be a file. Given: {shown}")
+        file = _FORMATS[ending](path)
+        for position, name in enumerate(file.names, 1):
+            check_utf8(name, f"column {position}")
+    return Table(shown, path, tuple(file.names), tuple(file.index), file.rows, file)
 
 
 @contextlib.contextmanager

@@ -502,7 +502,10 @@ class HostsTensorBoard(FindsLogs, Protocol):
 
 @runtime_checkable
 class Predicts(Target, Protocol):
-    """A target that predicts with trained models."""
+    """A target that predicts with trained models.
+
+    Settings have the fields `data` and `output`. With `data` and without `output`, predictions are printed as CSV.
+    """
 
     predict_settings: ClassVar[type[Any]]
     predict_help: ClassVar[str]
@@ -512,7 +515,7 @@ class Predicts(Target, Protocol):
 
         Args:
             settings: Settings of class `predict_settings`.
-            report: Callback for status lines.
+            report: Callback for status lines, or for printed predictions.
             warn: Callback for warnings.
             progress: Context manager factory. It receives the number of rows, or None, and yields a callback that
                 receives the number of rows added.

@@ -1,6 +1,9 @@
-"""Test of docs/predict.md: its Python block and its first command, with a trained model."""
+"""Test of docs/predict.md: its Python block, its first command and its pipe, with a trained model."""
 
+import csv
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +18,7 @@ from tests.docs.documents import ROOT, blocks, commands
 
 
 @pytest.mark.long
-def test_command_predicts_samples_of_python_block(
+def test_commands_predict_samples_of_python_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -32,3 +35,14 @@ def test_command_predicts_samples_of_python_block(
     assert printed[-3:] == [line.split()[0] for line in expected.text.splitlines()]
     assert list(pd.read_parquet("predictions.parquet")) == ["qubit", "angle", "label", "prediction"]
     assert Path("predictions.html").is_file()
+
+    (pipe,) = [command.line for command in commands() if command.document == "predict.md" and " | " in command.line]
+    pipe = pipe.replace(".venv/bin/qcnn", f"{shlex.quote(sys.executable)} -m qcnn.cli")
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, check=True)
+    _, shown, *_ = blocks(ROOT / "docs" / "predict.md", "text")
+    columns = ("qubit", "angle", "label")
+    printed_rows, shown_rows = ([*csv.DictReader(text.splitlines())] for text in (done.stdout, shown.text))
+    assert [[row[name] for name in columns] for row in printed_rows] == [
+        [row[name] for name in columns] for row in shown_rows
+    ]
+    assert [*printed_rows[0]] == [*shown_rows[0]] == [*columns, "prediction"]

@@ -46,7 +46,7 @@ PREDICT_HELP = """
 Predict the rows of a file. Without --data, predict the test split.
 
 MODEL is the folder of a model or of a run, or a model in a bucket such as gs://BUCKET/model. FILE can be in a bucket,
-too. With a column label, the error of the predictions is printed.
+too, or - for CSV on standard input. With a column label, the error of the predictions is printed.
 """
 
 
@@ -65,7 +65,9 @@ class PredictSettings:
     data: str | None = setting(
         "CSV, Parquet, npz or JSONL file with the columns of the model's inputs.", None, metavar="FILE"
     )
-    output: str | None = setting("File for the predictions, in one of these formats.", None, metavar="FILE")
+    output: str | None = setting(
+        "File for the predictions, in one of these formats.", None, shown="CSV on stdout", metavar="FILE"
+    )
     report: str | None = setting("HTML file for a report about the error. Requires labels.", None, metavar="FILE.html")
 
 
@@ -212,11 +214,11 @@ class LocalTarget:
     def predict(
         self, settings: PredictSettings, report: ReportLine, warn: ReportLine, progress: Any
     ) -> Mapping[str, Any]:
-        """Predict the rows of a file or a model's test split, and print the predictions.
+        """Predict the rows of a file, or a model's test split, whose first predictions are logged.
 
         Args:
             settings: Settings of class `PredictSettings`.
-            report: Unused.
+            report: Callback for the predictions as CSV, if they have no file.
             warn: Unused.
             progress: Context manager factory; see `qcnn.targets.base.Predicts.predict`.
 
@@ -224,14 +226,14 @@ class LocalTarget:
             ArtifactError: If a file is unreadable, unwritable or not a model.
         """
         # Importing NumPy and pyarrow takes longer than all other imports here.
-        from qcnn.results.predictions import files_of
+        from qcnn.results.predictions import files_or_streams_of
         from qcnn.trainer.predict import predict_file, predict_test_split
 
-        files = files_of(settings.data, settings.output, settings.report)
+        files = files_or_streams_of(settings.data, settings.output, settings.report)
         with one_line_errors(), terminated_as_interrupt(), local_copy(settings.model) as copy:
             folder = model_in(copy, settings.model)
             if files:
-                predicted = predict_file(folder, files, progress)
+                predicted = predict_file(folder, files, progress, report)
             else:
                 dataset = of_run(copy).dataset
                 predicted = predict_test_split(folder, str(dataset) if dataset.is_dir() else None)

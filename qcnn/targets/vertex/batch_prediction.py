@@ -20,7 +20,7 @@ from qcnn.jobs.vertex.location import ENDED
 from qcnn.run_names import timestamp
 from qcnn.storage.copies import new_copy
 from qcnn.tables.chunks import Chunk
-from qcnn.tables.table import open_table
+from qcnn.tables.table import open_input
 from qcnn.targets.errors import StepError
 from qcnn.targets.following import INTERVAL
 from qcnn.targets.vertex.client import VertexClient
@@ -57,7 +57,7 @@ def read_samples(data: str) -> EndpointSamples:
         ArtifactError: If the file is unreadable or empty, or a row is invalid. The message names the row.
         ConfigError: If the file extension is unknown, or the bucket denies access.
     """
-    with open_table(data) as table:
+    with open_input(data) as table:
         excited = set(EXCITATIONS.columns) <= set(table.names)
         names = EXCITATIONS.columns if excited else features_of(table)
         if unused := table.unused_index_warning((*names, LABEL)):

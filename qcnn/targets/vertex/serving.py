@@ -15,7 +15,7 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.references import check_image
 from qcnn.jobs.vertex.location import endpoint_page
 from qcnn.storage.store import parse_bucket_uri
-from qcnn.tables import check_extension
+from qcnn.tables import STANDARD_STREAM, check_extension
 from qcnn.targets.artifacts import only_model, run_models
 from qcnn.targets.base import Deployed, ReportLine
 from qcnn.targets.errors import BackendError, StepError
@@ -235,7 +235,7 @@ class PredictSettings(Connection):
         target = parse_bucket_uri(self.output or "")
         if self.model and (target is None or target.scheme != "gs"):
             raise ConfigError(f"output: must be gs://BUCKET/FOLDER with --model. Given: {self.output}")
-        if self.output is not None and not self.model:
+        if self.output is not None and self.output != STANDARD_STREAM and not self.model:
             check_extension("output", self.output)
 
     @property
@@ -335,7 +335,7 @@ def _write(samples: EndpointSamples, predictions: Sequence[float], output: str |
         columns["qubit"] = columns["qubit"].astype(np.int64)
     columns |= {} if samples.label is None else {LABEL: samples.label}
     columns[PREDICTION] = np.array(predictions)
-    if output is not None:
+    if output is not None and output != STANDARD_STREAM:
         with new_table(output) as write:
             write(columns)
         return

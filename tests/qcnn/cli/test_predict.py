@@ -76,6 +76,71 @@ def test_predict_as_json(run: Path, working_folder: Path, typed: Typed) -> None:
     assert (code, json.loads(out)) == (0, {"rows": len(evaluation.samples), **evaluation.metrics})
 
 
+def test_predict_without_output_prints_only_csv_on_stdout(run: Path, working_folder: Path, typed: Typed) -> None:
+    frame = pd.DataFrame({"qubit": [0, 3, 1], "angle": [0.5, -3, 1], "label": [1, -1, 1], "note": ["a", "b", "c"]})
+    frame.to_csv("data.csv", index=False)
+    assert typed("predict", str(run), "--data", "data.csv", "--output", "out.csv")[0] == 0
+    for output in ((), ("--output", "-", "--report", "page.html")):
+        code, out, err = typed("predict", str(run), "--data", "data.csv", *output)
+        assert (code, out) == (0, Path("out.csv").read_text())
+        rows, mse, accuracy = err.splitlines()[-3:]
+        assert (rows, mse.split()[0], accuracy.split()[0]) == ("rows 3", "mse", "accuracy")
+    assert "of data.csv" in Path("page.html").read_text()
+
+
+def test_predict_dash_reads_csv_from_stdin(
+    run: Path, working_folder: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rows, expected_code, expected in (
+        ("qubit,angle\n0,0.5\n3,-3\n", 0, r"rows 2"),
+        ("qubit,angle\n0,0.5\n4,-3\n", 2, r"error: data: line 3, column qubit: must be .* Given: 4"),
+        ("qubit\n0\n", 2, r"error: data: must have the columns .*, qubit, angle\. Given: qubit in standard input"),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(rows.encode())))
+        code, out, err = typed("predict", str(run), "--data", "-")
+        assert (code, out.count("\n")) == (expected_code, 0 if code else 3)
+        assert re.fullmatch(expected, err.splitlines()[-1])
+    assert not list(working_folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (BrokenPipeError(), 141, ""),
+        (OSError(28, "No space left on device"), 1, "error: output: cannot be written (No space left on device). "),
+    ],
+)
+def test_predict_stdout_that_fails_ends_with_exit_code(
+    run: Path,
+    working_folder: Path,
+    typed: Typed,
+    monkeypatch: pytest.MonkeyPatch,
+    error: OSError,
+    code: int,
+    message: str,
+) -> None:
+    def write(text: str) -> int:
+        raise error
+
+    (working_folder / "data.csv").write_text("qubit,angle,label\n0,1,1\n")
+    monkeypatch.setattr(sys.stdout, "write", write)
+    # The report is a file whose context translates errors of writing.
+    found, _, err = typed("predict", str(run), "--data", "data.csv", "--report", "page.html")
+    assert found == code
+    assert "".join(line for line in err.splitlines() if "error" in line).startswith(message)
+    assert [path.name for path in working_folder.iterdir()] == ["data.csv"]
+
+
+@pytest.mark.long
+def test_predict_in_pipe_ends_quietly_after_head(run: Path, working_folder: Path) -> None:
+    with new_table("data.csv") as write:
+        write({"qubit": np.zeros(500_000, np.int32), "angle": np.linspace(-3, 3, 500_000)})
+    pipe = f"cat data.csv | {QCNN} predict {run} --data - | head -n 1; echo ${{PIPESTATUS[1]}}"
+    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=True)
+    assert done.stdout == "qubit,angle,prediction\n141\n"
+    assert not re.search("error|Exception|Broken", done.stderr)
+
+
 def test_predict_without_file_uses_test_split(run: Path, working_folder: Path, typed: Typed) -> None:
     model = run / "export-weights" / "model"
     _, config = describe(model)
@@ -89,7 +154,9 @@ def test_predict_without_file_uses_test_split(run: Path, working_folder: Path, t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--data", "data.csv"), "predict: takes --data and --output together, and --report with both. Given: --data"),
+        (("--output", "out.csv"), "predict: takes --output and --report with --data. Given: --output"),
+        (("--data", "-", "--format", "json"), "output: must be a file with format json, which prints rows and errors."),
+        (("--data", "data.csv"), "data: line 3, column qubit: must be a whole number, 0 to 3."),
         (("--data", "data.csv", "--output", "out.pdf"), "output: must end in .csv, .parquet, .npz or .jsonl. Given: "),
         (("--data", "none.csv", "--output", "out.csv"), "data: cannot be read (file not found). Given: none.csv"),
         (("--data", "data.csv", "--output", "out.csv"), "data: line 3, column qubit: must be a whole number, 0 to 3."),
@@ -101,7 +168,7 @@ def test_predict_with_invalid_arguments_writes_nothing(
     (working_folder / "data.csv").write_text("qubit,angle\n0,1\n4,1\n")
     code, _, err = typed("predict", str(run), *arguments)
     assert code == 2
-    (line,) = err.splitlines()
+    *_, line = err.splitlines()
     assert line.startswith(f"error: {message}")
     assert [path.name for path in working_folder.iterdir()] == ["data.csv"]
 

@@ -102,6 +102,20 @@ def test_predict_table_works_in_chunks(
     np.testing.assert_array_equal(angles, SAMPLES.angle)
 
 
+def test_predict_table_prints_a_chunk_at_a_time(
+    tmp_path: Path, small_config: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "_MAX_ROWS", 8)
+    files, texts = PredictionFiles(excitations(tmp_path / "data.csv"), "-"), list[str]()
+    with open_table(files.data) as table:
+        predict_table(Sum(EXCITATIONS, small_config), table, files, lambda more: None, texts.append)
+    assert [text.count("\n") + 1 for text in texts] == [9, *[8] * 5, 2]
+    (tmp_path / "out.csv").write_text("\n".join(texts))
+    written_files = PredictionFiles(files.data, f"{tmp_path}/file.csv")
+    predicted(Sum(EXCITATIONS, small_config), written_files)
+    assert read(tmp_path / "out.csv") == read(tmp_path / "file.csv")
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
