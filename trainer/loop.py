@@ -17,7 +17,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.constant_readouts import check_readouts
-from qcnn.model.history import EpochMetrics, describe_search, epoch_seconds, is_complete, plateau
+from qcnn.model.history import EpochMetrics, describe_search, epoch_seconds, epochs_left, is_complete, plateau
 from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
 from qcnn.requirements import STRATEGIES
@@ -31,7 +31,7 @@ from qcnn.trainer.events import Listener, ignore
 from qcnn.trainer.programs import CompiledFunctions
 from qcnn.trainer.saving import is_save_due
 from qcnn.trainer.state import TrainingState, load_saved, open_history
-from qcnn.trainer.tensorboard import BatchProfiler, TensorBoardWriter, batch_profile, event_log
+from qcnn.trainer.tensorboard import BatchProfiler, TensorBoardWriter, batch_profile, event_log, unused_range
 
 logger = logging.getLogger("qcnn")
 
@@ -189,6 +189,8 @@ def _train_epochs(
             logger.info("the circuit has no parameters: only the dense layers are trained")
         if training.is_undecided:
             logger.info("trying %s; the best continues", describe_search(config))
+        if message := unused_range(config.options, epochs_left(config) * training.updates):
+            logger.info("%s", message)
         left = training.epochs_left
         network = with_shift_rule(simulator.network, config.options.gradient)
         for line in expectation(config, network, simulator.name, left).lines(left):

@@ -26,7 +26,7 @@ from qcnn.atomic_files import library_errors
 from qcnn.circuits.drawing import draw
 from qcnn.data import Samples
 from qcnn.errors import ConfigError
-from qcnn.experiment import ALL_FIELDS, EXPERIMENT_FIELDS, ExperimentConfig
+from qcnn.experiment import ALL_FIELDS, EXPERIMENT_FIELDS, ExperimentConfig, Options
 from qcnn.experiment_io import with_display_values
 from qcnn.fields import field_type
 from qcnn.model.batches import Shards
@@ -263,6 +263,20 @@ class BatchProfiler:
             with _log_failure():
                 tf.profiler.experimental.start(str(self._folder))
                 self._running = True
+
+
+def unused_range(options: Options, batches: int) -> str | None:
+    """Return a message if all batches to profile are after the last one, or None.
+
+    Args:
+        options: Options of the experiment.
+        batches: Number of batches of the whole training run.
+    """
+    if not options.profiled or options.profiled.start < batches:
+        return None
+    return (
+        f"profile_batches: no profile is taken, because the last batch is {batches}. Given: {options.profile_batches}"
+    )
 
 
 @contextlib.contextmanager

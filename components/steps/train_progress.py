@@ -1,47 +1,69 @@
 """Training progress display: a live table in a terminal, plain lines elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
-_MEASURES = "loss {train_loss:.4f}  val_loss {val_loss:.4f}  {samples_per_second:.0f} samples/s"
+_MEASURES = ("loss {train_loss:.4f}", "val_loss {val_loss:.4f}", "{samples_per_second:.0f} samples/s")
+_INDENT, _GAP = "    ", "  "
+# Minimum width of the bar with the remaining time, if the measures are on the same line.
+_BAR = 16
 
 
 class ProgressTable:
-    """Table of epoch, losses, samples per second, remaining time and worker states."""
+    """Table of epoch, losses, samples per second, remaining time and worker states, which fits any terminal."""
 
     def __init__(self, console: Console) -> None:
         self._states: dict[str, str] = {}
-        self._bar = Progress(
-            TextColumn("    epoch {task.completed:.0f}/{task.total:.0f}"),
-            BarColumn(),
-            TextColumn("{task.description}"),
-            TimeRemainingColumn(),
-            console=console,
-        )
-        self._task = self._bar.add_task("", total=None, visible=False)
+        self._epoch = ""
+        self._measures: list[str] = []
+        epoch = TextColumn("{task.fields[epoch]}")
+        # Only the bar shrinks.
+        left = TimeRemainingColumn(table_column=Column(no_wrap=True))
+        self._narrow: tuple[ProgressColumn, ...] = (epoch, BarColumn(), left)
+        self._wide = (epoch, BarColumn(), TextColumn("{task.description}"), left)
+        self._bar = Progress(console=console)
+        self._task = self._bar.add_task("", total=None, visible=False, epoch="")
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Update the table with an event."""
         if event["event"] == "state":
             self._states[event["process"]] = event["state"]
         elif event["event"] == "epoch":
-            measures = _MEASURES.format(**event)
-            self._bar.update(
-                self._task, completed=event["epoch"], total=event["epochs"], description=measures, visible=True
-            )
+            epoch, epochs = event["epoch"], event["epochs"]
+            self._epoch = f"{_INDENT}epoch {epoch:.0f}/{epochs:.0f}"
+            self._measures = [measure.format(**event) for measure in _MEASURES]
+            described = {"description": _GAP.join(self._measures), "epoch": self._epoch, "visible": True}
+            self._bar.update(self._task, completed=epoch, total=epochs, **described)
 
     def forget_states(self) -> None:
         """Clear the worker states."""
         self._states.clear()
 
-    def __rich__(self) -> Group:
-        workers = "  ".join(f"{name}: {state}" for name, state in sorted(self._states.items()))
-        return Group(self._bar, Text(f"    {workers}"))
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        is_wide = len(_GAP.join((self._epoch, *self._measures))) + _BAR <= options.max_width
+        self._bar.columns = self._wide if is_wide else self._narrow
+        yield self._bar
+        if self._measures and not is_wide:
+            yield _lines(self._measures, options.max_width)
+        yield _lines([f"{name}: {state}" for name, state in sorted(self._states.items())], options.max_width)
+
+
+def _lines(items: Sequence[str], width: int) -> Text:
+    """Return items in indented lines of a maximum width, which break between items if possible."""
+    lines = [_INDENT]
+    for item in items:
+        added = item if lines[-1] == _INDENT else f"{_GAP}{item}"
+        if lines[-1] != _INDENT and len(lines[-1]) + len(added) > width:
+            lines.append(f"{_INDENT}{item}")
+        else:
+            lines[-1] += added
+    return Text("\n".join(lines))
 
 
 class TrainingProgress:

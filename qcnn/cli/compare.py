@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from qcnn.atomic_files import new_file
 from qcnn.cli.options.experiment import complete_run
 from qcnn.cli.options.settings import options_as, runs_option, settings_options
-from qcnn.cli.output import on_stderr
+from qcnn.cli.output import format_table, on_stderr
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import with_display_values
@@ -150,7 +149,7 @@ def show(runs: Sequence[ComparedRun], table: TableOptions, source: object) -> No
         click.echo(f"no runs in {source}")
     else:
         align = ["left", "left", *["right"] * (len(header) - 2)]
-        click.echo(tabulate(_texts(header, rows), header, "simple", disable_numparse=True, colalign=align))
+        click.echo(format_table(header, _texts(header, rows), align))
 
 
 def tabulate_runs(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:

@@ -19,7 +19,7 @@ from qcnn.cli.options.settings import (
     settings_options,
     yes_option,
 )
-from qcnn.cli.output import confirm, format_duration, show_table, stdout_to_stderr
+from qcnn.cli.output import confirm, format_duration, format_table, show_table, stdout_to_stderr
 from qcnn.errors import ConfigError
 from qcnn.startup import terminated_as_interrupt
 from qcnn.targets import following
@@ -211,7 +211,7 @@ def terminate_command(target: Terminates) -> click.Command:
 
 
 def _table(jobs: Sequence[JobStatus]) -> str:
-    return tabulate([_row(job) for job in jobs], headers=_JOB_HEADER, disable_numparse=True)
+    return format_table(_JOB_HEADER, [_row(job) for job in jobs])
 
 
 def _row(job: JobStatus) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ def _details(job: JobStatus) -> str:
     """Return the row of a job, its message, parts, output locations and web page as text."""
     parts = [_part(part) for part in job.parts]
     outputs = tabulate(job.outputs.items(), tablefmt="plain", disable_numparse=True)
-    table = tabulate(parts, headers=_PART_HEADER, disable_numparse=True) if parts else ""
+    table = format_table(_PART_HEADER, parts) if parts else ""
     return "\n\n".join(filter(None, (_table([job]), job.message, table, outputs, job.page)))
 
 

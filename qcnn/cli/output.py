@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,7 +54,78 @@ def show_table(output_format: str, header: Sequence[str], rows: Sequence[Sequenc
         nothing: Text to print for a table without rows.
     """
     described = [dict(zip(header, row, strict=True)) for row in rows]
-    show(output_format, described, tabulate(rows, header, "simple", disable_numparse=True) if rows else nothing)
+    show(output_format, described, format_table(header, rows) if rows else nothing)
+
+
+# Spaces between two columns of a table, and spaces that tabulate adds to the name of a column.
+_GAP, _PADDING = 2, 2
+# Minimum width of the other columns, for which the first column is wrapped.
+_OTHERS = 20
+
+
+def format_table(header: Sequence[str], rows: Sequence[Sequence[Any]], align: Sequence[str] | None = None) -> str:
+    """Return a table as text that fits the terminal of stdout, or of any width if stdout is no terminal.
+
+    In a narrow terminal, columns continue in further tables below, each with the first column.
+
+    Args:
+        header: Names of the columns.
+        rows: Cells of each row.
+        align: Alignment of each column, "left" or "right". None: left.
+    """
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [
+        max(len(name) + _PADDING, *map(len, column)) for name, *column in zip(header, header, *texts, strict=True)
+    ]
+    sides = align or ["left"] * len(header)
+
+    def tabulated(columns: Mapping[int, int]) -> str:
+        return tabulate(
+            [[_wrap(row[column], limit) for column, limit in columns.items()] for row in texts],
+            [_wrap(header[column], limit) for column, limit in columns.items()],
+            "simple",
+            disable_numparse=True,
+            colalign=[sides[column] for column in columns] if rows else None,
+        )
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if width is None or sum(widths) + _GAP * (len(widths) - 1) <= width:
+        return tabulated(dict(enumerate(widths)))
+    return "\n\n".join(map(tabulated, _fitting_tables(widths, width)))
+
+
+def _fitting_tables(widths: Sequence[int], width: int) -> list[dict[int, int]]:
+    """Return the columns of each table that fits a terminal, with the maximum width of each column.
+
+    The first column is wrapped to half of the terminal if it is too wide, and another one to the rest.
+
+    Args:
+        widths: Width of each column.
+        width: Width of the terminal.
+    """
+    first = widths[0] if widths[0] + _GAP + _OTHERS <= width else min(widths[0], width // 2)
+    tables: list[dict[int, int]] = []
+    left = 0
+    for column, needed in enumerate(widths[1:], 1):
+        limit = min(needed, width - first - _GAP)
+        if left < limit + _GAP:
+            tables.append({0: first})
+            left = width - first
+        tables[-1][column] = limit
+        left -= limit + _GAP
+    return tables or [{0: width}]
+
+
+def _wrap(text: str, limit: int) -> str:
+    """Return text in lines of a maximum width, preferably broken after a space, hyphen, underscore or slash."""
+    lines = [""]
+    for part in re.findall(r"[^-_/\s]*[-_/\s]|[^-_/\s]+", text):
+        if lines[-1] and len(f"{lines[-1]}{part}".rstrip()) > limit:
+            lines.append("")
+        lines[-1] += part
+        while len(lines[-1].rstrip()) > limit:
+            lines[-1:] = [lines[-1][:limit], lines[-1][limit:]]
+    return "\n".join(lines)
 
 
 # Text that YAML 1.1 parsers such as kubectl's read as a number or a boolean, but PyYAML does not: 1e3, y.

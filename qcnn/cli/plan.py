@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from tabulate import tabulate
 
 from qcnn.cli.options.cost import format_usd, read_prices
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, prepare_experiments
 from qcnn.cli.options.settings import format_option, settings_options
-from qcnn.cli.output import report_gpu_image
+from qcnn.cli.output import format_table, report_gpu_image
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError
 from qcnn.jobs.accelerators import ACCELERATORS, DATE
@@ -201,7 +200,7 @@ def simulators_table(
         row = [estimate.simulator, *numbers, "selected" if estimate is chosen else note]
         rows.append([cell for cell, name in zip(row, _SIMULATOR_HEADER, strict=True) if seconds or name != _SECONDS])
     headers = [name for name in _SIMULATOR_HEADER if seconds or name != _SECONDS]
-    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True)
+    return format_table(headers, rows)
 
 
 def _simulator(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, cached: CachedMachine) -> str:
@@ -275,7 +274,7 @@ def _remote_lines(
         f"\n--target {remote.target}, each process with {scaling.cores:g} {'core' if scaling.cores == 1 else 'cores'} "
         f"and a memory request of {remote.pod.memory}; "
         f"prices of {prices.region} on {prices.date}, without taxes and discounts",
-        tabulate(rows, headers=_SCALING_HEADER, tablefmt="simple", disable_numparse=True),
+        format_table(_SCALING_HEADER, rows),
     ]
     lines += _gpu_lines(remote, experiment)
     local = total_seconds(experiment, predicted.by_workers[1])

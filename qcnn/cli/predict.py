@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 from qcnn.cli.options.settings import OutputOptions, format_option, output_options, settings_options
@@ -95,7 +96,7 @@ class _RowsPerSecond(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Return the speed of a task, or an empty text before it is known."""
-        return Text(f"{task.speed:,.0f} rows/s" if task.speed else "")
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
 
 
 @contextlib.contextmanager
@@ -110,7 +111,9 @@ def rows_progress(rows: int | None, console: Console | None = None) -> Iterator[
         A function that advances the display by a number of rows.
     """
     console = console or Console(stderr=True)
-    columns = (TextColumn("{task.completed:,.0f} rows"), BarColumn(), _RowsPerSecond(), TimeRemainingColumn())
+    # Only the bar shrinks in a narrow terminal.
+    speed, left = (kind(table_column=Column(no_wrap=True)) for kind in (_RowsPerSecond, TimeRemainingColumn))
+    columns = (TextColumn("{task.completed:,.0f} rows"), BarColumn(), speed, left)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=rows)
         yield lambda more: progress.advance(task, more)

@@ -144,6 +144,22 @@ def test_logging_options_do_not_change_training(
     assert weighted == pytest.approx(logged["loss"][4], rel=1e-6)
 
 
+@pytest.mark.parametrize(("batches", "is_logged"), [("12-20", False), ("13-20", True), ("", False)])
+def test_profile_batches_after_last_batch_is_logged(
+    small_dataset: data.Dataset,
+    small_config: ExperimentConfig,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    batches: str,
+    is_logged: bool,
+) -> None:
+    with caplog.at_level(logging.INFO, "qcnn"):
+        train(_with_options(small_config, profile_batches=batches), small_dataset, tmp_path)
+    line = f"profile_batches: no profile is taken, because the last batch is 12. Given: {batches}"
+    assert (line in caplog.messages) is is_logged
+    assert is_logged or bool([*tmp_path.rglob("*.xplane.pb")]) is bool(batches)
+
+
 def test_events_of_resumed_training_have_every_step_once(continued: Path) -> None:
     for run in ("train", "validation"):
         assert list(scalars(continued / "logs" / run)["loss"]) == [4, 8, 12]

@@ -78,6 +78,15 @@ def test_compare_shows_differing_fields_metrics_and_duration(compare: Any) -> No
     ]
 
 
+def test_compare_in_terminal_of_40_columns_shows_all_columns(compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    header, *_ = compare().splitlines()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = compare().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert {*" ".join(lines).split()} >= {*header.split(), FIRST, SECOND, "0.5000", "0:00:22"}
+
+
 def test_compare_shows_trained_and_requested_epochs(runs: Path, compare: Any) -> None:
     run_folder(runs, "longer", {"epochs": 60}, 0.5, trained=60)
     assert {run: (row["epochs"], "metrics.epochs" in row) for run, row in _rows(compare).items()} == {

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from rich.progress import Task
 
 from qcnn import data
 from qcnn.cli.predict import rows_progress
@@ -205,6 +206,15 @@ def test_interrupted_predict_writes_nothing(run: Path, working_folder: Path, num
         _, err = process.communicate()
     assert (process.returncode, err.strip()) == (130, "interrupted")
     assert [path.name for path in working_folder.iterdir()] == ["data.csv"]
+
+
+def test_rows_progress_in_narrow_terminal_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Task, "speed", 1_234_567.0)
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=40)
+    with rows_progress(200_000_000, console) as seen:
+        seen(10_500_000)
+    line = console.file.getvalue().split("\r")[-1]  # type: ignore[attr-defined]
+    assert re.search(r"10,500,000 rows .* 1,234,567/s 0:02:\d\d\n", line)
 
 
 def test_rows_progress_is_displayed_only_in_terminal() -> None:
