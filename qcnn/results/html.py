@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,6 +21,7 @@ _PAGE = string.Template("""\
 body { margin: 0; padding: 24px 16px 48px; background: #f6f7f9; color: #1c2330;
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 main { max-width: 1120px; margin: 0 auto; }
+main { overflow-wrap: break-word; }
 h1 { margin: 0; font-size: 24px; line-height: 1.25; }
 h2 { margin: 32px 0 12px; font-size: 17px; }
 p { margin: 4px 0 0; }
@@ -39,8 +41,12 @@ th, td { padding: 6px 14px; border-top: 1px solid #edf0f4; text-align: left; ver
 tr:first-child > * { border-top: 0; }
 th { font-weight: 500; color: #5a6475; }
 td { font-variant-numeric: tabular-nums; }
-.pairs th { width: 45%; }
-.pairs td { overflow-wrap: anywhere; }
+.pairs, .pairs tbody { display: block; }
+.pairs tr { display: flex; flex-wrap: wrap; border-top: 1px solid #edf0f4; }
+.pairs tr:first-child { border-top: 0; }
+.pairs th, .pairs td { border-top: 0; }
+.pairs th { flex: 0 0 45%; min-width: min-content; }
+.pairs td { flex: 1 1 auto; max-width: 100%; overflow-wrap: anywhere; }
 .wide td, .wide th { white-space: nowrap; }
 .swatch { display: inline-block; width: 12px; height: 12px; margin-right: 8px; border-radius: 3px; }
 </style>
@@ -54,6 +60,12 @@ $content
 </body>
 </html>
 """)
+
+
+# Position at which a line may be broken. Texts do not contain this character.
+_BREAK = "\0"
+# Number of characters that fit the screen of a phone without a break.
+_MAX_WORD = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +85,13 @@ def document(title: str, subtitle: str, parts: Iterable[str]) -> str:
         subtitle: Subtitle as text.
         parts: Content as HTML.
     """
-    return _PAGE.substitute(title=html.escape(title), subtitle=html.escape(subtitle), content="\n".join(parts))
+    return _PAGE.substitute(title=html.escape(title), subtitle=_breakable(subtitle), content="\n".join(parts))
+
+
+def _breakable(text: str) -> str:
+    """Return text as HTML, in which long names and paths may be broken after a punctuation mark."""
+    words = (re.sub(r"(?<=[-_/:.,@])", _BREAK, word) if len(word) > _MAX_WORD else word for word in text.split(" "))
+    return html.escape(" ".join(words)).replace(_BREAK, "<wbr>")
 
 
 def heading(text: str) -> str:
@@ -101,7 +119,7 @@ def figure(content: ReportFigure) -> str:
 def pairs(values: Mapping[str, object]) -> str:
     """Return a table of names and values."""
     rows = (
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in values.items()
+        f"<tr><th>{html.escape(name)}</th><td>{_breakable(str(value))}</td></tr>" for name, value in values.items()
     )
     return f'<div class="table"><table class="pairs">{"".join(rows)}</table></div>'
 

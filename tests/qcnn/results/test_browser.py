@@ -34,7 +34,17 @@ addEventListener("load", () => {
       textInside: texts.every(text => text.left >= box.left - 1 && text.right <= box.right + 1),
     };
   });
-  parent.postMessage({width: root.clientWidth, needed: root.scrollWidth, figures}, "*");
+  const broken = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    for (const word of texts.currentNode.data.matchAll(/(?<![A-Za-z0-9])[A-Za-z0-9]{1,30}(?![A-Za-z0-9])/g)) {
+      const range = document.createRange();
+      range.setStart(texts.currentNode, word.index);
+      range.setEnd(texts.currentNode, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(part => part.top)).size > 1) broken.push(word[0]);
+    }
+  }
+  parent.postMessage({width: root.clientWidth, needed: root.scrollWidth, figures, broken}, "*");
 });
 </script>"""
 WRAPPER = """<!DOCTYPE html><body style="margin:0">
@@ -75,9 +85,11 @@ def _measure(folder: Path, page: str, width: int) -> dict[str, Any]:
 @pytest.mark.parametrize(("qubits", "epochs"), [(8, 1), (1024, 5000)])
 def test_report_in_browser_has_all_figures_and_fits(tmp_path: Path, width: int, qubits: int, epochs: int) -> None:
     digests = {"image": f"registry.example/team/qcnn@sha256:{64 * '0'}", "lock": 64 * "f"}
-    measured = _measure(tmp_path, report(qubits, 3, epochs, {"provenance": digests}), width)
+    words = {"strategy": "parameter_server", "model": "my_own_circuits:a_circuit_with_a_name_of_many_words"}
+    measured = _measure(tmp_path, report(qubits, 3, epochs, {"provenance": digests}, **words), width)
     assert measured["width"] == width
     assert measured["needed"] <= width
+    assert measured["broken"] == []
     assert [figure["title"] for figure in measured["figures"]] == [
         "Loss",
         "Prediction against angle",
