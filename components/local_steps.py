@@ -131,10 +131,12 @@ def select_best_trial(study: Path, trials: Sequence[RunFolders], *, call: Call =
     """
     folder = study / SELECT_STEP
     results, page = folder / "results.csv", folder / "table.html"
-    best = select_best([str(trial.training) for trial in trials], str(results), str(page))
-    chosen = dataclasses.replace(trials[best], exported=folder / "model", evaluation=folder)
-    call(evaluate_best_step, chosen)
-    return BestTrial(best, chosen, results, page)
+    evaluated = [dataclasses.replace(trial, exported=folder / "model", evaluation=folder) for trial in trials]
+    # The report is in the folder of the page.
+    report = evaluated[0].report.name
+    best = select_best([str(trial.training) for trial in trials], str(results), str(page), report)
+    call(evaluate_best_step, evaluated[best])
+    return BestTrial(best, evaluated[best], results, page)
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ def select_best(
 
     # Programs select the viewer by file extension.
     results.path, table.path, report.path = f"{results.path}.csv", f"{table.path}.html", f"{report.path}.html"
-    best = run([training.path for training in trainings], results.path, table.path)
+    best = run([training.path for training in trainings], results.path, table.path, report.uri)
     training, dataset = trainings[best].path, datasets[best].path
     model.metadata = export_weights(training, model.path)
     folders = (model.path, dataset, training, predictions.path)

@@ -78,7 +78,7 @@ def plan_tuning(
 logger = logging.getLogger("qcnn")
 
 
-def select_best(trainings: Sequence[str], results: str, page: str) -> int:
+def select_best(trainings: Sequence[str], results: str, page: str, report: str = "") -> int:
     """Write the table of all trials and return the index of the best trial.
 
     A failed trial is a row of the table. If all trials failed, the study fails.
@@ -87,11 +87,12 @@ def select_best(trainings: Sequence[str], results: str, page: str) -> int:
         trainings: Training folder of each trial.
         results: Path of the table as CSV.
         page: Path of the table as HTML.
+        report: Report of the best trial: a path relative to the page, or a URI, or empty if there is none.
     """
     with one_line_errors():
         trials = [read_trial(Path(training)) for training in trainings]
         header, rows = table(trials)
-        for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(header, rows))):
+        for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(trials, report))):
             with new_file(path) as unfinished:
                 unfinished.write_text(text, encoding="utf-8")
         for line in tabulate(format_rows(rows), header, "simple", disable_numparse=True).splitlines():

@@ -7,9 +7,11 @@ import dataclasses
 import datetime
 import io
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
@@ -117,7 +119,7 @@ table_options = options_as(
         "page",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Also save the loss curves of all runs as an HTML page.",
+        help="Also save an HTML page with loss curves, a sortable table and links to the reports.",
     ),
 )
 
@@ -139,8 +141,9 @@ def show(runs: Sequence[ComparedRun], table: TableOptions, source: object) -> No
         order = sorted(range(len(rows)), key=_key(header, rows, table.column).__getitem__)
         runs, rows = [runs[index] for index in order], [rows[index] for index in order]
     if table.page:
+        is_sorted = table.column is not None
         with new_file(table.page) as unfinished:
-            unfinished.write_text(_page(runs, header, rows), encoding="utf-8")
+            unfinished.write_text(_page(runs, header, rows, table.page, is_sorted=is_sorted), encoding="utf-8")
     if table.output_format == "json":
         click.echo(json.dumps(rows, indent=2))
     elif table.output_format == "csv":
@@ -215,20 +218,55 @@ def _text(name: str, value: object) -> str:
     return str(value)
 
 
-def _page(runs: Sequence[ComparedRun], header: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return the HTML page with the loss curves of all runs and their table as legend."""
-    # Importing Matplotlib takes longer than the rest of the command.
-    from qcnn.results import html, plots
+def _page(
+    runs: Sequence[ComparedRun], header: Sequence[str], rows: Sequence[Row], path: Path, *, is_sorted: bool
+) -> str:
+    """Return the HTML page with the table and the loss curves of all runs.
 
-    colors = plots.distinct_colors(len(runs))
+    Args:
+        runs: Runs to compare.
+        header: Names of the columns.
+        rows: Row of each run.
+        path: Path of the page, to which the paths of reports are relative.
+        is_sorted: Whether to keep the order of the runs. By default, the best run is first.
+    """
+    # Importing Matplotlib takes longer than the rest of the command.
+    from qcnn.results import comparison, html, plots
+
+    losses = [_validation_loss(run) for run in runs]
+    order = range(len(runs)) if is_sorted else comparison.order_by_loss(losses)
+    runs, rows = [runs[index] for index in order], [rows[index] for index in order]
+    compared = [
+        comparison.ComparedRow(
+            values=row,
+            texts={name: _text(name, row[name]) for name in header},
+            fields={name: row[name] for name in header if name in ALL_FIELDS},
+            loss=_validation_loss(run),
+            report=_relative_url(run.report, path),
+        )
+        for run, row in zip(runs, rows, strict=True)
+    ]
+    colors = comparison.colors_by_loss([row.loss for row in compared])
+    caption = f"Mean squared error of every epoch.{comparison.color_note(len(runs))}"
     curves = {
         "Training loss": [[epoch.train_loss for epoch in run.history] for run in runs],
         "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],
     }
     figures = [
-        html.ReportFigure(title, plots.loss_curves(losses, colors, title), "Mean squared error of every epoch.")
-        for title, losses in curves.items()
+        html.ReportFigure(title, plots.loss_curves(losses, colors, title), caption) for title, losses in curves.items()
     ]
-    table = html.table(header, _texts(header, rows), colors)
-    parts = [html.heading("Loss"), html.columns(map(html.figure, figures)), html.heading("Runs"), table]
-    return html.document("Runs compared", f"{len(runs)} runs", parts)
+    parts = [html.heading("Runs"), comparison.table(header, compared)]
+    parts += [html.heading("Loss"), html.columns(map(html.figure, figures))]
+    if by_field := comparison.field_figures(compared):
+        parts += [html.heading("Validation loss by field"), html.columns(map(html.figure, by_field))]
+    return html.document("Runs compared", f"{len(runs)} runs; a click on a column sorts by it", parts, sortable=True)
+
+
+def _validation_loss(run: ComparedRun) -> float | None:
+    """Return the validation loss of the exported weights, or the lowest one so far of a run without metrics."""
+    return run.metrics.get("val_loss", min((epoch.val_loss for epoch in run.history), default=None))
+
+
+def _relative_url(report: Path | None, page: Path) -> str:
+    """Return the URL of a run's report relative to a page, or an empty text if it does not exist."""
+    return quote(Path(os.path.relpath(report, page.parent)).as_posix()) if report else ""

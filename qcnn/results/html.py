@@ -1,6 +1,8 @@
-"""Self-contained HTML pages without scripts or external fonts, images and styles."""
+"""Self-contained HTML pages without external fonts, images, styles and scripts."""
 
+import base64
 import dataclasses
+import hashlib
 import html
 import re
 import string
@@ -12,7 +14,8 @@ _PAGE = string.Template("""\
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:$script_policy">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
@@ -47,7 +50,17 @@ td { font-variant-numeric: tabular-nums; }
 .pairs th, .pairs td { border-top: 0; }
 .pairs th { flex: 0 0 45%; min-width: min-content; }
 .pairs td { flex: 1 1 auto; max-width: 100%; overflow-wrap: anywhere; }
-.wide td, .wide th { white-space: nowrap; }
+.wide td, .wide th { white-space: nowrap; background: #fff; }
+.wide td:first-child, .wide th:first-child { position: sticky; left: 0; }
+.wide td.long { min-width: 280px; white-space: normal; }
+.wide .marked > td { background: #e6f4ee; }
+.mark { margin-left: 2px; padding: 1px 7px; border-radius: 8px; background: #00845a; color: #fff; font-size: 12px; }
+a { color: #0060a0; }
+th button { all: unset; cursor: pointer; }
+th button:focus-visible { outline: 2px solid #0072b2; }
+[aria-sort="ascending"] button::after { content: " \\2191"; }
+[aria-sort="descending"] button::after { content: " \\2193"; }
+@media (max-width: 600px) { .wide td.name { min-width: 150px; white-space: normal; } }
 .swatch { display: inline-block; width: 12px; height: 12px; margin-right: 8px; border-radius: 3px; }
 </style>
 </head>
@@ -57,15 +70,43 @@ td { font-variant-numeric: tabular-nums; }
 <p class="quiet">$subtitle</p>
 $content
 </main>
-</body>
+$script</body>
 </html>
 """)
 
 
+# Sorts a table by a column, also by keyboard. Empty cells are last in both directions.
+_SORT = """
+for (const table of document.querySelectorAll("table.wide")) {
+  const heads = [...table.tHead.rows[0].cells];
+  for (const head of heads) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const direction = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+      heads.forEach(other => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
+      const value = row => row.cells[head.cellIndex].dataset.value;
+      const isText = text => Number.isNaN(Number(text));
+      const compare = (a, b) => {
+        if (a === "" || b === "") return (a === "") - (b === "");
+        if (isText(a) || isText(b)) return direction * (isText(a) - isText(b) || a.localeCompare(b));
+        return direction * (a - b);
+      };
+      const body = table.tBodies[0];
+      body.append(...[...body.rows].sort((a, b) => compare(value(a), value(b))));
+    });
+  }
+}
+"""
 # Position at which a line may be broken. Texts do not contain this character.
 _BREAK = "\0"
 # Number of characters that fit the screen of a phone without a break.
 _MAX_WORD = 30
+# Number of characters of a cell on a single line.
+_MAX_CELL = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,15 +118,24 @@ class ReportFigure:
     caption: str
 
 
-def document(title: str, subtitle: str, parts: Iterable[str]) -> str:
+def document(title: str, subtitle: str, parts: Iterable[str], *, sortable: bool = False) -> str:
     """Return a page.
 
     Args:
         title: Title as text.
         subtitle: Subtitle as text.
         parts: Content as HTML.
+        sortable: Whether the page has a script that sorts its tables. It is readable without the script.
     """
-    return _PAGE.substitute(title=html.escape(title), subtitle=_breakable(subtitle), content="\n".join(parts))
+    digest = base64.b64encode(hashlib.sha256(_SORT.encode()).digest()).decode()
+    return _PAGE.substitute(
+        title=html.escape(title),
+        subtitle=_breakable(subtitle),
+        content="\n".join(parts),
+        # Browsers run no other script, for example one in the name of a run.
+        script_policy=f"; script-src 'sha256-{digest}'" if sortable else "",
+        script=f"<script>{_SORT}</script>\n" if sortable else "",
+    )
 
 
 def _breakable(text: str) -> str:
@@ -110,6 +160,11 @@ def columns(parts: Iterable[str]) -> str:
     return f'<div class="columns">{"".join(parts)}</div>'
 
 
+def note(text: str) -> str:
+    """Return a paragraph of quiet text."""
+    return f'<p class="quiet">{_breakable(text)}</p>'
+
+
 def figure(content: ReportFigure) -> str:
     """Return a figure with its title and caption."""
     title, caption = html.escape(content.title), html.escape(content.caption)
@@ -118,25 +173,54 @@ def figure(content: ReportFigure) -> str:
 
 def pairs(values: Mapping[str, object]) -> str:
     """Return a table of names and values."""
-    rows = (
-        f"<tr><th>{html.escape(name)}</th><td>{_breakable(str(value))}</td></tr>" for name, value in values.items()
-    )
+    rows = (f"<tr><th>{html.escape(name)}</th><td>{_breakable(str(value))}</td></tr>" for name, value in values.items())
     return f'<div class="table"><table class="pairs">{"".join(rows)}</table></div>'
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], colors: Sequence[str]) -> str:
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """Cell of a table: its text, and the value by which it is sorted, None or empty if it is missing."""
+
+    text: str
+    value: object
+
+
+@dataclasses.dataclass(frozen=True)
+class TableRow:
+    """Row of a table: cells, and its CSS color in the figures.
+
+    `link` is the relative URL of the first cell, and `mark` a word next to it. Both may be empty.
+    """
+
+    cells: Sequence[Cell]
+    color: str
+    link: str = ""
+    mark: str = ""
+
+
+def table(header: Sequence[str], rows: Iterable[TableRow]) -> str:
     """Return a horizontally scrolling table, with a color swatch in each row.
 
     Args:
         header: Column names.
-        rows: Cells of each row as text.
-        colors: CSS color of each row in the figures.
+        rows: Rows, in the order of the page.
     """
     head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-    body = (
-        f'<tr><td><span class="swatch" style="background:{color}"></span>'
-        + "</td><td>".join(html.escape(cell) for cell in row)
-        + "</td></tr>"
-        for row, color in zip(rows, colors, strict=True)
-    )
-    return f'<div class="table"><table class="wide"><tr>{head}</tr>{"".join(body)}</table></div>'
+    body = "".join(map(_row, rows))
+    return f'<div class="table"><table class="wide"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _row(row: TableRow) -> str:
+    first, *others = row.cells
+    name = f'<span class="swatch" style="background:{row.color}"></span>'
+    text = _breakable(first.text)
+    name += f'<a href="{html.escape(row.link)}">{text}</a>' if row.link else text
+    name += f' <span class="mark">{html.escape(row.mark)}</span>' if row.mark else ""
+    cells = (_cell(cell, _breakable(cell.text), "long" if len(cell.text) > _MAX_CELL else "") for cell in others)
+    opened = '<tr class="marked">' if row.mark else "<tr>"
+    return f"{opened}{_cell(first, name, 'name' if len(first.text) > _MAX_WORD else '')}{''.join(cells)}</tr>"
+
+
+def _cell(cell: Cell, content: str, kind: str) -> str:
+    value = html.escape("" if cell.value is None else str(cell.value))
+    return f'<td class="{kind}" data-value="{value}">{content}</td>'

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -21,6 +22,9 @@ from qcnn.data import Samples
 
 _Values = npt.NDArray[np.float64]
 TRAIN, VALIDATION, TEST, FRESH, BOUND = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"
+# Colors of the best runs, and of all others.
+DISTINCT = tuple(to_hex(color) for color in colormaps["tab10"].colors)  # type: ignore[attr-defined]
+OTHERS = "#c4cad3"
 # A figure is about 500 pixels wide, so more points on a line, or more separate dots, would not be visible.
 _POINTS = 600
 _ALL_POINTS = 40_000
@@ -28,6 +32,8 @@ _DOTS = 2000
 _BINS = 30
 # On a linear axis, the early epochs of a curve with a larger range would flatten the late ones.
 _LOG_RANGE = 20
+# Maximum number of characters of a label, and of all horizontal labels of an axis.
+_MAX_LABEL, _TICK_LABELS = 24, 40
 # The type stubs of matplotlib allow literal setting names only.
 _STYLE: dict[Any, Any] = {
     # Text elements are small, searchable and accessible. The salt makes ids depend on the content only.
@@ -70,23 +76,86 @@ def loss_curves(
     limit = max(2, min(_POINTS, _ALL_POINTS // max(1, len(curves))))
     for losses, color in zip(curves, colors, strict=True):
         epoch, loss = _downsample(np.asarray(losses, np.float64), limit)
-        axes.plot(epoch, loss, color=color, marker="o" if len(losses) == 1 else None, markersize=5)
+        (line,) = axes.plot(epoch, loss, color=color, marker="o" if len(losses) == 1 else None, markersize=5)
+        line.set_zorder(_zorder(color))
     for line, label in zip(axes.lines, labels, strict=False):
         line.set_label(label)
     if bound:
         axes.axhline(bound.mse, color=BOUND, linestyle="--", linewidth=1.2, label=_bound_label(bound))
-    values = [loss for losses in curves for loss in losses if 0 < loss < math.inf]
-    if values and max(values) > _LOG_RANGE * min(values):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        axes.set_ylim(bottom=0)
+    _scale_losses(axes, [loss for losses in curves for loss in losses], bound)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     if labels:
         axes.legend()
     return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def loss_by_value(
+    values: Sequence[object], losses: Sequence[float], colors: Sequence[str], field: str, name: str
+) -> str:
+    """Plot validation losses against the values of a field.
+
+    Numbers have a linear axis, or a logarithmic one for a large range. Other values have equal distances.
+
+    Args:
+        values: Value of each run.
+        losses: Validation loss of each run.
+        colors: Color of each run.
+        field: Name of the field.
+        name: Title for screen readers and element ids.
+    """
+    figure, axes = _figure(field, "validation loss")
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if len(numbers) == len(values):
+        positions: Sequence[float] = numbers
+        if min(numbers) > 0 and max(numbers) > _LOG_RANGE * min(numbers):
+            axes.set_xscale("log")
+            _label_log_axis(axes.xaxis, subs=(1,) if max(numbers) > 1000 * min(numbers) else (1, 2, 5))
+        elif all(isinstance(number, int) for number in numbers):
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    else:
+        texts = sorted(set(map(str, values)))
+        positions = [texts.index(str(value)) for value in values]
+        axes.set_xticks(range(len(texts)), [_shorten(text) for text in texts])
+        axes.set_xlim(-0.5, len(texts) - 0.5)
+        if sum(map(len, texts)) > _TICK_LABELS:
+            axes.set_xticks(axes.get_xticks(), axes.get_xticklabels(), rotation=30, ha="right", fontsize=8)
+    for position, loss, color in zip(positions, losses, colors, strict=True):
+        axes.plot(position, loss, "o", color=color, markersize=6, markeredgewidth=0, zorder=_zorder(color))
+    _scale_losses(axes, losses, None)
+    return _svg(figure, name)
+
+
+def _shorten(text: str) -> str:
+    """Return text, with an ellipsis instead of its middle if it is long."""
+    return (
+        text
+        if len(text) <= _MAX_LABEL
+        else f"{text[: _MAX_LABEL // 2 - 1]}\N{HORIZONTAL ELLIPSIS}{text[-_MAX_LABEL // 2 :]}"
+    )
+
+
+def _zorder(color: str) -> float:
+    """Return the order in which a curve is drawn: those in grey are below all others."""
+    return 2.0 if color == OTHERS else 2.5
+
+
+def _scale_losses(axes: Axes, losses: Sequence[float], bound: ErrorBound | None) -> None:
+    """Scale the vertical axis for losses: from 0, or logarithmically for a large range."""
+    values = [loss for loss in losses if 0 < loss < math.inf]
+    if values and max(values) > _LOG_RANGE * min(values):
+        axes.set_yscale("log")
+        _label_log_axis(axes.yaxis)
+    else:
+        # A limit at the bottom would fix the top at the current one, which may be on the only marker.
+        top = max([*values, *([bound.mse] if bound else [])], default=None)
+        axes.set_ylim(0, top and 1.06 * top)
+
+
+def _label_log_axis(axis: Axis, subs: Sequence[float] = (1, 2, 5)) -> None:
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 @mpl.rc_context(_STYLE)
@@ -248,13 +317,6 @@ def error_bars(errors: Mapping[str, float], colors: Sequence[str], bound: ErrorB
         axes.axvline(bound.mse, color=BOUND, linestyle="--", linewidth=1.2, label=_bound_label(bound))
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
     return _svg(figure, name)
-
-
-def distinct_colors(count: int) -> list[str]:
-    """Return `count` colors: a qualitative palette up to 10, a sequential one beyond."""
-    if count <= 10:
-        return [to_hex(color) for color in colormaps["tab10"].colors[:count]]  # type: ignore[attr-defined]
-    return [to_hex(color) for color in colormaps["viridis"](np.linspace(0, 0.9, count))]
 
 
 def _bound_label(bound: ErrorBound) -> str:

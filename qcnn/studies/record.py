@@ -9,13 +9,13 @@ from typing import Any
 
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file, readable
-from qcnn.errors import ArtifactError
+from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment_io import from_saved, with_display_values
+from qcnn.experiment_io import from_mapping, from_saved, merge, with_display_values
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import check_output, read_record
-from qcnn.studies.trials import FailedTrial, Trial, best
+from qcnn.studies.trials import SEEDS, FailedTrial, Trial, best
 
 _FILE = "study.json"
 
@@ -54,6 +54,7 @@ def finished_trials(folder: Path) -> Mapping[ExperimentConfig, Path]:
     return finished
 
 
+_CHOSEN = "chosen"
 _MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
 
 
@@ -76,7 +77,7 @@ def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[A
         ]
         for number, (trial, own, failure) in enumerate(zip(trials, fields, failures, strict=True))
     ]
-    return ["trial", *differing, *_MEASURED, "chosen", *(["failure"] if any(failures) else [])], rows
+    return ["trial", *differing, *_MEASURED, _CHOSEN, *(["failure"] if any(failures) else [])], rows
 
 
 def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -99,10 +100,67 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         return [{name: _cell(text) for name, text in row.items()} for row in csv.DictReader(file)]
 
 
-def table_page(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return the table as a self-contained HTML page."""
-    title = f"{len(rows)} trials, best by validation loss"
-    return html.document("Study", title, [html.table(header, format_rows(rows), ["transparent"] * len(rows))])
+def table_page(trials: Sequence[Trial | FailedTrial], report: str = "") -> str:
+    """Return the trials as a self-contained HTML page, best first, with plots of the loss against searched fields.
+
+    Args:
+        trials: Trials of the study.
+        report: Report of the best trial: a path relative to the page, or a URI, or empty if there is none.
+    """
+    # Matplotlib takes a second to import.
+    from qcnn.results import comparison
+
+    names, cells = table(trials)
+    # The best trial has a mark instead. A field and a measured value may have the same name.
+    chosen = names.index(_CHOSEN)
+    header = [name if name not in names[:index] else f"trained {name}" for index, name in enumerate(names)]
+    header.pop(chosen)
+    losses = [trial.chosen.val_loss if isinstance(trial, Trial) else None for trial in trials]
+    best, is_uri = comparison.best_of(losses), "://" in report
+    fields = searched_fields([trial.experiment for trial in trials])
+    rows = []
+    for number in comparison.order_by_loss(losses):
+        values, texts = (
+            dict(zip(header, row[:chosen] + row[chosen + 1 :], strict=True))
+            for row in (cells[number], *format_rows([cells[number]]))
+        )
+        own = {name: value for name, value in _field_values(trials[number].experiment).items() if name in fields}
+        link = report if number == best and not is_uri else ""
+        rows.append(comparison.ComparedRow(values, texts, own, losses[number], link))
+    parts = [html.heading("Trials"), comparison.table(header, rows)]
+    if is_uri:
+        # Links do not open in Kubeflow Pipelines.
+        parts.append(html.note(f"Report of trial {best}: {report}"))
+    if figures := comparison.field_figures(rows):
+        parts += [html.heading("Validation loss"), html.columns(map(html.figure, figures))]
+    subtitle = f"{len(trials)} trials, the lowest validation loss first; a click on a column sorts by it"
+    return html.document("Study", subtitle, parts, sortable=True)
+
+
+def searched_fields(experiments: Sequence[ExperimentConfig]) -> list[str]:
+    """Return the fields that differ between trials, without those that follow from others.
+
+    These are fields with their automatic value, and a seed that only counts the trials.
+    """
+    fields = [_field_values(experiment) for experiment in experiments]
+    differing = [name for name in ALL_FIELDS if len({own[name] for own in fields}) > 1]
+    seeds = [own["seed"] for own in fields]
+    is_counted = all((seed - seeds[0]) % SEEDS == number for number, seed in enumerate(seeds))
+    counted = {"seed"} if is_counted and differing != ["seed"] else set()
+    return [
+        name
+        for name in differing
+        if name not in counted and not all(_is_automatic(experiment, name) for experiment in experiments)
+    ]
+
+
+def _is_automatic(experiment: ExperimentConfig, name: str) -> bool:
+    """Return whether a field has the value that it would have if it was not set."""
+    fields = experiment.model_dump()
+    with contextlib.suppress(ConfigError):
+        automatic = from_mapping(merge(fields, {name: ALL_FIELDS[name].default}))
+        return bool(_field_values(automatic)[name] == _field_values(experiment)[name])
+    return False
 
 
 def format_rows(rows: Sequence[Sequence[Any]]) -> list[list[str]]:

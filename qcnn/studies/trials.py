@@ -142,7 +142,7 @@ def _sample(name: str, search: Search, unit: float) -> Any:
 
 
 # Number of valid seeds.
-_SEEDS = 2**32
+SEEDS = 2**32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +195,7 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     seed = from_mapping(base).seed
     trials = []
     for number, fields in enumerate(draw(search, seed)):
-        with_seed = fields if "seed" in fields else {"seed": (seed + number) % _SEEDS, **fields}
+        with_seed = fields if "seed" in fields else {"seed": (seed + number) % SEEDS, **fields}
         trials.append(from_mapping(merge(base, with_seed)))
     return trials
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from qcnn.components.cost_estimate import PricingPlatform
     from qcnn.experiment import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
@@ -396,7 +398,7 @@ class ComparedRun:
 
     `state` is running, succeeded, failed, interrupted, another state of the target, damaged or unknown. `parameters`
     are the experiment's fields, options included. `duration` is in seconds, or None if it is unknown or the run is
-    active. Unreadable parts are empty.
+    active. `report` is the local HTML report, or None. Unreadable parts are empty.
     """
 
     name: str
@@ -405,6 +407,7 @@ class ComparedRun:
     metrics: dict[str, float]
     history: tuple[EpochMetrics, ...]
     duration: float | None
+    report: Path | None = None
 
 
 @runtime_checkable

@@ -312,7 +312,10 @@ def read_run(folder: Path) -> ComparedRun:
     parameters = _flat(record.words) if record else part(_parameters, {})
     metrics, history = part(lambda run: load_metrics(of_run(run).metrics), {}), part(_history, ())
     state = "damaged" if damaged else record.state if record else "unknown"
-    return ComparedRun(folder.name, state, parameters, metrics, history, record.seconds if record else None)
+    report = of_run(folder).report
+    seconds = record.seconds if record else None
+    existing = report if report.is_file() else None
+    return ComparedRun(folder.name, state, parameters, metrics, history, seconds, existing)
 
 
 def _is_run(folder: Path) -> bool:

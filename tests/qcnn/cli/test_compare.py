@@ -146,12 +146,52 @@ def test_html_page_contains_curves_of_all_runs(runs: Path, compare: Any) -> None
     (runs / "early <b>" / "log.txt").touch()
     compare("--html", "curves.html")
     page = (runs.parent / "curves.html").read_text()
-    assert page.count("<svg ") == 2
+    fields = ("seed", "optimizer", "learning_rate")
+    titles = ["Training loss", "Validation loss", *(f"Validation loss by {field}" for field in fields)]
+    assert re.findall(r"<h3>(.*?)</h3>", page) == titles
+    assert page.count("<svg ") == len(titles)
     assert "early &lt;b&gt;" in page
     colors = re.findall(r'class="swatch" style="background:(#\w+)"></span>([^<]*)', page)
-    assert [name for _, name in colors] == ["early &lt;b&gt;", FIRST, SECOND]
-    # The color of a run is that of its line in both plots.
-    assert [page.count(f"stroke: {color}") for color, _ in colors] == [0, 2, 2]
+    assert [name for _, name in colors] == [FIRST, SECOND, "early &lt;b&gt;"]
+    # The color of a run is that of its line in both plots, and of its mark in those of the fields.
+    assert [page.count(f"stroke: {color}") for color, _ in colors] == [2, 2, 0]
+    assert [page.count(f'style="fill: {color}') for color, _ in colors] == [3, 3, 0]
+
+
+def _named(page: Path) -> list[str]:
+    """Return the names of the runs of a page, in order, with their marks."""
+    cells = re.findall(r"<tr[^>]*><td[^>]*>(.*?)</td>", page.read_text())
+    return [re.sub(r"<[^>]*>", " ", cell).strip() for cell in cells]
+
+
+def test_html_page_has_marked_best_run_first_with_report(runs: Path, compare: Any) -> None:
+    for name, loss in ((FIRST, 0.4), (SECOND, 0.3)):
+        metrics = json.loads((runs / name / "evaluate" / "metrics").read_text())
+        (runs / name / "evaluate" / "metrics").write_text(json.dumps({**metrics, "val_loss": loss}))
+    (runs / SECOND / "evaluate" / "report.html").write_text("report")
+    compare("--html", "pages/a.html")
+    page = runs.parent / "pages" / "a.html"
+    assert [name.split() for name in _named(page)] == [[SECOND, "best"], [FIRST]]
+    (link,) = re.findall(r'<a href="([^"]*)">', page.read_text())
+    assert (page.parent / link).read_text() == "report"
+    # A given order is kept.
+    compare("--sort", "seed", "--html", "pages/a.html")
+    assert [name.split() for name in _named(page)] == [[FIRST], [SECOND, "best"]]
+
+
+def test_html_page_of_more_than_ten_runs_colors_the_best(runs: Path, compare: Any) -> None:
+    shutil.rmtree(runs)
+    for number in range(12):
+        folder = run_folder(runs, f"run-{number}", {"seed": number}, 0.5)
+        metrics = {"mse": 0.5, "val_loss": abs(number - 6.1)}
+        (folder / "evaluate" / "metrics").write_text(json.dumps(metrics))
+    compare("--html", "a.html")
+    page = (runs.parent / "a.html").read_text()
+    colors = re.findall(r'class="swatch" style="background:(#\w+)"', page)
+    assert len(set(colors[:10])) == 10
+    assert len(set(colors[10:])) == 1
+    assert colors[11] not in colors[:10]
+    assert _named(runs.parent / "a.html")[0].split() == ["run-6", "best"]
 
 
 def test_html_page_that_cannot_be_written_is_an_error(compare: Any) -> None:

@@ -1,4 +1,4 @@
-"""Reports in a real browser, in a sandboxed iframe as in the Kubeflow UI."""
+"""Reports, and pages of studies, in a real browser, in a sandboxed iframe as in the Kubeflow UI."""
 
 import html
 import json
@@ -12,7 +12,11 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from qcnn.experiment_io import from_mapping
 from qcnn.results import plots
+from qcnn.studies.record import table_page
+from qcnn.studies.trials import FailedTrial, Trial
+from tests.qcnn.studies.test_trials import a_trial
 from tests.trainer.synthetic_report import report
 
 pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on the PATH")
@@ -47,6 +51,23 @@ addEventListener("load", () => {
   parent.postMessage({width: root.clientWidth, needed: root.scrollWidth, figures, broken}, "*");
 });
 </script>"""
+# Clicks on columns and posts the order of the rows after each click.
+CLICKS = """<head><script>
+addEventListener("securitypolicyviolation", event => parent.postMessage({refused: event.blockedURI}, "*"));
+addEventListener("load", () => {
+  const root = document.documentElement;
+  const order = () => [...document.querySelectorAll("tbody tr")].map(row => row.cells[0].innerText.split(/\\s/)[0]);
+  const heads = [...document.querySelectorAll("th")];
+  const orders = [order()];
+  for (const name of %s) {
+    const head = heads.find(head => head.textContent === name);
+    head.querySelector("button").click();
+    orders.push([head.getAttribute("aria-sort"), ...order()]);
+  }
+  const mark = document.querySelector(".mark").getBoundingClientRect();
+  parent.postMessage({width: root.clientWidth, needed: root.scrollWidth, orders, markEnds: mark.right}, "*");
+});
+</script>"""
 WRAPPER = """<!DOCTYPE html><body style="margin:0">
 <pre></pre><script>
 const messages = [];
@@ -74,8 +95,8 @@ def _open(folder: Path, page: str, width: int, action: str, allowed: str = "") -
     return finished.stdout
 
 
-def _measure(folder: Path, page: str, width: int) -> dict[str, Any]:
-    dom = _open(folder, page.replace("<head>", PROBE, 1), width, "--dump-dom", allowed="allow-scripts")
+def _measure(folder: Path, page: str, width: int, probe: str = PROBE) -> dict[str, Any]:
+    dom = _open(folder, page.replace("<head>", probe, 1), width, "--dump-dom", allowed="allow-scripts")
     (text,) = re.findall(r"<pre>(.*?)</pre>", dom, re.DOTALL)
     (measured,) = json.loads(html.unescape(text))
     return dict(measured)
@@ -112,3 +133,43 @@ def test_report_in_browser_renders_in_full_sandbox(tmp_path: Path, width: int) -
     for color in (plots.TRAIN, plots.VALIDATION, plots.TEST):
         bars = (pixels == np.array(list(bytes.fromhex(color[1:])), np.uint8)).all(axis=2)
         assert bars.sum() > 2000, color
+
+
+def _study() -> str:
+    trials: list[Trial | FailedTrial] = [
+        a_trial(0.3, learning_rate=0.01, model="hybrid"),
+        FailedTrial(from_mapping({"learning_rate": 0.1, "model": "deep"}), "loss: must be finite. " * 5),
+        a_trial(0.2, learning_rate=0.002, model="deep"),
+        a_trial(0.25, learning_rate=0.05, model="hybrid"),
+    ]
+    return table_page(trials, "report.html")
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_study_page_in_browser_sorts_by_clicked_column(tmp_path: Path, width: int) -> None:
+    names = ["learning_rate", "learning_rate", "val_loss", "model", "failure"]
+    measured = _measure(tmp_path, _study(), width, CLICKS % json.dumps(names))
+    assert measured["width"] == width
+    assert measured["needed"] <= width
+    assert measured["markEnds"] < width / 2
+    assert measured["orders"] == [
+        ["2", "3", "0", "1"],
+        ["ascending", "2", "0", "3", "1"],
+        ["descending", "1", "3", "0", "2"],
+        # A missing value is last.
+        ["ascending", "2", "3", "0", "1"],
+        ["ascending", "2", "1", "3", "0"],
+        ["ascending", "1", "2", "3", "0"],
+    ]
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_study_page_in_browser_is_readable_without_script(tmp_path: Path, width: int) -> None:
+    picture = tmp_path / "picture.png"
+    _open(tmp_path, _study(), width, f"--screenshot={picture}")
+    pixels = np.round(imread(picture)[:, :, :3] * 255).astype(np.uint8)
+    for color in plots.DISTINCT[:3]:
+        found = (pixels == np.array(list(bytes.fromhex(color[1:])), np.uint8)).all(axis=2)
+        # The swatch in the table and the marks in two plots.
+        assert found[:400].sum() > 80
+        assert found[400:].sum() > 20

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from qcnn.results.plots import distinct_colors, loss_curves
+from qcnn.results.plots import DISTINCT, OTHERS, loss_by_value, loss_curves
 
 
 def _lowest(svg: str, color: str) -> float:
@@ -22,7 +22,7 @@ def test_loss_curves_keep_spikes_of_long_histories(epochs: int) -> None:
 
 def test_loss_curves_of_many_runs_have_bounded_size() -> None:
     curves = np.random.default_rng(0).uniform(0.1, 1, (200, 5000)).tolist()
-    assert len(loss_curves(curves, distinct_colors(200), "Loss")) < 2e6
+    assert len(loss_curves(curves, [*DISTINCT, *[OTHERS] * 190], "Loss")) < 2e6
 
 
 def test_loss_curves_large_range_has_log_scale() -> None:
@@ -31,9 +31,37 @@ def test_loss_curves_large_range_has_log_scale() -> None:
 
 
 def test_loss_curves_without_epochs_are_empty() -> None:
-    assert "epoch</text>" in loss_curves([[], []], distinct_colors(2), "Loss")
+    assert "epoch</text>" in loss_curves([[], []], DISTINCT[:2], "Loss")
 
 
-@pytest.mark.parametrize("count", [0, 1, 10, 11, 300])
-def test_distinct_colors_are_distinct(count: int) -> None:
-    assert len(set(distinct_colors(count))) >= min(count, 100)
+def test_loss_curves_of_best_runs_are_above_others() -> None:
+    colors = [DISTINCT[0], OTHERS, DISTINCT[1], OTHERS]
+    drawn = re.findall(r"stroke: (#\w{6})", loss_curves([[0.5, 0.4]] * 4, colors, "Loss"))
+    assert [color for color in drawn if color in colors] == [OTHERS, OTHERS, *DISTINCT[:2]]
+
+
+@pytest.mark.parametrize("losses", [[0.9], [0.9, 0.901], [0.9, 0.9005, 0.3]])
+def test_loss_curves_of_single_epoch_are_not_cut(losses: list[float]) -> None:
+    svg = loss_curves([[loss] for loss in losses], DISTINCT[: len(losses)], "Loss")
+    (top,) = set(re.findall(r'<clipPath .*?<rect x="\S+" y="(\S+)"', svg, re.DOTALL))
+    marks = re.findall(r'<use [^>]* y="(\S+)" style="fill: (#\w{6})', svg)
+    heights = [float(y) for y, color in marks if color in DISTINCT]
+    assert len(heights) == len(losses)
+    # A marker has a diameter of 5 points.
+    assert min(heights) - float(top) > 2.5
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([0.001, 0.01, 0.1], {"0.001", "0.01", "0.1"}),
+        ([4, 8, 12], {"4", "8", "12"}),
+        (["deep", "hybrid", "deep"], {"deep", "hybrid"}),
+        (["my_circuits:ladder_of_many_gates", 1, "x"], {"my_circuits…f_many_gates", "1", "x"}),
+    ],
+)
+def test_loss_by_value_has_labels_of_values(values: list[object], labels: set[str]) -> None:
+    svg = loss_by_value(values, [0.3, 0.2, 0.4], [OTHERS, DISTINCT[0], DISTINCT[1]], "field", "Loss by field")
+    assert labels <= set(re.findall(r">([^<>]+)</text>", svg))
+    marks = re.findall(r'<use [^>]*style="fill: (#\w{6})', svg)
+    assert [color for color in marks if color in (OTHERS, *DISTINCT)] == [OTHERS, *DISTINCT[:2]]

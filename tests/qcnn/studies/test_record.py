@@ -2,6 +2,8 @@
 
 import csv
 import io
+import itertools
+import re
 
 import pytest
 
@@ -49,8 +51,39 @@ def test_table_has_differing_fields_and_best_trial() -> None:
             "chosen": "best",
         },
     ]
-    page = table_page(header, rows)
-    assert "<td>best</td>" in page
+
+
+def _rows_of(page: str) -> list[str]:
+    """Return the text of the first cell of each row of a page."""
+    return [re.sub(r"<[^>]*>", " ", cell).strip() for cell in re.findall(r"<tr[^>]*><td[^>]*>(.*?)</td>", page)]
+
+
+def test_table_page_has_marked_best_trial_first_with_report() -> None:
+    failed = FailedTrial(from_mapping({"seed": 3}), "loss, Given: nan")
+    trials = [a_trial(0.25, seed=1), failed, a_trial(0.125, seed=2), a_trial(0.5, seed=0)]
+    page = table_page(trials, "report.html")
+    assert [row.split() for row in _rows_of(page)] == [["2", "best"], ["0"], ["3"], ["1"]]
+    assert re.findall(r'<a href="([^"]*)">(\w+)</a>', page) == [("report.html", "2")]
+    assert "loss, Given: nan" in page
+    uri = "minio://bucket/v2/report.html"
+    page = table_page(trials, uri)
+    assert "<a " not in page
+    assert f"Report of trial 2: {uri}" in re.sub("<wbr>", "", page)
+
+
+def test_table_page_plots_loss_against_searched_fields() -> None:
+    trials = [
+        a_trial(0.5 - number / 100, seed=number, model=model, learning_rate=rate)
+        for number, (model, rate) in enumerate(itertools.product(["hybrid", "deep"], [0.01, 0.02]))
+    ]
+    header, _ = table(trials)
+    # The seed counts the trials, and the other fields depend on the model.
+    assert {"seed", "rounds", "num_initializations"} <= set(header)
+    titles = re.findall(r"<h3>(.*?)</h3>", table_page(trials))
+    assert titles == ["Validation loss by model", "Validation loss by learning_rate"]
+    assert re.findall(r"<h3>(.*?)</h3>", table_page(trials[:1])) == []
+    only_seeds = [a_trial(0.5, seed=seed) for seed in (0, 1)]
+    assert re.findall(r"<h3>(.*?)</h3>", table_page(only_seeds)) == ["Validation loss by seed"]
 
 
 def test_table_failed_trial_has_reason_and_is_not_best() -> None:
@@ -64,7 +97,7 @@ def test_table_failed_trial_has_reason_and_is_not_best() -> None:
         ("2", "0.5", "", ""),
         ("3", "0.25", "best", ""),
     ]
-    assert failed.reason in table_page(header, rows)
+    assert failed.reason in table_page(trials)
 
 
 def test_best_all_trials_failed_raises() -> None:

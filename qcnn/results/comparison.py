@@ -1,0 +1,95 @@
+"""HTML pages that compare runs or trials: best row first, loss against each field, sortable table."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from qcnn.results import html, plots
+from qcnn.results.html import ReportFigure
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparedRow:
+    """Row of a page: a run or a trial.
+
+    `values` has the unrounded value of each column, None or empty if it is missing. `texts` are the same values as
+    text. `fields` are the compared fields of the experiment. `loss` is the validation loss, None without a result.
+    `report` is the path of the run's report relative to the page, or empty.
+    """
+
+    values: Mapping[str, object]
+    texts: Mapping[str, str]
+    fields: Mapping[str, object]
+    loss: float | None
+    report: str = ""
+
+
+def order_by_loss(losses: Sequence[float | None]) -> list[int]:
+    """Return the indices of runs by validation loss, lowest first. Runs without a finite loss are last."""
+    return sorted(range(len(losses)), key=lambda index: (not _is_finite(losses[index]), losses[index] or 0.0, index))
+
+
+def best_of(losses: Sequence[float | None]) -> int | None:
+    """Return the index of the first run with the lowest validation loss, or None without a finite loss."""
+    first = next(iter(order_by_loss(losses)), None)
+    return first if first is not None and _is_finite(losses[first]) else None
+
+
+def _is_finite(loss: float | None) -> bool:
+    return loss is not None and math.isfinite(loss)
+
+
+def colors_by_loss(losses: Sequence[float | None]) -> list[str]:
+    """Return a color for each run: distinct colors for the best ones, grey for all others."""
+    colors = [plots.OTHERS] * len(losses)
+    for index, color in zip(order_by_loss(losses), plots.DISTINCT, strict=False):
+        colors[index] = color
+    return colors
+
+
+def color_note(count: int) -> str:
+    """Return a sentence about the colors of a number of runs, or an empty text if each has a separate color."""
+    most = len(plots.DISTINCT)
+    return f" The {most} lowest validation losses are colored." if count > most else ""
+
+
+def field_figures(rows: Sequence[ComparedRow]) -> list[ReportFigure]:
+    """Return a plot of the validation loss against each field, over the rows that have both."""
+    colors = colors_by_loss([row.loss for row in rows])
+    names = dict.fromkeys(name for row in rows for name in row.fields)
+    figures = []
+    for name in names:
+        points = [
+            (row.fields[name], row.loss, color)
+            for row, color in zip(rows, colors, strict=True)
+            if row.fields.get(name) is not None and row.loss is not None and math.isfinite(row.loss)
+        ]
+        if points:
+            title = f"Validation loss by {name}"
+            values, losses, point_colors = zip(*points, strict=True)
+            caption = f"{len(points)} of {len(rows)} rows.{color_note(len(rows))}"
+            figures.append(ReportFigure(title, plots.loss_by_value(values, losses, point_colors, name, title), caption))
+    return figures
+
+
+def table(header: Sequence[str], rows: Sequence[ComparedRow]) -> str:
+    """Return the table of rows, in their order. The best row is marked, and a click on a column sorts by it.
+
+    Args:
+        header: Names of the columns, the first of which identifies a row.
+        rows: Rows, in the order of the page.
+    """
+    losses = [row.loss for row in rows]
+    best = best_of(losses)
+    return html.table(
+        header,
+        [
+            html.TableRow(
+                [html.Cell(row.texts[name], row.values[name]) for name in header],
+                color,
+                link=row.report,
+                mark="best" if index == best else "",
+            )
+            for index, (row, color) in enumerate(zip(rows, colors_by_loss(losses), strict=True))
+        ],
+    )
