@@ -233,6 +233,8 @@ def _page(
     # Importing Matplotlib takes longer than the rest of the command.
     from qcnn.results import comparison, html, plots
 
+    differing = [name for name in header if name in ALL_FIELDS]
+    fields = comparison.independent_fields(differing, [run.parameters for run in runs if run.parameters])
     losses = [_validation_loss(run) for run in runs]
     order = range(len(runs)) if is_sorted else comparison.order_by_loss(losses)
     runs, rows = [runs[index] for index in order], [rows[index] for index in order]
@@ -240,14 +242,14 @@ def _page(
         comparison.ComparedRow(
             values=row,
             texts={name: _text(name, row[name]) for name in header},
-            fields={name: row[name] for name in header if name in ALL_FIELDS},
+            fields={name: row[name] for name in fields},
             loss=_validation_loss(run),
             report=_relative_url(run.report, path),
         )
         for run, row in zip(runs, rows, strict=True)
     ]
     colors = comparison.colors_by_loss([row.loss for row in compared])
-    caption = f"Mean squared error of every epoch.{comparison.color_note(len(runs))}"
+    caption = f"Mean squared error of every epoch. {comparison.color_note(len(runs))}"
     curves = {
         "Training loss": [[epoch.train_loss for epoch in run.history] for run in runs],
         "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],

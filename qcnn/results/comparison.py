@@ -1,9 +1,14 @@
 """HTML pages that compare runs or trials: best row first, loss against each field, sortable table."""
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from qcnn.errors import ConfigError
+from qcnn.experiment import ALL_FIELDS
+from qcnn.experiment_io import from_mapping, merge
 from qcnn.results import html, plots
 from qcnn.results.html import ReportFigure
 
@@ -50,7 +55,31 @@ def colors_by_loss(losses: Sequence[float | None]) -> list[str]:
 def color_note(count: int) -> str:
     """Return a sentence about the colors of a number of runs, or an empty text if each has a separate color."""
     most = len(plots.DISTINCT)
-    return f" The {most} lowest validation losses are colored." if count > most else ""
+    return f"The {most} lowest validation losses are colored." if count > most else ""
+
+
+def independent_fields(names: Iterable[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the fields among `names` that do not have their automatic value in all runs.
+
+    An automatic value follows from other fields, such as `rounds` from `model`.
+
+    Args:
+        names: Names of fields.
+        runs: Fields of each run, options included at any level.
+    """
+    return [name for name in names if not all(_is_automatic(fields, name) for fields in runs)]
+
+
+def _is_automatic(fields: Mapping[str, Any], name: str) -> bool:
+    """Return whether a field has the value that it would have if it was not set."""
+    with contextlib.suppress(ConfigError):
+        automatic = from_mapping(merge(fields, {name: ALL_FIELDS[name].default}))
+        return bool(_value(automatic.model_dump(), name) == _value(fields, name))
+    return False
+
+
+def _value(fields: Mapping[str, Any], name: str) -> Any:
+    return fields[name] if name in fields else fields.get("options", {}).get(name)
 
 
 def field_figures(rows: Sequence[ComparedRow]) -> list[ReportFigure]:
@@ -67,8 +96,8 @@ def field_figures(rows: Sequence[ComparedRow]) -> list[ReportFigure]:
         if points:
             title = f"Validation loss by {name}"
             values, losses, point_colors = zip(*points, strict=True)
-            caption = f"{len(points)} of {len(rows)} rows.{color_note(len(rows))}"
-            figures.append(ReportFigure(title, plots.loss_by_value(values, losses, point_colors, name, title), caption))
+            svg = plots.loss_by_value(values, losses, point_colors, name, title)
+            figures.append(ReportFigure(title, svg, color_note(len(rows))))
     return figures
 
 

@@ -52,7 +52,9 @@ td { font-variant-numeric: tabular-nums; }
 .pairs td { flex: 1 1 auto; max-width: 100%; overflow-wrap: anywhere; }
 .wide td, .wide th { white-space: nowrap; background: #fff; }
 .wide td:first-child, .wide th:first-child { position: sticky; left: 0; }
+.wide wbr { display: none; }
 .wide td.long { min-width: 280px; white-space: normal; }
+.wide td.long wbr { display: inline; }
 .wide .marked > td { background: #e6f4ee; }
 .mark { margin-left: 2px; padding: 1px 7px; border-radius: 8px; background: #00845a; color: #fff; font-size: 12px; }
 a { color: #0060a0; }
@@ -60,7 +62,10 @@ th button { all: unset; cursor: pointer; }
 th button:focus-visible { outline: 2px solid #0072b2; }
 [aria-sort="ascending"] button::after { content: " \\2191"; }
 [aria-sort="descending"] button::after { content: " \\2193"; }
-@media (max-width: 600px) { .wide td.name { min-width: 150px; white-space: normal; } }
+@media (max-width: 600px) {
+  .wide td.name { min-width: 150px; white-space: normal; }
+  .wide td.name wbr { display: inline; }
+}
 .swatch { display: inline-block; width: 12px; height: 12px; margin-right: 8px; border-radius: 3px; }
 </style>
 </head>

@@ -32,6 +32,8 @@ _DOTS = 2000
 _BINS = 30
 # On a linear axis, the early epochs of a curve with a larger range would flatten the late ones.
 _LOG_RANGE = 20
+# The same for values of a field, which are often spaced by factors.
+_LOG_VALUES = 10
 # Maximum number of characters of a label, and of all horizontal labels of an axis.
 _MAX_LABEL, _TICK_LABELS = 24, 40
 # The type stubs of matplotlib allow literal setting names only.
@@ -108,7 +110,7 @@ def loss_by_value(
     numbers = [value for value in values if isinstance(value, int | float)]
     if len(numbers) == len(values):
         positions: Sequence[float] = numbers
-        if min(numbers) > 0 and max(numbers) > _LOG_RANGE * min(numbers):
+        if min(numbers) > 0 and max(numbers) >= _LOG_VALUES * min(numbers):
             axes.set_xscale("log")
             _label_log_axis(axes.xaxis, subs=(1,) if max(numbers) > 1000 * min(numbers) else (1, 2, 5))
         elif all(isinstance(number, int) for number in numbers):

@@ -9,9 +9,9 @@ from typing import Any
 
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file, readable
-from qcnn.errors import ArtifactError, ConfigError
+from qcnn.errors import ArtifactError
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment_io import from_mapping, from_saved, merge, with_display_values
+from qcnn.experiment_io import from_saved, with_display_values
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import check_output, read_record
@@ -117,7 +117,9 @@ def table_page(trials: Sequence[Trial | FailedTrial], report: str = "") -> str:
     header.pop(chosen)
     losses = [trial.chosen.val_loss if isinstance(trial, Trial) else None for trial in trials]
     best, is_uri = comparison.best_of(losses), "://" in report
-    fields = searched_fields([trial.experiment for trial in trials])
+    experiments = [trial.experiment for trial in trials]
+    dumped = [experiment.model_dump() for experiment in experiments]
+    fields = comparison.independent_fields(_searched_fields(experiments), dumped)
     rows = []
     for number in comparison.order_by_loss(losses):
         values, texts = (
@@ -137,30 +139,14 @@ def table_page(trials: Sequence[Trial | FailedTrial], report: str = "") -> str:
     return html.document("Study", subtitle, parts, sortable=True)
 
 
-def searched_fields(experiments: Sequence[ExperimentConfig]) -> list[str]:
-    """Return the fields that differ between trials, without those that follow from others.
-
-    These are fields with their automatic value, and a seed that only counts the trials.
-    """
+def _searched_fields(experiments: Sequence[ExperimentConfig]) -> list[str]:
+    """Return the fields that differ between trials, without a seed that only counts the trials."""
     fields = [_field_values(experiment) for experiment in experiments]
     differing = [name for name in ALL_FIELDS if len({own[name] for own in fields}) > 1]
     seeds = [own["seed"] for own in fields]
     is_counted = all((seed - seeds[0]) % SEEDS == number for number, seed in enumerate(seeds))
-    counted = {"seed"} if is_counted and differing != ["seed"] else set()
-    return [
-        name
-        for name in differing
-        if name not in counted and not all(_is_automatic(experiment, name) for experiment in experiments)
-    ]
-
-
-def _is_automatic(experiment: ExperimentConfig, name: str) -> bool:
-    """Return whether a field has the value that it would have if it was not set."""
-    fields = experiment.model_dump()
-    with contextlib.suppress(ConfigError):
-        automatic = from_mapping(merge(fields, {name: ALL_FIELDS[name].default}))
-        return bool(_field_values(automatic)[name] == _field_values(experiment)[name])
-    return False
+    counted = ("seed",) if is_counted and differing != ["seed"] else ()
+    return [name for name in differing if name not in counted]
 
 
 def format_rows(rows: Sequence[Sequence[Any]]) -> list[list[str]]:

@@ -152,7 +152,7 @@ def test_html_page_contains_curves_of_all_runs(runs: Path, compare: Any) -> None
     assert page.count("<svg ") == len(titles)
     assert "early &lt;b&gt;" in page
     colors = re.findall(r'class="swatch" style="background:(#\w+)"></span>([^<]*)', page)
-    assert [name for _, name in colors] == [FIRST, SECOND, "early &lt;b&gt;"]
+    assert [name.strip() for _, name in colors] == [FIRST, SECOND, "early &lt;b&gt;"]
     # The color of a run is that of its line in both plots, and of its mark in those of the fields.
     assert [page.count(f"stroke: {color}") for color, _ in colors] == [2, 2, 0]
     assert [page.count(f'style="fill: {color}') for color, _ in colors] == [3, 3, 0]
