@@ -194,7 +194,7 @@ class Cell:
 class TableRow:
     """Row of a table: cells, and its CSS color in the figures.
 
-    `link` is the relative URL of the first cell, and `mark` a word next to it. Both may be empty.
+    `link` is the relative URL of the first cell, and `mark` a label next to it. Both may be empty.
     """
 
     cells: Sequence[Cell]

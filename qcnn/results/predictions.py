@@ -35,7 +35,7 @@ class PredictionFiles:
 
     @property
     def is_printed(self) -> bool:
-        """Whether the predictions are printed on standard output."""
+        """True if the predictions are printed on standard output."""
         return self.output == STANDARD_STREAM
 
     def check_distinct(self) -> None:
@@ -74,7 +74,16 @@ def files_of(data: str | None, output: str | None, report: str | None) -> Predic
 
 
 def files_or_streams_of(data: str | None, output: str | None, report: str | None) -> PredictionFiles | None:
-    """Return the prediction files of a command whose default output is standard output. See `files_of`."""
+    """Return the prediction files of a command that can use standard streams, or None if the command has none.
+
+    Args:
+        data: Value of --data.
+        output: Value of --output. The default is standard output.
+        report: Value of --report.
+
+    Raises:
+        ConfigError: If data is missing, or a file extension is not supported.
+    """
     if data is not None:
         return PredictionFiles(data, output or STANDARD_STREAM, report or "")
     _check_none("--output and --report with --data", data, output, report)
