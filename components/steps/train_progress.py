@@ -38,8 +38,10 @@ class ProgressTable:
             epoch, epochs = event["epoch"], event["epochs"]
             self._epoch = f"{_INDENT}epoch {epoch:.0f}/{epochs:.0f}"
             self._measures = [measure.format(**event) for measure in _MEASURES]
-            described = {"description": _GAP.join(self._measures), "epoch": self._epoch, "visible": True}
-            self._bar.update(self._task, completed=epoch, total=epochs, **described)
+            description = _GAP.join(self._measures)
+            self._bar.update(
+                self._task, completed=epoch, total=epochs, description=description, visible=True, epoch=self._epoch
+            )
 
     def forget_states(self) -> None:
         """Clear the worker states."""

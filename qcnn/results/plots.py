@@ -118,10 +118,10 @@ def loss_by_value(
     else:
         texts = sorted(set(map(str, values)))
         positions = [texts.index(str(value)) for value in values]
-        axes.set_xticks(range(len(texts)), [_shorten(text) for text in texts])
+        is_wide = sum(map(len, texts)) > _TICK_LABELS
+        style: dict[str, Any] = {"rotation": 30, "ha": "right", "fontsize": 8} if is_wide else {}
+        axes.set_xticks(range(len(texts)), [_shorten(text) for text in texts], **style)
         axes.set_xlim(-0.5, len(texts) - 0.5)
-        if sum(map(len, texts)) > _TICK_LABELS:
-            axes.set_xticks(axes.get_xticks(), axes.get_xticklabels(), rotation=30, ha="right", fontsize=8)
     for position, loss, color in zip(positions, losses, colors, strict=True):
         axes.plot(position, loss, "o", color=color, markersize=6, markeredgewidth=0, zorder=_zorder(color))
     _scale_losses(axes, losses, None)

@@ -110,7 +110,7 @@ def test_save_predictions_has_features_of_file(regression: Trained, tmp_path: Pa
     rows = (regression.folder / "rows.csv").read_text().splitlines()[1:]
     assert len(lines) == 1 + len(regression.dataset.test)
     for line in lines[1:]:
-        row, values, prediction = re.fullmatch(r"(\d+),(.*),(.*)", line).groups()
+        ((row, values, prediction),) = re.findall(r"^(\d+),(.*),(.*)$", line)
         assert values == rows[int(row) - 1]
         assert float(prediction) in regression.evaluation.predictions
 

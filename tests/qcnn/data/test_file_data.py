@@ -133,6 +133,7 @@ def test_load_has_rows_and_exact_values_of_file(tmp_path: Path, ending: str, wor
         np.testing.assert_array_equal(samples.label, np.where(columns["label"].iloc[samples.row - 1], 1, -1))
         rows += samples.row.tolist()
     assert sorted(rows) == [*range(1, options.get("max_samples", 100) + 1)]
+    assert dataset.test.row is not None
     for name in ("x", "y"):
         np.testing.assert_array_equal(dataset.test.values[name], columns[name].iloc[dataset.test.row - 1])
 

@@ -107,12 +107,13 @@ def test_predict_table_prints_a_chunk_at_a_time(
 ) -> None:
     monkeypatch.setattr(chunks, "_MAX_ROWS", 8)
     files, texts = PredictionFiles(excitations(tmp_path / "data.csv"), "-"), list[str]()
+    predictor: Any = Sum(EXCITATIONS, small_config)
     with open_table(files.data) as table:
-        predict_table(Sum(EXCITATIONS, small_config), table, files, lambda more: None, texts.append)
+        predict_table(predictor, table, files, lambda more: None, texts.append)
     assert [text.count("\n") + 1 for text in texts] == [9, *[8] * 5, 2]
     (tmp_path / "out.csv").write_text("\n".join(texts))
     written_files = PredictionFiles(files.data, f"{tmp_path}/file.csv")
-    predicted(Sum(EXCITATIONS, small_config), written_files)
+    predicted(predictor, written_files)
     assert read(tmp_path / "out.csv") == read(tmp_path / "file.csv")
 
 

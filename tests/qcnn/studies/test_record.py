@@ -60,7 +60,7 @@ def _rows_of(page: str) -> list[str]:
 
 def test_table_page_has_marked_best_trial_first_with_report() -> None:
     failed = FailedTrial(from_mapping({"seed": 3}), "loss, Given: nan")
-    trials = [a_trial(0.25, seed=1), failed, a_trial(0.125, seed=2), a_trial(0.5, seed=0)]
+    trials: list[Trial | FailedTrial] = [a_trial(0.25, seed=1), failed, a_trial(0.125, seed=2), a_trial(0.5, seed=0)]
     page = table_page(trials, "report.html")
     assert [row.split() for row in _rows_of(page)] == [["2", "best"], ["0"], ["3"], ["1"]]
     assert re.findall(r'<a href="([^"]*)">(\w+)</a>', page) == [("report.html", "2")]
