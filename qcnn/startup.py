@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -184,7 +184,7 @@ def buffer_stderr() -> Iterator[None]:
         original = _stderr = os.dup(2)
         with tempfile.TemporaryFile() as buffer, _print_on_crash(buffer.fileno(), original):
             os.dup2(buffer.fileno(), 2)
-            is_relevant = _is_from_other_thread
+            is_relevant: Callable[[bytes], bool] = _is_from_other_thread
             try:
                 yield
             except BaseException:
@@ -195,7 +195,7 @@ def buffer_stderr() -> Iterator[None]:
                 _stderr = 2
                 buffer.seek(0)
                 with contextlib.suppress(OSError):
-                    os.write(original, b"".join(filter(is_relevant, buffer)))
+                    os.write(original, b"".join(line for line in buffer if is_relevant(line)))
                 os.close(original)
 
 
@@ -204,8 +204,9 @@ def _is_any(_: bytes) -> bool:
 
 
 def _is_from_other_thread(line: bytes) -> bool:
-    """Return whether a line on stderr may be from another thread, and not from a library that is being loaded."""
-    return threading.active_count() > 1 and not _LIBRARY_MESSAGE.match(line)
+    """Return whether a line on stderr may be from another thread of the user, and not from a library."""
+    others = sum(not thread.daemon for thread in threading.enumerate()) - 1
+    return others > 0 and not _LIBRARY_MESSAGE.match(line)
 
 
 @contextlib.contextmanager

@@ -88,7 +88,7 @@ def test_initializations_resume_to_same_weights(
 
 def test_initializations_take_no_more_epochs_than_training(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     words = {**WORDS, "epochs": 2, "options": {**WORDS["options"], "num_initializations": 12}}
-    epochs: list[int] = []
+    epochs: list[str] = []
     for config in (from_mapping(words), from_mapping({**words, "epochs": 20})):
         with caplog.at_level(logging.INFO, logger="qcnn"):
             history = train(config, data.generate(config), tmp_path, observer=lambda kind, **_: epochs.append(kind))

@@ -75,7 +75,7 @@ class LocalProcess:
                 child_descriptors.callback(os.close, write_ends[kind])
                 self._sources[kind] = os.fdopen(read_end, "rb", buffering=0)
                 os.set_blocking(read_end, False)
-            output, events = write_ends["output"], write_ends["events"]
+            printed, events = write_ends["output"], write_ends["events"]
             stdin = os.open(os.devnull, os.O_RDONLY)
             if is_reusable:
                 os.close(stdin)
@@ -86,8 +86,8 @@ class LocalProcess:
                 (*argv, "--events", str(events), *(("--further",) if is_reusable else ())),
                 environment,
                 stdin=stdin,
-                stdout=output,
-                stderr=output,
+                stdout=printed,
+                stderr=printed,
                 pass_fds=(events,),
             )
         # After the start, which may wait until the fork server has loaded the libraries.

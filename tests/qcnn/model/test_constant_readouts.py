@@ -2,6 +2,7 @@
 
 import cirq
 import numpy as np
+import numpy.typing as npt
 import pytest
 import sympy
 import tf_keras
@@ -44,7 +45,7 @@ def _excitations() -> Samples:
     return data.generate(_config()).train
 
 
-def _rotations(features: np.ndarray) -> Samples:
+def _rotations(features: npt.NDArray[np.float32]) -> Samples:
     return Samples({"features": features}, LABELS[: len(features)])
 
 
