@@ -4,8 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import psutil
-
+from qcnn import operating_system
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.accelerators import ACCELERATORS, Accelerator
@@ -216,7 +215,7 @@ def local_is_sufficient(seconds: float, memory: float, options: ScalingOptions) 
         memory: Bytes of the simulated states.
         options: Estimates on the remote platform.
     """
-    has_memory = process_bytes(memory) <= psutil.virtual_memory().total
+    has_memory = process_bytes(memory) <= operating_system.memory().total
     return has_memory and seconds <= max(_SHORT_SECONDS, options.fastest.seconds)
 
 

@@ -1,7 +1,9 @@
-"""Functions of Linux with alternatives for other operating systems."""
+"""Functions of Linux with alternatives for other operating systems, and cores and memory of this machine."""
 
 import contextlib
 import ctypes
+import dataclasses
+import math
 import os
 import platform
 import signal
@@ -9,6 +11,8 @@ import socket
 import struct
 import sys
 from pathlib import Path
+
+from qcnn import cgroups
 
 # Folders with one entry per open descriptor of the process.
 _DESCRIPTORS = (Path("/proc/self/fd"), Path("/dev/fd"))
@@ -26,10 +30,48 @@ def name() -> str:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use, or on other systems that of the machine."""
+    """Return the number of cores that this process may use: by its affinity, and by the CPU quota of its container.
+
+    A quota of a fraction of a core is rounded up. Without affinities, the number is that of the machine.
+    """
+    return cores_of_quota() or _schedulable_cores()
+
+
+def cores_of_quota() -> int:
+    """Return the number of cores of the CPU quota of this process, or 0 if the quota does not limit them.
+
+    Libraries use as many threads as there are cores by affinity, because they do not read the quota.
+    """
+    quota = cgroups.limits().cores
+    return max(1, math.ceil(quota)) if quota < _schedulable_cores() else 0
+
+
+def _schedulable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes of memory that processes may use: in total, and without swapping out other processes.
+
+    `is_limited` is whether the total is the limit of a control group, such as a container, and not the memory of the
+    machine.
+    """
+
+    total: float
+    available: float
+    is_limited: bool = False
+
+
+def memory() -> Memory:
+    """Return the memory of this machine, or of the container of this process."""
+    # Most commands do not need it.
+    import psutil
+
+    physical, limit = psutil.virtual_memory(), cgroups.limits().memory
+    return Memory(min(physical.total, limit), min(physical.available, limit), limit < physical.total)
 
 
 def processor() -> str:

@@ -14,7 +14,7 @@ LINKED = ("pipelines", "components", "trainer")
 LAYERS = (
     (
         *("errors", "frozen", "atomic_files", "artifact_io", "monitoring", "startup", "environment", "defaults"),
-        *("extras", "operating_system", "process_limits", "import_path", "run_module", "run_names"),
+        *("cgroups", "extras", "operating_system", "process_limits", "import_path", "run_module", "run_names"),
     ),
     ("storage", "tables", "circuits"),
     ("simulators",),

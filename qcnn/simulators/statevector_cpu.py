@@ -80,7 +80,7 @@ class StatevectorCpuSimulator:
             self._of_spanning_states = self._kernels(spanning_program(network, program, self._lanes))
 
     def _kernels(self, program: Program) -> "_Kernels":
-        most = library.MAX_THREADS
+        most = library.max_threads()
         threads = library.Threads(most if self._one_state else min(self._memory.threads, most), self._one_state)
         return _Kernels(encode(program, self.network.parameters), threads)
 

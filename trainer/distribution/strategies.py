@@ -9,7 +9,7 @@ import tensorflow as tf
 from qcnn import requirements
 from qcnn.errors import ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
-from qcnn.operating_system import cores
+from qcnn.operating_system import cores, cores_of_quota
 from qcnn.provenance import IMAGE_VARIABLE
 from qcnn.startup import buffer_stderr
 from qcnn.trainer.distribution.joining import joining, restrict_to_localhost
@@ -50,8 +50,10 @@ def set_up(config: ExperimentConfig) -> None:
     if gpus and options.devices > len(gpus):
         raise ConfigError(f"devices: must be at most {len(gpus)}, the visible GPUs. Given: {options.devices}")
     try:
-        tf.config.threading.set_inter_op_parallelism_threads(options.inter_threads)
-        tf.config.threading.set_intra_op_parallelism_threads(options.intra_threads)
+        # TensorFlow's default, for 0, is the number of cores without the CPU quota of a container.
+        default = cores_of_quota()
+        tf.config.threading.set_inter_op_parallelism_threads(options.inter_threads or default)
+        tf.config.threading.set_intra_op_parallelism_threads(options.intra_threads or default)
         if gpus and options.visible_gpus:
             tf.config.set_visible_devices(gpus, "GPU")
         for gpu in gpus:

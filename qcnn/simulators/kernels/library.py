@@ -8,6 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
+from qcnn.operating_system import cores_of_quota
 from qcnn.simulators.kernels import LIBRARY
 from qcnn.simulators.kernels.encoding import EncodedProgram
 from qcnn.simulators.kernels.program import MIN_THREAD_WORK
@@ -17,7 +18,7 @@ _SUFFIXES = {tf.float32: "float", tf.float64: "double"}
 # Bytes for the alignment of kept states (ALIGNMENT in statevector.c).
 _ALIGNMENT_BYTES = 2 * 64
 # Maximum number of threads of a call (MAX_THREADS in threads.inc).
-MAX_THREADS = 64
+_MAX_THREADS = 64
 # xla::CustomCallTargetRegistry of TensorFlow (xla/service/custom_call_target_registry.h): `Global` and `Register`.
 _REGISTRY = "_ZN3xla24CustomCallTargetRegistry6GlobalEv"
 _REGISTER = "_ZN3xla24CustomCallTargetRegistry8RegisterERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPvS8_"
@@ -36,12 +37,20 @@ class Threads(NamedTuple):
     """Threads of a call.
 
     Attributes:
-        maximum: Maximum number of threads, at most `MAX_THREADS`.
+        maximum: Maximum number of threads, at most `max_threads()`.
         share_bundles: Whether the threads share the operations of a bundle, instead of one thread for each.
     """
 
     maximum: int
     share_bundles: bool
+
+
+def max_threads() -> int:
+    """Return the maximum number of threads of a call.
+
+    The kernels use at most as many threads as there are cores by affinity, but they do not read the CPU quota.
+    """
+    return min(_MAX_THREADS, cores_of_quota() or _MAX_THREADS)
 
 
 @functools.cache

@@ -27,6 +27,7 @@ from qcnn.simulators import (
     kernels,
     registry,
 )
+from qcnn.simulators.kernels import library
 from qcnn.simulators.structure.gates import read_network
 from tests.qcnn.simulators.step import step
 
@@ -281,3 +282,11 @@ def test_replicas_that_split_by_qubit_add_up_to_the_whole_batch() -> None:
         np.testing.assert_allclose(readouts[mine], expected[mine], atol=1e-12)
         total += part
     np.testing.assert_allclose(total, gradient, atol=1e-11)
+
+
+@pytest.mark.parametrize(("quota", "threads"), [(0, 64), (3, 3), (100, 64)])
+def test_kernels_use_no_more_threads_than_cpu_quota(
+    quota: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "cores_of_quota", lambda: quota)
+    assert library.max_threads() == threads

@@ -66,6 +66,18 @@ def test_set_up_missing_gpus_raises(options: dict[str, Any], message: str) -> No
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize(("options", "threads"), [({}, [3, 3]), ({"inter_threads": 1, "intra_threads": 5}, [1, 5])])
+def test_set_up_uses_cores_of_cpu_quota(
+    options: dict[str, Any], threads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    for kind in ("inter", "intra"):
+        monkeypatch.setattr(tf.config.threading, f"set_{kind}_op_parallelism_threads", given.append)
+    monkeypatch.setattr(strategies, "cores_of_quota", lambda: 3)
+    set_up(from_mapping({"options": options}))
+    assert given == threads
+
+
 @no_gpu
 def test_set_up_default_has_one_device() -> None:
     config = from_mapping({"strategy": "mirrored", "workers": 1})
