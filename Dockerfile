@@ -42,6 +42,7 @@ RUN pip install --no-cache-dir --root-user-action ignore hatchling
 WORKDIR /build
 COPY . .
 RUN pip install --no-cache-dir --root-user-action ignore --no-deps --no-build-isolation --target /opt/qcnn . \
+ && test -f /opt/qcnn/qcnn/simulators/kernels/statevector.so \
  && cp -r uv.lock examples /opt/qcnn/
 
 FROM ${BASE_IMAGE}

@@ -21,7 +21,7 @@ parallel = $(if $(ARGS),,--numprocesses logical --maxprocesses 2 --dist loadfile
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo-vertex push training inference tensorboard delete-training delete-inference \
+.PHONY: help setup kernels run demo-vertex push training inference tensorboard delete-training delete-inference \
   delete-tensorboard k8s-demo test test-long test-faults test-cluster test-kfp lint types docs compile image figures \
   frameworks simulators audit sbom release-check clean
 
@@ -32,6 +32,10 @@ setup: .venv/.complete ## install all dependencies into .venv (other targets run
 
 .venv/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[ci]*)
 	@python=$$(scripts/find-python) && "$$python" scripts/setup.py && touch $@
+
+kernels: ## compile the kernels of simulator statevector_cpu again, for example after the installation of a C compiler
+	@# Setup and uv install the package again if this file is newer.
+	@touch hatch_build.py && $(MAKE) --no-print-directory setup
 
 run: .venv/.complete ## run the pipeline locally; ARGS="--epochs 10" sets fields of the experiment
 	@$(BIN)/qcnn run $(ARGS)

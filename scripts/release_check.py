@@ -120,14 +120,17 @@ def build() -> Path:
     """Build the sdist, the wheel from the sdist, check their metadata and return the path of the wheel.
 
     Raises:
-        CheckError: If a file cannot be built, or a package index would reject its metadata.
+        CheckError: If a file or the kernels cannot be built, or a package index would reject the metadata.
     """
     shutil.rmtree(BUILT, ignore_errors=True)
     _run([_UV, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(BUILT)], ROOT)
     files = sorted(path for path in BUILT.iterdir() if path.name.endswith((".whl", ".tar.gz")))
     _run([str(ROOT / ".venv-release" / "bin" / "twine"), "check", "--strict", *map(str, files)], ROOT)
     print(f"built {', '.join(path.name for path in files)}", flush=True)
-    return next(path for path in files if path.suffix == ".whl")
+    wheel = next(path for path in files if path.suffix == ".whl")
+    if sys.platform == "linux" and wheel.name.endswith("-any.whl"):
+        raise CheckError(f"wheel: must contain the compiled kernels, see qcnn/simulators/kernels. Given: {wheel.name}")
+    return wheel
 
 
 def try_wheel(wheel: Path, version: str, python: str, extra: str) -> dict[str, str]:

@@ -34,6 +34,7 @@ def main() -> None:
         download(uv)
     print("setup: installing the packages of uv.lock into .venv (about 3 GB, takes minutes)", flush=True)
     install(uv)
+    report_kernels()
 
 
 def download(uv: Path) -> None:
@@ -78,6 +79,15 @@ def install(uv: Path) -> None:
         stop(
             f"uv cannot install the packages; check the network and the free disk space. Given: {cause} (more in {LOG})"
         )
+
+
+def report_kernels() -> None:
+    """Print why the kernels of simulator statevector_cpu cannot run, if they cannot. uv hides the output of the build."""
+    program = "from qcnn.simulators import kernels; print(kernels.missing_reason())"
+    command = [str(ROOT / ".venv" / "bin" / "python"), "-c", program]
+    reason = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    if reason and platform.system() == "Linux":
+        print(f"setup: statevector_cpu: {reason}; other simulators run. With a C compiler, make kernels adds it")
 
 
 def stop(message: str) -> None:

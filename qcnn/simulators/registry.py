@@ -188,11 +188,8 @@ def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
     if limits.builtin_operations and not SIMULATORS[simulator].DECLARATION.builtin_operations:
         able = " or ".join(builtin_simulators())
         return f"simulator: must be {able} where only built-in TensorFlow operations run. Given: {simulator}"
-    if SIMULATORS[simulator].DECLARATION.compiled_kernels and not kernels.are_available():
-        return (
-            f"simulator: {simulator} needs kernels, which an installation on Linux with a C compiler compiles. "
-            f"Given: {simulator}"
-        )
+    if SIMULATORS[simulator].DECLARATION.compiled_kernels and (reason := kernels.missing_reason()):
+        return f"simulator: {simulator} needs kernels, which cannot run here: {reason}. Given: {simulator}"
     return unpublished_reason(simulator) or unsupported_reason(
         simulator,
         network.qubits,

@@ -71,6 +71,24 @@ def test_setup_with_failing_installation_fails(checkout: Path) -> None:
     assert not (checkout / ".venv" / ".complete").exists()
 
 
+@pytest.mark.skipif(platform.system() != "Linux", reason="kernels are compiled on Linux")
+@pytest.mark.parametrize("reason", ["not compiled at installation, no C compiler (cc)", ""])
+def test_setup_reports_kernels_that_were_not_compiled(checkout: Path, reason: str) -> None:
+    uv = checkout / ".uv" / "uv"
+    uv.parent.mkdir()
+    installed = f"""for name in python qcnn; do
+      printf '#!/bin/sh\\ntest "$1" != -c || echo "{reason}"\\n' >".venv/bin/$name"
+      chmod +x ".venv/bin/$name"
+    done"""
+    uv.write_text(f"#!/bin/sh\nmkdir -p .venv/bin\n{installed}\n")
+    uv.chmod(0o755)
+    finished = _make(checkout, PYTHON=sys.executable)
+    assert finished.returncode == 0, finished.stderr
+    _, *lines = finished.stdout.splitlines()
+    advice = "other simulators run. With a C compiler, make kernels adds it"
+    assert lines == ([f"setup: statevector_cpu: {reason}; {advice}"] if reason else [])
+
+
 def test_make_without_target_prints_targets(checkout: Path) -> None:
     printed = subprocess.run(["make"], cwd=checkout, capture_output=True, text=True, check=True).stdout
     assert "make run " in printed

@@ -2,15 +2,33 @@
 
 import ctypes
 import functools
+import sys
 from pathlib import Path
 
-# Compiled at installation, see hatch_build.py.
+from qcnn.errors import single_line
+
+# Compiled at installation, see hatch_build.py. If that fails, the build hook writes the reason to the other file.
 LIBRARY = Path(__file__).with_name("statevector.so")
+NOT_COMPILED = LIBRARY.with_name("not_compiled.txt")
 
 
 @functools.cache
-def are_available() -> bool:
-    """Return whether the kernels were compiled and support the local processor."""
+def missing_reason() -> str:
+    """Return why the kernels cannot run on this machine, or an empty string if they can."""
     if not LIBRARY.exists():
-        return False
-    return bool(ctypes.CDLL(str(LIBRARY)).qcnn_supports_processor())
+        return _not_compiled_reason()
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+    except OSError as error:
+        return f"the library cannot be loaded ({single_line(error)})"
+    return "" if library.qcnn_supports_processor() else "this processor has no AVX2"
+
+
+def _not_compiled_reason() -> str:
+    if sys.platform != "linux":
+        return "compiled on Linux only"
+    try:
+        reason = single_line(NOT_COMPILED.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        reason = ""
+    return "not compiled at installation" + (f", {reason}" if reason else "")

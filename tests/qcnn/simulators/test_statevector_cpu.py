@@ -194,8 +194,9 @@ def test_large_states_need_two_vectors(kind: Kind, qubits: int, gibibytes: float
 
 
 def test_missing_kernels_are_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "are_available", lambda: False)
-    with pytest.raises(ConfigError, match=r"^simulator: statevector_cpu needs kernels, .*Given: statevector_cpu$"):
+    monkeypatch.setattr(kernels, "missing_reason", lambda: "not compiled at installation, no C compiler (cc)")
+    message = r"^simulator: statevector_cpu needs kernels, .*, no C compiler \(cc\)\. Given: statevector_cpu$"
+    with pytest.raises(ConfigError, match=message):
         create(circuits.build("deep", 4), 4, SimulatorLimits(2**30, 8))
     network = read_network(circuits.build("deep", 4), circuits.ring(4))
     assert registry.estimate("statevector_cpu", network, SimulatorLimits(2**30, 8)).memory == float("inf")
@@ -285,8 +286,6 @@ def test_replicas_that_split_by_qubit_add_up_to_the_whole_batch() -> None:
 
 
 @pytest.mark.parametrize(("quota", "threads"), [(0, 64), (3, 3), (100, 64)])
-def test_kernels_use_no_more_threads_than_cpu_quota(
-    quota: int, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_use_no_more_threads_than_cpu_quota(quota: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "cores_of_quota", lambda: quota)
     assert library.max_threads() == threads
