@@ -6,7 +6,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from ruamel.yaml import YAML
 
-from qcnn.errors import ConfigError, describe_yaml_error, format_value, single_line
+from qcnn.errors import ConfigError, describe_yaml_error, format_value
+from qcnn.input_files import read_input
 from qcnn.jobs.accelerators import ACCELERATORS, check_name
 
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
@@ -26,6 +27,7 @@ _ACCOUNT = "6 to 30 lowercase letters, digits and -, beginning with a letter, no
 _MACHINE_TYPE = "the name of a machine type such as n2-standard-8"
 _ACCOUNTS = ("service_account_name", "launcher_account_name", "viewer_account_name", "node_account_name")
 _SHORTEST_SOFT_DELETE = 7
+_MAX_BYTES = 1_000_000
 
 
 class InfraSettings(BaseModel):
@@ -65,12 +67,9 @@ def read_settings(path: Path) -> InfraSettings:
     Raises:
         ConfigError: If the file cannot be read or a setting is invalid.
     """
+    text = read_input("settings", path, _MAX_BYTES)
     try:
-        content = YAML(typ="safe", pure=True).load(path.read_text())
-    except FileNotFoundError:
-        raise ConfigError(f"settings: no such file. Given: {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"settings: the file cannot be read ({single_line(error)}). Given: {path}") from None
+        content = YAML(typ="safe", pure=True).load(text)
     except Exception as error:  # The parser has no common base class; constructors of YAML tags raise others.
         raise ConfigError(
             f"settings: the file is not valid YAML ({describe_yaml_error(error)}). Given: {path}"

@@ -13,6 +13,7 @@ from numpy.lib.npyio import NpzFile
 
 from qcnn.atomic_files import complete_files, readable, sha256_of
 from qcnn.errors import ArtifactError
+from qcnn.input_files import check_regular
 
 # Maximum bytes of a description: kilobytes of JSON, or a study with all its trials.
 _MAX_TEXT_BYTES = 2**24
@@ -21,12 +22,13 @@ _ARCHIVE = b"PK\x03\x04"
 
 
 def check_size(path: Path, max_bytes: int) -> None:
-    """Raise ValueError if a file is too large.
+    """Raise an error if a file is too large, or no regular file.
 
     Raises:
         ValueError: If the file has more than `max_bytes` bytes.
-        OSError: If the size cannot be read.
+        OSError: If it is no regular file, or the size cannot be read.
     """
+    check_regular(path)
     if (size := path.stat().st_size) > max_bytes:
         raise ValueError(f"it has {size} bytes, more than {max_bytes}")
 

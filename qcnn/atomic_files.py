@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qcnn.errors import ArtifactError, single_line
+from qcnn.input_files import check_regular, reason_of
 
 _UNFINISHED = ".unfinished-"
 # Seconds to wait for the lock of a process that is terminating.
@@ -183,12 +184,14 @@ def readable(kind: str, path: Path) -> Iterator[None]:
 
     Args:
         kind: Type of the artifact, for the message.
-        path: File that the block reads.
+        path: File that the block reads, or a folder.
 
     Raises:
         ArtifactError: If the file is missing, unreadable or damaged, or the block raises this error.
     """
     try:
+        if path.exists() and not path.is_dir():
+            check_regular(path)
         yield
     except ArtifactError:
         raise
@@ -198,7 +201,7 @@ def readable(kind: str, path: Path) -> Iterator[None]:
         # Libraries also raise OSError for damaged files. Only errors of the operating system have a number.
         is_unreadable = isinstance(error, OSError) and error.errno is not None
         what = "cannot be read" if is_unreadable else "is damaged"
-        reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else reason_of(error)
         raise ArtifactError(f"{kind}: {path.name} {what} ({single_line(reason)}). Given: {path}") from None
 
 
@@ -208,6 +211,7 @@ def sha256_of(path: Path) -> str:
     Raises:
         OSError: If the file cannot be read.
     """
+    check_regular(path)
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

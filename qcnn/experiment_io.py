@@ -19,6 +19,7 @@ from qcnn.circuits.formats.embedded import is_file, model_display_name
 from qcnn.errors import ConfigError, describe_yaml_error, format_value, single_line
 from qcnn.experiment import ALL_FIELDS, AUTO_FIELDS, EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.fields import describe_allowed, field_type
+from qcnn.input_files import read_input
 
 # Maximum bytes and values of an experiment file.
 _MAX_BYTES = 1_000_000
@@ -251,18 +252,9 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
         name: Name of the file in messages.
 
     Raises:
-        ConfigError: If the file is missing, empty, too large, invalid, or not a mapping.
+        ConfigError: If the file cannot be read (see `read_input`), is empty, invalid, or not a mapping.
     """
-    try:
-        with path.open("rb") as file:
-            read = file.read(_MAX_BYTES + 1)
-        if len(read) > _MAX_BYTES:
-            raise ConfigError(f"{name}: the file must have at most {_MAX_BYTES} bytes. Given: {path}")
-        text = read.decode()
-    except FileNotFoundError:
-        raise ConfigError(f"{name}: no such file. Given: {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: the file cannot be read ({single_line(error)}). Given: {path}") from None
+    text = read_input(name, path, _MAX_BYTES)
     try:
         with warnings.catch_warnings():
             # The parser warns about duplicate anchors.

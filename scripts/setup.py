@@ -82,7 +82,7 @@ def install(uv: Path) -> None:
 
 
 def report_kernels() -> None:
-    """Print why the kernels of simulator statevector_cpu cannot run, if they cannot. uv hides the output of the build."""
+    """Print why simulator statevector_cpu is not available, if it is not. uv hides the output of the build."""
     program = "from qcnn.simulators import kernels; print(kernels.missing_reason())"
     command = [str(ROOT / ".venv" / "bin" / "python"), "-c", program]
     reason = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()

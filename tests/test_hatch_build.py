@@ -29,7 +29,7 @@ def _compiler(folder: Path, script: str) -> str:
     return str(path)
 
 
-_ERRORS = "echo 'In file included from a.c:' >&2; echo 'a.c:3:1: error: unknown type' >&2; echo '1 error.' >&2; exit 4"
+_ERRORS = "echo 'In file included from a.c:' >&2; echo 'a.c:3:1: error: unknown type' >&2; exit 4"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,10 @@ _ERRORS = "echo 'In file included from a.c:' >&2; echo 'a.c:3:1: error: unknown 
     [
         (None, "no C compiler (COMPILER)"),
         (_ERRORS, "COMPILER ended with exit code 4: a.c:3:1: error: unknown type"),
-        ("echo; echo 'collect2: ld returned 1' >&2; exit 1", "COMPILER ended with exit code 1: collect2: ld returned 1"),
+        (
+            "echo; echo 'collect2: ld returned 1' >&2; exit 1",
+            "COMPILER ended with exit code 1: collect2: ld returned 1",
+        ),
         ("kill -9 $$", "COMPILER ended with exit code -9: it printed nothing"),
     ],
 )

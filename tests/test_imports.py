@@ -13,8 +13,9 @@ LINKED = ("pipelines", "components", "trainer")
 # Lowest layer first. Packages of a layer may import each other, without cycles.
 LAYERS = (
     (
-        *("errors", "frozen", "atomic_files", "artifact_io", "monitoring", "startup", "environment", "defaults"),
-        *("cgroups", "extras", "operating_system", "process_limits", "import_path", "run_module", "run_names"),
+        *("errors", "frozen", "input_files", "atomic_files", "artifact_io", "monitoring", "startup", "environment"),
+        *("defaults", "cgroups", "extras", "operating_system", "process_limits", "import_path", "run_module"),
+        "run_names",
     ),
     ("storage", "tables", "circuits"),
     ("simulators",),
@@ -91,7 +92,7 @@ def test_modules_do_not_import_public_names() -> None:
 
 def test_infra_and_package_are_independent() -> None:
     for path in sorted((ROOT / "infra").rglob("*.py")):
-        allowed = ("qcnn.errors.", "qcnn.jobs.accelerators.")
+        allowed = ("qcnn.errors.", "qcnn.input_files.", "qcnn.jobs.accelerators.")
         assert all(name.startswith(allowed) for name in _imported(path) if name.startswith("qcnn")), path
     for path, _, imported in _modules():
         assert not {name for name in imported if name.split(".")[0] == "infra"}, path

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from qcnn.errors import ArtifactError, format_value, single_line
+from qcnn.input_files import NotAFileError, check_regular
 from qcnn.storage.copies import local_file, new_file_copy
 from qcnn.tables import STANDARD_STREAM, check_extension
 from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, rows_per_chunk
@@ -160,8 +161,7 @@ def _open_local(path: Path, ending: str, shown: str) -> Table:
         ArtifactError: If the file cannot be read, is damaged or has no column names.
     """
     with _translate_errors(shown):
-        if path.exists() and not path.is_file():
-            raise ArtifactError(f"data: must be a file. Given: {shown}")
+        check_regular(path)
         file = _FORMATS[ending](path)
         for position, name in enumerate(file.names, 1):
             check_utf8(name, f"column {position}")
@@ -181,6 +181,8 @@ def _translate_errors(shown: str) -> Iterator[None]:
         yield
     except ArtifactError:
         raise
+    except NotAFileError as error:
+        raise ArtifactError(error.message("data", shown)) from None
     except Exception as error:
         # Libraries raise OSError for damage, too. Only errors of the operating system have an errno.
         if isinstance(error, OSError) and error.errno is not None:

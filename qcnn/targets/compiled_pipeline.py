@@ -15,6 +15,7 @@ from qcnn.components.training_job import check_data
 from qcnn.errors import ConfigError, QcnnError, format_value, single_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, merge
+from qcnn.input_files import read_input
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.storage.copies import local_file
 from qcnn.targets.base import Compiles
@@ -24,6 +25,8 @@ from qcnn.targets.settings import ACCELERATOR_HELP, setting
 if TYPE_CHECKING:
     from qcnn.pipelines.compiler import PipelineTarget
 
+# Maximum bytes of a compiled pipeline, which has a few hundred kilobytes.
+_MAX_BYTES = 20_000_000
 # Compiles a pipeline. Parameters: path of the output file, image of all steps, and settings of the training pods.
 Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
 
@@ -255,17 +258,18 @@ def read_package(package: Path, target: Compiles) -> list[dict[str, Any]]:
     """Return the documents of a compiled pipeline: the pipeline, then platform settings.
 
     Raises:
-        ConfigError: If the file is not a pipeline, or is compiled for another target.
+        ConfigError: If the file cannot be read, is not a pipeline, or is compiled for another target.
     """
     import yaml
 
+    text = read_input("package", package, _MAX_BYTES)
     try:
-        documents = [dict(document) for document in yaml.safe_load_all(package.read_text(encoding="utf-8"))]
+        documents = [dict(document) for document in yaml.safe_load_all(text)]
         if documents and "tasks" in documents[0]["root"]["dag"]:
             _check_target(package, documents, target)
             return documents
         reason = "it contains no pipeline"
-    except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         reason = single_line(error)
     raise ConfigError(f"package: must be a pipeline compiled by compile.py ({reason}). Given: {package}")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from qcnn.circuits.formats.embedded import JSON, QASM, embed, is_file
 from qcnn.errors import ConfigError, single_line
+from qcnn.input_files import read_input
 from qcnn.startup import importing
 from qcnn.storage.store import BucketUri, parse_bucket_uri
 from qcnn.storage.sync import open_store
@@ -48,7 +49,7 @@ def embed_file(model: str) -> str:
         ConfigError: If the file does not exist, is too large or does not contain a trainable circuit.
     """
     with _local_path(model) as path:
-        content = _read_text(path, model)
+        content = read_input("model", path, _MAX_BYTES[QASM if model.endswith(QASM) else JSON], model)
     # Importing cirq takes 1 s, and most experiments have no circuit file.
     with importing("cirq"):
         from qcnn.circuits.formats import cirq_json, openqasm
@@ -76,17 +77,3 @@ def _local_path(model: str) -> Iterator[Path]:
                 raise ConfigError(f"model: no such file. Given: {model}")
             store.read(name, path)
         yield path
-
-
-def _read_text(path: Path, model: str) -> str:
-    most = _MAX_BYTES[QASM if model.endswith(QASM) else JSON]
-    try:
-        with path.open("rb") as file:
-            read = file.read(most + 1)
-        if len(read) > most:
-            raise ConfigError(f"model: the file must have at most {most} bytes. Given: {model}")
-        return read.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"model: no such file. Given: {model}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"model: the file cannot be read ({single_line(error)}). Given: {model}") from None

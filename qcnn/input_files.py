@@ -1,0 +1,81 @@
+"""Reading of the files that a user names. Only regular files are opened, because reading others may never end."""
+
+import errno
+import stat
+from pathlib import Path
+
+from qcnn.errors import ConfigError, single_line
+
+_FOLDER = "a folder"
+_KINDS = (
+    (stat.S_ISDIR, _FOLDER),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class NotAFileError(OSError):
+    """Error of a path that names no regular file, but for example a folder or a FIFO."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        super().__init__(errno.EINVAL, f"it is {kind}", str(path))
+        self._kind = kind
+
+    def message(self, name: str, given: object) -> str:
+        """Return the error message for a file that a user names.
+
+        Args:
+            name: Name of the file in messages.
+            given: Text of the user that names the file.
+        """
+        kind = "" if self._kind == _FOLDER else f", {self._kind}"
+        return f"{name}: must be a file. Given: {given}{kind}"
+
+
+def check_regular(path: Path) -> None:
+    """Check that a path names a regular file, without opening it: opening a FIFO waits for another process.
+
+    Raises:
+        NotAFileError: If it names something else.
+        OSError: If it does not exist or cannot be accessed.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        raise NotAFileError(path, next((kind for is_kind, kind in _KINDS if is_kind(mode)), "no file"))
+
+
+def read_input(name: str, path: Path, max_bytes: int, given: str = "") -> str:
+    """Return the text of a file that a user names, without a byte order mark.
+
+    Args:
+        name: Name of the file in messages.
+        path: File to read.
+        max_bytes: Maximum size of the file.
+        given: Text of the user that names the file. By default, the path.
+
+    Raises:
+        ConfigError: If the file is missing, too large, no regular file, not readable or not UTF-8.
+    """
+    given = given or str(path)
+    try:
+        check_regular(path)
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise ConfigError(f"{name}: the file must have at most {max_bytes} bytes. Given: {given}")
+        return content.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"{name}: no such file. Given: {given}") from None
+    except NotAFileError as error:
+        raise ConfigError(error.message(name, given)) from None
+    # A path or text with invalid characters raises ValueError.
+    except (OSError, ValueError) as error:
+        reason = reason_of(error)
+        raise ConfigError(f"{name}: the file cannot be read ({reason}). Given: {given}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """Return the reason of an error in one line, without the number and the path of an error of the system."""
+    return single_line(error.strerror if isinstance(error, OSError) and error.strerror else error)
