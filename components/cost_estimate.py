@@ -13,7 +13,8 @@ from qcnn.jobs.pricing import CostEstimate, Prices, estimate_node_cost, total_co
 from qcnn.jobs.vertex.machines import estimate_vm_cost, machine_for, vertex_settings
 from qcnn.model.history import epochs_left
 from qcnn.planning.machine import MachineProfile
-from qcnn.planning.plan import Counts, count, predict, process_bytes, with_simulator_on_gpus, with_synchronous_workers
+from qcnn.planning.memory import process_bytes
+from qcnn.planning.plan import Counts, count, predict, with_simulator_on_gpus, with_synchronous_workers
 from qcnn.planning.training_estimate import WRITING_SECONDS, break_even_workers
 from qcnn.requirements import ROLES, STRATEGIES
 from qcnn.simulators.costs.cost import MachineSpeed
@@ -171,7 +172,7 @@ def compare_worker_counts(
     on_platform = machine.with_cores(platform.cores)
     if platform.gpus:
         config = with_simulator_on_gpus(config)
-        counts = count(config)
+        counts = count(config, is_remote=True)
     gpu = platform.accelerator if config.simulator in builtin_simulators() else None
     if gpu:
         on_platform = on_platform.with_gpus(gpu_speed(gpu))

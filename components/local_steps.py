@@ -161,7 +161,7 @@ def record_run(recorder: RunRecorder, name: str, run: Path) -> Iterator[None]:
 def _generate_data(config: ExperimentConfig, folders: RunFolders) -> ExperimentConfig:
     """Write the dataset and return the experiment with the metadata of its data file."""
     if not folders.dataset.exists():
-        generate_data(config.model_dump(), str(folders.dataset))
+        generate_data(config.model_dump(), str(folders.dataset), is_checked=True)
     dataset = data.load(folders.dataset)
     completed = data.with_file_metadata(config, dataset)
     metadata = {folders.dataset: dataset_metadata(completed, dataset)}

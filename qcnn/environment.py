@@ -26,6 +26,9 @@ _REPORTS = "CLOUD_ML_HP_METRIC_FILE"
 _DEFAULT_REPORTS = "/tmp/hypertune/output.metrics"
 _MAX_REPORTS = 100
 
+# Addresses of TPUs, as TensorFlow reads them (tensorflow/python/tpu/client/client.py).
+TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME")
+
 # Kubernetes sets it in every container ("Accessing the Kubernetes API from a Pod").
 _API_SERVER = "KUBERNETES_SERVICE_HOST"
 
@@ -33,6 +36,11 @@ _API_SERVER = "KUBERNETES_SERVICE_HOST"
 def in_pod(environment: Mapping[str, str]) -> bool:
     """Return whether this process runs in a Kubernetes pod, which has a separate network namespace."""
     return _API_SERVER in environment
+
+
+def has_tpu(environment: Mapping[str, str]) -> bool:
+    """Return whether TensorFlow would search for a TPU, which it does not without an address."""
+    return any(name in environment for name in TPU_VARIABLES)
 
 
 def requested_gpus(environment: Mapping[str, str]) -> int:

@@ -17,7 +17,7 @@ _KINDS = (
 
 
 class NotAFileError(OSError):
-    """Error of a path that names no regular file, but for example a folder or a FIFO."""
+    """Error of a path to something else than a regular file, such as a folder or a FIFO."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__(errno.EINVAL, f"it is {kind}", str(path))

@@ -74,6 +74,19 @@ def memory() -> Memory:
     return Memory(min(physical.total, limit), min(physical.available, limit), limit < physical.total)
 
 
+def gpus() -> int:
+    """Return the number of NVIDIA GPUs that the driver offers to this process, without loading TensorFlow.
+
+    CUDA_VISIBLE_DEVICES hides GPUs. TensorFlow sees none without its CUDA libraries.
+    """
+    count = ctypes.c_int()
+    with contextlib.suppress(OSError):
+        driver = ctypes.CDLL("libcuda.so.1")
+        if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0:
+            return count.value
+    return 0
+
+
 def processor() -> str:
     """Return the model name of the processor, or on other systems its architecture."""
     with contextlib.suppress(OSError):

@@ -35,6 +35,7 @@ class StrategyRequirements:
         chief: Task of the chief.
         fields: Experiment fields that require this strategy.
         builtin_operations: Whether its servers or devices run only the built-in operations of TensorFlow.
+        tpu: Whether it requires a TPU.
     """
 
     multiple_processes: bool = False
@@ -43,6 +44,7 @@ class StrategyRequirements:
     chief: Chief = Chief.NONE
     fields: tuple[str, ...] = ()
     builtin_operations: bool = False
+    tpu: bool = False
 
 
 # A new strategy needs a line here, and a function in `qcnn.trainer.distribution.strategies` that creates it.
@@ -56,7 +58,7 @@ STRATEGIES: Mapping[str, StrategyRequirements] = {
     "parameter_server": StrategyRequirements(
         multiple_processes=True, is_synchronous=False, chief=Chief.COORDINATES, fields=("ps",), builtin_operations=True
     ),
-    "tpu": StrategyRequirements(builtin_operations=True),
+    "tpu": StrategyRequirements(builtin_operations=True, tpu=True),
     "none": StrategyRequirements(),
 }
 # Synchronous strategy of several processes, and strategy of a single process, with which others are compared.
@@ -98,6 +100,27 @@ def gpu_fields(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields of an experiment that require a GPU, with their values."""
     given = {field: str(values[field]) for field in ("visible_gpus", "gpu_memory") if values[field]}
     return given | {field: values[field] for field in ("communication", "reduction") if values[field] == "nccl"}
+
+
+def check_gpus(fields: Mapping[str, str], gpus: int) -> None:
+    """Check that a machine has the GPUs that experiment fields require.
+
+    Args:
+        fields: Fields that require a GPU, see `gpu_fields`.
+        gpus: Number of GPUs of the machine.
+
+    Raises:
+        ConfigError: If it has none, or not all of `visible_gpus`. The message names the first field.
+    """
+    for field, value in fields.items():
+        if not gpus:
+            raise ConfigError(f"{field}: this machine has no GPU. Given: {value}")
+    numbers = [int(number) for number in fields.get("visible_gpus", "").split(",") if number]
+    if numbers and (max(numbers) >= gpus or len(set(numbers)) < len(numbers)):
+        raise ConfigError(
+            f"visible_gpus: must be different numbers below {gpus}, the GPUs of this machine. "
+            f"Given: {fields['visible_gpus']}"
+        )
 
 
 def num_replicas_in_sync(values: Mapping[str, Any]) -> int:

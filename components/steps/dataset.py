@@ -1,22 +1,30 @@
 """Steps that validate an experiment and generate its dataset."""
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from qcnn import data
-from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_json, from_mapping
+from qcnn.planning.checks import STEP, check_experiments
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
 
+logger = logging.getLogger("qcnn")
+
 
 def generate_data(
-    fields: Mapping[str, Any], folder: str, run: str = "", data_sha256: str | None = None
+    fields: Mapping[str, Any],
+    folder: str,
+    run: str = "",
+    data_sha256: str | None = None,
+    *,
+    is_checked: bool = False,
 ) -> tuple[str, dict[str, Any]]:
     """Validate an experiment and write its dataset.
 
@@ -25,6 +33,7 @@ def generate_data(
         folder: Folder to write the dataset to.
         run: ID of a run of a schedule, which replaces the seed by one for this run. Empty: keep the seed.
         data_sha256: SHA-256 of the data file from the pipeline parameters. None outside of a pipeline.
+        is_checked: Whether `check_experiments` has accepted the experiment, as before the steps of a local run.
 
     Returns:
         The validated experiment as JSON, and the metadata of the dataset.
@@ -35,11 +44,9 @@ def generate_data(
             check_sha256(config, data_sha256, run)
         if run:
             config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
-        if config.model not in MODELS:
-            from qcnn.simulators.structure.gates import check_trainable
-
-            # A custom circuit that is not valid fails here, within seconds, and not on every worker.
-            check_trainable(config.model, config.qubits)
+        if not is_checked:
+            # Fails within seconds, and not on every worker.
+            check_experiments([config], STEP, logger.warning)
         dataset = data.generate(config)
         if data_sha256 and dataset.source and dataset.source.sha256 != data_sha256:
             raise ArtifactError(

@@ -8,11 +8,11 @@ from typing import Any
 from tabulate import tabulate
 
 from qcnn.atomic_files import new_file
-from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_circuits, with_embedded_circuit
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
+from qcnn.planning.checks import STEP, check_experiments
 from qcnn.startup import one_line_errors
 from qcnn.studies.record import format_rows, table, table_csv, table_page
 from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, search_from_mapping, shared_experiment
@@ -43,13 +43,8 @@ def plan_study(
                 "data_sha256: must contain the SHA-256, as printed by sha256sum, of these data files: "
                 f"{', '.join(files) or 'none'}. Given: {', '.join(sorted(data_sha256)) or 'none'}"
             )
-        for model, qubits in dict.fromkeys(
-            (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
-        ):
-            from qcnn.simulators.structure.gates import check_trainable
-
-            # A custom circuit that is not valid fails here, and not after some of the trials.
-            check_trainable(model, qubits)
+        # A trial that cannot be trained fails here, and not after some of the trials.
+        check_experiments(trials, STEP, logger.warning)
         return [trial.to_json() for trial in trials]
 
 

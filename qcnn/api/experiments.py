@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Mapping
 from os import PathLike
@@ -20,6 +21,8 @@ from qcnn.experiment_io import from_mapping, read_file, with_display_values, wit
 from qcnn.extras import translate_errors
 from qcnn.frozen import Frozen, FrozenDict, freeze
 from qcnn.model.history import epochs_left
+
+logger = logging.getLogger("qcnn")
 
 
 class Experiment(Frozen):
@@ -223,11 +226,11 @@ def plan(experiment: Experiment) -> Plan:
     """
     # These imports load Cirq.
     from qcnn.planning import machine_cache
-    from qcnn.planning.plan import count, predict, process_bytes
+    from qcnn.planning.checks import PLANNED, check_experiments
+    from qcnn.planning.memory import process_bytes
+    from qcnn.planning.plan import count, predict
 
-    config = require_experiment(experiment).config
-    if config.needs_row_count:
-        config = data.with_file_metadata(config, data.generate(config))
+    (config,) = check_experiments([require_experiment(experiment).config], PLANNED, logger.warning)
     counts = count(config)
     cached = machine_cache.load_or_measure()
     predicted = predict(config, counts, cached.machine)

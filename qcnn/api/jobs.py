@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from qcnn.api.experiments import Experiment
 from qcnn.api.models import Model, load
 from qcnn.extras import translate_errors
+from qcnn.planning.checks import SUBMITTED, check_experiments, on_gpus
 from qcnn.targets import following, target_that
-from qcnn.targets.base import JobStatus, ReadsJobs, Submits
+from qcnn.targets.base import JobStatus, Prepared, ReadsJobs, Submits
 from qcnn.targets.settings import connection_of, settings_from
+
+logger = logging.getLogger("qcnn")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +121,7 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     chosen = target_that(Submits, target)
     with translate_errors(f"qcnn.submit to {target}", chosen.extra):
         all_settings = settings_from(chosen.settings, settings, target)
-        prepared = chosen.prepare(experiment.config, all_settings)
+        prepared = _prepare(chosen, experiment, all_settings)
         prepared.check()
         submitted = prepared.submit()
         connection = connection_of(chosen.connection, all_settings)
@@ -138,7 +142,19 @@ def requests(experiment: Experiment, /, target: str, **settings: Any) -> Sequenc
     """
     chosen = target_that(Submits, target)
     with translate_errors(f"qcnn.requests for {target}", chosen.extra):
-        return chosen.prepare(experiment.config, settings_from(chosen.settings, settings, target)).requests()
+        return _prepare(chosen, experiment, settings_from(chosen.settings, settings, target)).requests()
+
+
+def _prepare(target: Submits, experiment: Experiment, settings: Any) -> Prepared:
+    """Return the job that runs an experiment, which is checked.
+
+    Raises:
+        ConfigError: If the experiment cannot be trained, the target cannot run it, or a setting is invalid.
+    """
+    prepared = target.prepare(experiment.config, settings)
+    gpus = prepared.pod.for_role("worker").gpus if prepared.pod else 0
+    check_experiments([experiment.config], on_gpus(SUBMITTED, gpus), logger.warning)
+    return prepared
 
 
 def get_job(name: str, target: str, **connection: Any) -> Job:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
@@ -34,12 +35,14 @@ from qcnn.jobs.local.processes import LineHandler
 from qcnn.jobs.local.runner import ProcessPool, run_processes
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
+from qcnn.planning.checks import LOCAL, check_experiments
 from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
 from qcnn.run_names import timestamp
-from qcnn.simulators.registry import check_published
 from qcnn.startup import errors_raised, process_lock
 from qcnn.studies.record import table
 from qcnn.studies.trials import plan, search_from_mapping
+
+logger = logging.getLogger("qcnn")
 
 # Parent of the folders of runs without a given folder.
 RUNS = Path("runs")
@@ -134,15 +137,12 @@ def train(
     folders, config = of_run(root.absolute()), require_experiment(experiment).config
     if not steps.has_succeeded(folders.run, config):
         check("run")
-        check_published(config.simulator)
-        with (
-            _one_at_a_time(),
-            fork_server(STEP_MODULES),
-            errors_raised(),
-            steps.recorded_run(config, folders.run, progress=progress) as run,
-        ):
-            run_job, call = functools.partial(run_processes, output=run.output), functools.partial(_call, run.output)
-            run_experiment(config, folders, run.step_context, run.on_event, run=run_job, call=call)
+        with _one_at_a_time(), fork_server(STEP_MODULES), errors_raised():
+            check_experiments([config], LOCAL, logger.warning)
+            with steps.recorded_run(config, folders.run, progress=progress) as run:
+                run_job = functools.partial(run_processes, output=run.output)
+                call = functools.partial(_call, run.output)
+                run_experiment(config, folders, run.step_context, run.on_event, run=run_job, call=call)
     return read(experiment, folders)
 
 
@@ -219,11 +219,13 @@ def study(
     root = root.absolute()
     trial_folders = [_of_trial(root, number) for number in range(len(configs))]
     check("run")
-    for config in configs:
-        check_published(config.simulator)
-    with _one_at_a_time(), folder_lock("study", root), fork_server(STEP_MODULES), errors_raised():
-        _train_all(configs, trial_folders, progress=progress)
-        selected = select_best_trial(root, trial_folders, call=functools.partial(_call, lambda line: None))
+    with _one_at_a_time(), fork_server(STEP_MODULES), errors_raised():
+        pairs = zip(configs, trial_folders, strict=True)
+        unfinished = [config for config, folders in pairs if not steps.has_succeeded(folders.run, config)]
+        check_experiments(unfinished, LOCAL, logger.warning)
+        with folder_lock("study", root):
+            _train_all(configs, trial_folders, progress=progress)
+            selected = select_best_trial(root, trial_folders, call=functools.partial(_call, lambda line: None))
     header, rows = table([read_trial(each.training) for each in trial_folders])
     trials = freeze([dict(zip(header, row, strict=True)) for row in rows])
     return Study(root, trials, read(from_config(configs[selected.best]), selected.folders))

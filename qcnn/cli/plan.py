@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qcnn.cli.options.cost import format_usd, read_prices
-from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, prepare_experiments
+from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.settings import format_option, settings_options
-from qcnn.cli.output import format_table, report_gpu_image
+from qcnn.cli.output import format_table, on_stderr, report_gpu_image
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError
 from qcnn.jobs.accelerators import ACCELERATORS, DATE
@@ -80,17 +80,20 @@ def plan(
     options: ExperimentOptions,
 ) -> None:
     """Estimate circuits, light cones, memory, runtime, machines and cost."""
-    (experiment,) = prepare_experiments([options.experiment()])
+    experiment = options.experiment()
     _check_target(target, prices, machine_type, pod)
+    from qcnn.planning.checks import PLANNED, PLANNED_REMOTELY, check_experiments, on_gpus
     from qcnn.planning.plan import count, predict
 
     # Files are read before the benchmark, which takes seconds.
     settings, price_list = pod.pod_with(image=IMAGE), read_prices(prices)
+    place = PLANNED if target == _LOCAL else on_gpus(PLANNED_REMOTELY, settings.for_role("worker").gpus)
+    (experiment,) = check_experiments([experiment], place, on_stderr)
     report_gpu_image(settings)
     platform = (
         targets_that(Submits)[target].platform(settings, price_list, machine_type or "") if target != _LOCAL else None
     )
-    counts = count(experiment)
+    counts = count(experiment, is_remote=platform is not None)
     cached = _machine()
     predicted = predict(experiment, counts, cached.machine)
     remote = None
@@ -230,7 +233,7 @@ def _training(predicted: Prediction, experiment: ExperimentConfig) -> str:
 
 
 def _memory(counts: Counts) -> str:
-    from qcnn.planning.plan import PROCESS_BYTES, process_bytes
+    from qcnn.planning.memory import PROCESS_BYTES, process_bytes
     from qcnn.simulators.costs.cost import format_bytes
 
     states = counts.chosen.cost.memory
@@ -325,7 +328,7 @@ def _as_json(
 ) -> dict[str, Any]:
     """Return all values of a plan, with null for numbers that exceed the memory of any machine."""
     from qcnn.model.history import epochs_left
-    from qcnn.planning.plan import process_bytes
+    from qcnn.planning.memory import process_bytes
 
     simulators = {
         estimate.simulator: {

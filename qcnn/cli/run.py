@@ -14,11 +14,9 @@ from qcnn.cli.options.experiment import (
     ExperimentOptions,
     complete_run,
     experiment_options,
-    ignore_warning,
-    prepare_experiments,
 )
 from qcnn.cli.options.settings import format_option, runs_option
-from qcnn.cli.output import show, stdout_to_stderr
+from qcnn.cli.output import on_stderr, show, stdout_to_stderr
 from qcnn.cli.step_hooks import preload_tensorflow, step_hooks, writable_folder
 from qcnn.components.local_steps import run_experiment, run_in_subprocess
 from qcnn.components.steps.tensorboard import command as tensorboard_command
@@ -26,6 +24,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, merge
 from qcnn.extras import check
+from qcnn.planning.checks import LOCAL, check_experiments
 from qcnn.results.local_run import RunFolders, of_run, read_metrics
 from qcnn.run_names import timestamp
 from qcnn.targets.errors import StepError
@@ -78,7 +77,6 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, output_format: str
         experiment = experiment_of(repeat, "export-weights", "model")
     else:
         experiment = options.experiment()
-    (experiment,) = prepare_experiments([experiment], warn=ignore_warning)
     with stdout_to_stderr(output_format):
         folders = run_pipeline(experiment, runs)
     outputs, metrics = artifacts(folders), read_metrics(folders)
@@ -88,9 +86,9 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, output_format: str
 
 
 def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
-    """Run all steps of the pipeline locally and return the folders of the run.
+    """Check an experiment, run all steps of the pipeline locally and return the folders of the run.
 
-    Steps that need TensorFlow run in child processes.
+    Steps that need TensorFlow run in child processes. The experiment is checked while TensorFlow is loaded for them.
 
     Args:
         experiment: Experiment to run.
@@ -98,12 +96,15 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
 
     Raises:
         ArtifactError: If the folder cannot be written.
+        QcnnError: If the experiment cannot run, see `check_experiments`.
         StepError: If a step fails; the log contains the reason.
     """
     check("run")
-    folders = of_run(writable_folder(runs) / f"qcnn-{timestamp()}")
-    with preload_tensorflow(), step_hooks(experiment.model_dump(), folders.run) as hooks:
-        run_experiment(experiment, folders, *hooks, call=run_in_subprocess, linked=True)
+    with preload_tensorflow():
+        (experiment,) = check_experiments([experiment], LOCAL, on_stderr)
+        folders = of_run(writable_folder(runs) / f"qcnn-{timestamp()}")
+        with step_hooks(experiment.model_dump(), folders.run) as hooks:
+            run_experiment(experiment, folders, *hooks, call=run_in_subprocess, linked=True)
     return folders
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from qcnn.atomic_files import folder_lock
-from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, ignore_warning, prepare_experiments
+from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
 from qcnn.cli.options.settings import format_option, runs_option
-from qcnn.cli.output import show, stdout_to_stderr
+from qcnn.cli.output import on_stderr, show, stdout_to_stderr
 from qcnn.cli.run import summary, to_json
 from qcnn.cli.step_hooks import preload_tensorflow, step_hooks
 from qcnn.components.local_steps import SELECT_STEP, BestTrial, run_in_subprocess, run_trial, select_best_trial
@@ -21,6 +21,7 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check
 from qcnn.jobs.local.runner import ProcessPool
+from qcnn.planning.checks import LOCAL, check_experiments
 from qcnn.results.local_run import RunFolders, of_trial, read_metrics
 from qcnn.run_names import timestamp
 from qcnn.startup import one_line_errors, terminated_as_interrupt
@@ -67,13 +68,15 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, Bes
         The folder of the study, and the selected trial.
 
     Raises:
+        QcnnError: If a trial cannot run, see `check_experiments`.
         StepError: If no trial succeeds, or the best trial cannot be evaluated; the log contains the reason.
     """
-    trials = prepare_experiments(trials, warn=ignore_warning)
-    folder = runs / f"qcnn-study-{timestamp()}"
-    save_trials(trials, folder)
-    with folder_lock("study", folder):
-        return folder, _train_and_select(trials, {}, folder)
+    with preload_tensorflow():
+        trials = check_experiments(trials, LOCAL, on_stderr)
+        folder = runs / f"qcnn-study-{timestamp()}"
+        save_trials(trials, folder)
+        with folder_lock("study", folder):
+            return folder, _train_and_select(trials, {}, folder)
 
 
 def resume_study(folder: Path) -> tuple[Path, BestTrial]:
@@ -87,10 +90,10 @@ def resume_study(folder: Path) -> tuple[Path, BestTrial]:
         StepError: If no trial succeeds, or the best trial cannot be evaluated; the log contains the reason.
     """
     trials = load_trials(folder)
-    with folder_lock("study", folder):
+    with preload_tensorflow(), folder_lock("study", folder):
         if (folder / SELECT_STEP / "metrics").exists():
             raise ArtifactError(f"study: must be unfinished. Given: {folder}, which has succeeded")
-        trials = prepare_experiments(trials, warn=ignore_warning)
+        trials = check_experiments(trials, LOCAL, on_stderr)
         shutil.rmtree(folder / SELECT_STEP, ignore_errors=True)
         return folder, _train_and_select(trials, finished_trials(folder), folder)
 
@@ -108,7 +111,7 @@ def _train_and_select(
         folder: Folder of the study.
     """
     root, folders = folder.absolute(), list[RunFolders]()
-    with preload_tensorflow(), terminated_as_interrupt():
+    with terminated_as_interrupt():
         with contextlib.closing(ProcessPool(lives_on=True)) as pool:
             for number, trial in enumerate(trials):
                 click.echo(f"== trial {number}, {number + 1} of {len(trials)}")

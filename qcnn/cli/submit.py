@@ -12,8 +12,9 @@ from qcnn.cli.options.cost import CostOptions, confirm_cost, cost_options
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
 from qcnn.cli.options.settings import OutputOptions, flags_of, options_as, output_options, settings_options
-from qcnn.cli.output import print_requests, report_gpu_image, report_unpinned_image, show_rows
+from qcnn.cli.output import on_stderr, print_requests, report_gpu_image, report_unpinned_image, show_rows
 from qcnn.errors import ConfigError
+from qcnn.planning.checks import SUBMITTED, check_experiments, on_gpus
 from qcnn.targets.base import Compiles, Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
 from qcnn.targets.errors import logs_to_stderr
 from qcnn.targets.settings import connection_of, describe_settings
@@ -132,8 +133,10 @@ def submit_prepared(
         The submitted job, or None with --dry-run.
 
     Raises:
-        ConfigError: If the target rejects the job, or the cost exceeds the limit.
+        ConfigError: If an experiment cannot be trained, the target rejects the job, or the cost exceeds the limit.
     """
+    gpus = prepared.pod.for_role("worker").gpus if prepared.pod else 0
+    check_experiments(prepared.trials, on_gpus(SUBMITTED, gpus), on_stderr)
     if prepared.pod:
         report_gpu_image(prepared.pod)
         if isinstance(target, Compiles):

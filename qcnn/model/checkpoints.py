@@ -1,5 +1,6 @@
 """Checkpoints in one file each, written atomically, from which any number of workers can resume."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -23,6 +24,8 @@ from qcnn.fields import Affects
 from qcnn.model.history import EpochMetrics, Progress, epoch_of, epochs_of, is_complete, is_undecided
 from qcnn.model.history_file import MAX_HISTORY_BYTES, History, StoredHistory, epochs_in, is_history_file
 from qcnn.storage.copies import local_copy
+from qcnn.storage.store import parse_bucket_uri
+from qcnn.storage.sync import open_store
 
 logger = logging.getLogger("qcnn")
 
@@ -198,6 +201,19 @@ def any_in(folder: Path) -> bool:
     return bool(_paths(folder))
 
 
+def exist_in(uri: str) -> bool:
+    """Return whether a training folder, local or in a bucket, has checkpoints, intact or damaged.
+
+    Raises:
+        ConfigError: If the bucket rejects a request.
+    """
+    if not (bucket_uri := parse_bucket_uri(uri)):
+        return any_in(Path(uri) / FOLDER)
+    with contextlib.closing(open_store(bucket_uri)) as store:
+        names = [name.removeprefix(f"{FOLDER}/") for name in store.names() if name.startswith(f"{FOLDER}/")]
+    return any(map(_NAME.fullmatch, names))
+
+
 def copy_latest(source: Path, target: Path) -> None:
     """Copy the newest intact checkpoint of a training folder into another, unless that has checkpoints.
 
@@ -223,13 +239,7 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
     Raises:
         ArtifactError: If a field, the dataset or the circuit differs, or the checkpoint has more epochs.
     """
-    saved, requested = _trajectory_fields(checkpoint.config), _trajectory_fields(config)
-    for name in requested:
-        if saved[name] != requested[name]:
-            raise ArtifactError(
-                f"{name}: the folder's checkpoint was trained with {saved[name]!r}; use that, or a new folder. "
-                f"Given: {requested[name]!r}"
-            )
+    check_same_experiment(checkpoint, config)
     if checkpoint.dataset_digest != dataset_digest:
         raise ArtifactError(
             f"dataset: the folder's checkpoint was trained on other samples (digest {checkpoint.dataset_digest[:12]}). "
@@ -240,6 +250,25 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
             "model: the folder's checkpoint was trained with another circuit of that name. "
             f"Given: {model_display_name(config.model)}"
         )
+
+
+def check_same_experiment(checkpoint: Checkpoint, config: ExperimentConfig) -> None:
+    """Raise ArtifactError if a checkpoint is of another experiment. Its dataset and circuit are not compared.
+
+    Args:
+        checkpoint: Checkpoint to resume from.
+        config: Experiment to train.
+
+    Raises:
+        ArtifactError: If a field differs, or the checkpoint has more epochs.
+    """
+    saved, requested = _trajectory_fields(checkpoint.config), _trajectory_fields(config)
+    for name in requested:
+        if saved[name] != requested[name]:
+            raise ArtifactError(
+                f"{name}: the folder's checkpoint was trained with {saved[name]!r}; use that, or a new folder. "
+                f"Given: {requested[name]!r}"
+            )
     if checkpoint.epochs > config.epochs:
         raise ArtifactError(
             f"epochs: the folder's checkpoint is already at epoch {checkpoint.epochs}. Given: {config.epochs}"

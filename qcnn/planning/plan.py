@@ -20,9 +20,6 @@ from qcnn.simulators.structure.light_cones import LightConeTooWideError
 from qcnn.simulators.structure.readouts import find_kinds
 from qcnn.simulators.structure.shift_rules import with_shift_rule
 
-# Memory of a process without simulated states: TensorFlow, modules and compiled programs (docs/benchmarks.md).
-PROCESS_BYTES = 2.0**30
-
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
@@ -53,8 +50,12 @@ class Prediction:
     by_workers: dict[int, float]
 
 
-def count(config: ExperimentConfig) -> Counts:
+def count(config: ExperimentConfig, *, is_remote: bool = False) -> Counts:
     """Count the operations of an experiment.
+
+    Args:
+        config: Experiment.
+        is_remote: Whether it is trained on other machines, which may have other simulators than this one.
 
     Raises:
         ConfigError: If the experiment cannot run.
@@ -68,7 +69,7 @@ def count(config: ExperimentConfig) -> Counts:
     """
     if config.needs_row_count:
         raise ConfigError(f"data: the file must be read first, for its number of rows. Given: {config.data}")
-    network, own = _network(config), config.limits
+    network, own = network_of(config), dataclasses.replace(config.limits, is_remote=is_remote)
     if config.simulator != "auto":
         registry.check(config.simulator, network, own)
     estimates = registry.estimates(network, own)
@@ -86,7 +87,9 @@ def count(config: ExperimentConfig) -> Counts:
         estimates=estimates,
         chosen=next(estimate for estimate in estimates if estimate.simulator == name),
         by_workers={
-            workers: estimate_for_workers(with_synchronous_workers(config, workers), network, name, workers)
+            workers: estimate_for_workers(
+                with_synchronous_workers(config, workers), network, name, workers, is_remote=is_remote
+            )
             for workers in WORKERS
             if workers <= config.batch_size
         },
@@ -95,13 +98,13 @@ def count(config: ExperimentConfig) -> Counts:
 
 
 def with_simulator_on_gpus(config: ExperimentConfig) -> ExperimentConfig:
-    """Return the experiment with the simulator that trains it on GPUs.
+    """Return the experiment with the simulator that trains it on the GPUs of other machines.
 
     Raises:
         ConfigError: If the experiment cannot run there.
     """
     if config.simulator == "auto":
-        network, limits = _network(config), config.limits_on(gpus=True)
+        network, limits = network_of(config), dataclasses.replace(config.limits_on(gpus=True), is_remote=True)
         chosen = registry.cheapest(registry.estimates(network, limits), network, limits).simulator
         return config.model_copy(update={"simulator": chosen})
     if registry.SIMULATORS[config.simulator].DECLARATION.compiled_kernels:
@@ -110,14 +113,14 @@ def with_simulator_on_gpus(config: ExperimentConfig) -> ExperimentConfig:
     return config
 
 
-def _network(config: ExperimentConfig) -> CircuitIR:
+def network_of(config: ExperimentConfig) -> CircuitIR:
+    """Return the network that an experiment trains.
+
+    Raises:
+        ConfigError: If the circuit cannot be built, or no simulator or gradient supports it.
+    """
     _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
     return with_shift_rule(network, config.options.gradient)
-
-
-def process_bytes(states: float) -> float:
-    """Return the memory of a worker process in bytes, from that of its states."""
-    return PROCESS_BYTES + states
 
 
 def predict(config: ExperimentConfig, counts: Counts, machine: MachineProfile) -> Prediction:

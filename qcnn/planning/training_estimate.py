@@ -89,7 +89,9 @@ def expectation(config: ExperimentConfig, network: CircuitIR, simulator: str, ep
     return TrainingEstimate(seconds, estimate.cost.memory, faster, enough, sum(config.replicas.values()))
 
 
-def estimate_for_workers(config: ExperimentConfig, network: CircuitIR, simulator: str, workers: int) -> Estimate:
+def estimate_for_workers(
+    config: ExperimentConfig, network: CircuitIR, simulator: str, workers: int, *, is_remote: bool = False
+) -> Estimate:
     """Return the estimated cost of a training step on each worker.
 
     Args:
@@ -97,8 +99,10 @@ def estimate_for_workers(config: ExperimentConfig, network: CircuitIR, simulator
         network: Circuit of the experiment.
         simulator: Name of the simulator.
         workers: Number of workers, in place of that of the experiment.
+        is_remote: Whether the workers run on other machines, which may have other simulators than this one.
     """
-    estimates = registry.estimates(network, _with(config, "workers", workers).limits)
+    limits = dataclasses.replace(_with(config, "workers", workers).limits, is_remote=is_remote)
+    estimates = registry.estimates(network, limits)
     return next(each for each in estimates if each.simulator == simulator)
 
 

@@ -54,6 +54,7 @@ class SimulatorLimits:
         real_bytes: Bytes of the real part of an amplitude, 4 or 8.
         replicas: Number of replicas that share the batch.
         builtin_operations: Whether only built-in TensorFlow operations can run, for example in TensorFlow Serving.
+        is_remote: Whether the step runs on another machine, so that libraries of this one do not matter.
     """
 
     memory: float
@@ -61,6 +62,7 @@ class SimulatorLimits:
     real_bytes: int = 4
     replicas: int = 1
     builtin_operations: bool = False
+    is_remote: bool = False
 
     @property
     def share(self) -> int:

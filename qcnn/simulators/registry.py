@@ -111,22 +111,26 @@ def unsupported_reason(simulator: str, qubits: int, *, noise: bool, shifts: bool
     return ""
 
 
-def unpublished_reason(simulator: str) -> str:
-    """Return why the library of a simulator cannot be installed locally, or an empty string if it can."""
-    library = SIMULATORS[simulator].DECLARATION.library if simulator != "auto" else ""
-    if not library or not (published := extras.platform_clause(library)):
-        return ""
-    return f"simulator: {simulator} needs {published}. Given: {simulator} on {operating_system.name()}"
-
-
-def check_published(simulator: str) -> None:
-    """Check that the library of a simulator can be installed locally.
+def check_installed(simulator: str) -> None:
+    """Check that this machine has what a simulator needs: compiled kernels, and the library of its platform.
 
     Raises:
-        ConfigError: If the library does not support the local operating system.
+        ConfigError: If the kernels cannot run here, or the library is not published for this platform.
     """
-    if reason := unpublished_reason(simulator):
+    if reason := _missing_reason(simulator):
         raise ConfigError(reason)
+
+
+def _missing_reason(simulator: str) -> str:
+    """Return why a simulator cannot run on this machine, or an empty string if it can."""
+    if simulator == "auto":
+        return ""
+    declared = SIMULATORS[simulator].DECLARATION
+    if declared.compiled_kernels and (reason := kernels.missing_reason()):
+        return f"simulator: {simulator} needs kernels, which cannot run here: {reason}. Given: {simulator}"
+    if declared.library and (published := extras.platform_clause(declared.library)):
+        return f"simulator: {simulator} needs {published}. Given: {simulator} on {operating_system.name()}"
+    return ""
 
 
 def estimate(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> StepCost:
@@ -184,13 +188,12 @@ def _noise_simulators() -> list[str]:
 
 
 def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
-    """Return why a simulator does not support a network locally, or an empty string if it does."""
+    """Return why a simulator does not support a network, or an empty string if it does."""
     if limits.builtin_operations and not SIMULATORS[simulator].DECLARATION.builtin_operations:
         able = " or ".join(builtin_simulators())
         return f"simulator: must be {able} where only built-in TensorFlow operations run. Given: {simulator}"
-    if SIMULATORS[simulator].DECLARATION.compiled_kernels and (reason := kernels.missing_reason()):
-        return f"simulator: {simulator} needs kernels, which cannot run here: {reason}. Given: {simulator}"
-    return unpublished_reason(simulator) or unsupported_reason(
+    missing = "" if limits.is_remote else _missing_reason(simulator)
+    return missing or unsupported_reason(
         simulator,
         network.qubits,
         noise=bool(network.noise),

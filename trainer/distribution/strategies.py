@@ -21,18 +21,16 @@ logger = logging.getLogger("qcnn")
 
 
 def check_gpus(requested: int, fields: Mapping[str, str]) -> None:
-    """Raise ConfigError if no GPU is visible, but the job requested GPUs or experiment fields require one."""
-    if tf.config.list_physical_devices("GPU"):
-        return
-    if requested:
+    """Raise ConfigError if a GPU is not visible that the job requested or experiment fields require."""
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if requested and not gpus:
         image = os.environ.get(IMAGE_VARIABLE)
         raise ConfigError(
             "pod.gpus: TensorFlow sees no GPU in this process, although its job requested GPUs; the image must have "
             "TensorFlow's CUDA libraries, as the image of the Dockerfile with EXTRA=gpu has, and the node a driver. "
             f"Given: gpus {requested}{f', image {image}' if image else ''}"
         )
-    for field, value in fields.items():
-        raise ConfigError(f"{field}: this machine has no GPU. Given: {value}")
+    requirements.check_gpus(fields, gpus)
 
 
 def set_up(config: ExperimentConfig) -> None:
@@ -94,16 +92,9 @@ def device_names(config: ExperimentConfig) -> list[str]:
 
 
 def _visible_gpus(numbers: str) -> list[tf.config.PhysicalDevice]:
-    """Return the GPUs with the given indices, or all."""
+    """Return the GPUs with the given indices, or all. `check_gpus` checks the indices."""
     gpus = tf.config.list_physical_devices("GPU")
-    if not numbers:
-        return list(gpus)
-    indices = [int(number) for number in numbers.split(",")]
-    if max(indices) >= len(gpus) or len(set(indices)) < len(indices):
-        raise ConfigError(
-            f"visible_gpus: must be different numbers below {len(gpus)}, the GPUs of this machine. Given: {numbers}"
-        )
-    return [gpus[index] for index in indices]
+    return [gpus[int(number)] for number in numbers.split(",")] if numbers else list(gpus)
 
 
 def _limit(gpu: tf.config.PhysicalDevice, memory: str) -> None:

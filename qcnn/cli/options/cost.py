@@ -156,7 +156,10 @@ def _estimate_trials(
     pods_platform = platform(pod, prices)
     machine = _machine()
     sample = trials[:: math.ceil(len(trials) / _MAX_ESTIMATED_TRIALS)]
-    return [compare_worker_counts(trial, count(trial), pods_platform, machine, pod.spot).requested for trial in sample]
+    return [
+        compare_worker_counts(trial, count(trial, is_remote=True), pods_platform, machine, pod.spot).requested
+        for trial in sample
+    ]
 
 
 def _machine() -> MachineProfile:

@@ -1,7 +1,7 @@
 """Flags for the fields of an experiment, generated from the schema, and their shell completion."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -9,7 +9,6 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic.fields import FieldInfo
 
-from qcnn import data
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.cli.options.settings import options_as
@@ -17,7 +16,6 @@ from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
 from qcnn.fields import GENERATED, describe, is_switch, written_default
 from qcnn.results.local_run import FILE
-from qcnn.simulators.registry import check_published
 
 # Completion function of click: returns the completions of an incomplete value.
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -148,42 +146,3 @@ experiment_options = options_as(
         for name, field in ALL_FIELDS.items()
     ),
 )
-
-
-def ignore_warning(line: str) -> None:
-    """Discard a warning about a data file, because the step that creates the dataset logs it."""
-
-
-def prepare_experiments(
-    experiments: Sequence[ExperimentConfig], warn: Callable[[str], None] = data.warn_once
-) -> list[ExperimentConfig]:
-    """Return experiments with the values of their data files, after validation of circuits and files.
-
-    Args:
-        experiments: Experiments to run locally.
-        warn: Receives each warning about a data file.
-
-    Raises:
-        ArtifactError: If a data file cannot be read or a row is invalid.
-        ConfigError: If a circuit or an experiment is invalid.
-    """
-    for experiment in experiments:
-        check_model(experiment)
-        check_published(experiment.simulator)
-    return data.resolve_files(experiments, warn)
-
-
-def check_model(experiment: ExperimentConfig) -> None:
-    """Check that a custom circuit can be trained, before any file is written or process started.
-
-    Its module is imported from the working directory, as in the processes of a run.
-
-    Raises:
-        ConfigError: If the circuit is invalid or has nothing to train.
-    """
-    if experiment.model in MODELS:
-        return
-    # Importing it takes a second.
-    from qcnn.simulators.structure.gates import check_trainable
-
-    check_trainable(experiment.model, experiment.qubits)

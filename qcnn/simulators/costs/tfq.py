@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from qcnn.simulators.structure.gates import CircuitIR, Gate
 
+_MODULE = "tensorflow_quantum"
 # Three state vectors of 2^26 complex64 take 1.5 GiB, which fits in the memory of an ordinary worker.
 DECLARATION = Declaration(
     max_qubits=26,
@@ -24,7 +26,7 @@ DECLARATION = Declaration(
     shifts=False,
     # The library's operations run on CPUs only, and TensorFlow servers do not load them.
     builtin_operations=False,
-    library="tensorflow_quantum",
+    library=_MODULE,
 )
 
 # Overhead per gate and sample, in kernels of a compiled program: the library parses the circuit in every step. Derived
@@ -46,10 +48,11 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     return circuit * (4 * limits.share)
 
 
-def check(network: CircuitIR, _: SimulatorLimits) -> None:
+def check(network: CircuitIR, limits: SimulatorLimits) -> None:
     """Check that TensorFlow Quantum supports all gates.
 
-    Memory is not checked, because the library manages its memory itself.
+    Memory is not checked, because the library manages its memory itself. Without the library, the gates are not checked
+    for another machine.
 
     Raises:
         ConfigError: If TensorFlow Quantum is not installed, does not support a gate, or misreads it.
@@ -59,6 +62,8 @@ def check(network: CircuitIR, _: SimulatorLimits) -> None:
 
     from qcnn.simulators.structure.gates import read_gates
 
+    if limits.is_remote and importlib.util.find_spec(_MODULE) is None:
+        return
     tfq = library()
     ansatz, qubits = network.ansatz, network.ring
 

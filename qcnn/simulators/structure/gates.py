@@ -145,18 +145,17 @@ def read_model(
     return ansatz, read_network(ansatz, circuits.ring(qubits), preparation, noise)
 
 
-def check_trainable(model: str, qubits: int) -> None:
-    """Check that a custom circuit is valid and has something to train.
+def check_trainable(model: str, network: "CircuitIR") -> None:
+    """Check that a network has something to train.
 
     Args:
-        model: Name of the circuit, see `qcnn.circuits.circuits.build`.
-        qubits: Number of qubits on the ring.
+        model: Name of its circuit, for the message.
+        network: Circuit of the network.
 
     Raises:
-        ConfigError: If `read_model` raises it, or the circuit has one readout and no parameters.
+        ConfigError: If the circuit has one readout and no parameters.
     """
-    ansatz, _ = read_model(model, qubits)
-    if not ansatz.symbols and len(ansatz.readouts) == 1:
+    if not network.parameters and len(network.readouts) == 1:
         raise ConfigError(
             "model: must have a circuit parameter or several readouts, because dense layers are trained only with "
             f"several readouts. Given: {model_display_name(model)}"

@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from qcnn.artifact_io import load_description, save_description
-from qcnn.cli.options.experiment import check_model
 from qcnn.cli.run import compare, resumed_experiment
 from qcnn.experiment_io import from_mapping
+from qcnn.planning.checks import LOCAL, check_experiments
 from qcnn.results.local_run import read_record
 from qcnn.targets.errors import StepError
 from tests.qcnn.cli.conftest import Typed
@@ -225,7 +225,7 @@ def test_custom_circuit_is_imported_from_working_directory(tmp_path: Path, monke
     (tmp_path / "circuits_found.py").write_text(CIRCUITS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
-    check_model(from_mapping({"model": "circuits_found:turns"}))
+    check_experiments([from_mapping({"model": "circuits_found:turns"})], LOCAL, print)
 
 
 @pytest.mark.long
