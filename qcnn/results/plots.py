@@ -122,8 +122,9 @@ def loss_by_value(
         style: dict[str, Any] = {"rotation": 30, "ha": "right", "fontsize": 8} if is_wide else {}
         axes.set_xticks(range(len(texts)), [_shorten(text) for text in texts], **style)
         axes.set_xlim(-0.5, len(texts) - 0.5)
-    for position, loss, color in zip(positions, losses, colors, strict=True):
-        axes.plot(position, loss, "o", color=color, markersize=6, markeredgewidth=0, zorder=_zorder(color))
+    for color in dict.fromkeys(colors):
+        points = [point for point, own in zip(zip(positions, losses, strict=True), colors, strict=True) if own == color]
+        axes.plot(*zip(*points, strict=True), "o", color=color, markersize=6, markeredgewidth=0, zorder=_zorder(color))
     _scale_losses(axes, losses, None)
     return _svg(figure, name)
 
