@@ -32,7 +32,8 @@ _STUDY_FILES = (
     *("select-best/results.csv", "select-best/executor_output.json"),
 )
 _SMALL: dict[str, Any] = {"qubits": 4, "epochs": 3, "batch_size": 8, "workers": 1, "strategy": "none", "seed": 7}
-_OPTIONS: dict[str, Any] = {"profile_batches": ""}
+# A checkpoint after each epoch.
+_OPTIONS: dict[str, Any] = {"profile_batches": "", "checkpoint_seconds": 1e-9}
 _RUNS: dict[str, dict[str, Any]] = {
     "excitations": {**_SMALL, "rounds": 10, "options": {**_OPTIONS, "export_checkpoint": "both"}},
     "rows": {

@@ -62,6 +62,7 @@ def test_resumed_run_reaches_same_weights(run: Path, tmp_path: Path) -> None:
     before, after = sorted((of_run(run).training / checkpoints.FOLDER).iterdir())
     (folder := tmp_path / checkpoints.FOLDER).mkdir()
     shutil.copy(before, folder)
+    shutil.copy(of_run(run).training / "history.csv", tmp_path)
     expected = checkpoints.load_latest(of_run(run).training / checkpoints.FOLDER)
     assert expected
     # The simulator that `auto` selects depends on the version.
