@@ -15,7 +15,7 @@ SENT = f"{ON_VERTEX} --pipeline-root gs://bucket/runs --image registry/qcnn:1"
 # Arguments of a command; its name in the message, the name of the library, the extra and the module.
 TYPED = {
     "run --qubits 4": ("run", "Kubeflow's SDK", "run", "kfp"),
-    "run --model my_circuits:ladder": ("run", "cirq", "run", "cirq"),
+    "run --model my_circuits:ladder": ("run", "Kubeflow's SDK", "run", "kfp"),
     "study --grid seed=1,2": ("study", "Kubeflow's SDK", "run", "kfp"),
     "study --target kubeflow --grid seed=1,2": ("study --target kubeflow", "Kubeflow's SDK", "kubeflow", "kfp"),
     "plan": ("plan", "cirq", "run", "cirq"),
