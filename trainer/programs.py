@@ -69,9 +69,9 @@ class AsynchronousEpoch:
         return self._coordinator.run(batches, alone=warmup)
 
 
-# Number of compiled programs after which a process is replaced, because TensorFlow does not free the memory of a
-# program that is deleted. A program takes about 35 MB.
-_MAX_PROGRAMS = 16
+# Number of compiled epochs after which another process trains the next experiment. Each takes 15 MB or more, and
+# TensorFlow never frees it.
+MAX_COMPILED = 32
 
 
 class Program:
@@ -94,6 +94,11 @@ class Program:
         )
         self.validate = measuring_epoch(local, self.model)
         self.replicas = local.num_replicas_in_sync
+
+    @property
+    def compiled(self) -> int:
+        """Number of epochs that this process has compiled."""
+        return sum(each.compiled for each in (self.train, self.validate) if isinstance(each, CompiledEpoch))
 
     def compile(self, train: Shards, validation: Shards) -> None:
         """Compile training and validation in parallel, for shards of these shapes.
@@ -125,8 +130,8 @@ class CompiledFunctions:
 
     @property
     def is_full(self) -> bool:
-        """Whether a new process should run the next training run."""
-        return len(self._programs) >= _MAX_PROGRAMS
+        """Whether this process has compiled so many epochs that another one must train the next experiment."""
+        return sum(program.compiled for program in self._programs.values()) >= MAX_COMPILED
 
     def strategy(self, create: Callable[[], tf.distribute.Strategy]) -> tf.distribute.Strategy:
         """Return the strategy, which is created once, because a process can join a cluster only once."""

@@ -31,7 +31,7 @@ class EpochRunner(Protocol):
 class CompiledEpoch:
     """`EpochRunner` that is compiled by XLA, or is a plain tf.function if XLA cannot compile it."""
 
-    def __init__(self, plain: Callable[..., tf.Tensor], compiled: Callable[..., tf.Tensor]) -> None:
+    def __init__(self, plain: Any, compiled: Any) -> None:
         self._plain, self._compiled = plain, compiled
 
     def __call__(self, shards: Shards, part: range | None = None) -> Measures:
@@ -42,6 +42,11 @@ class CompiledEpoch:
         steps = range(len(shards.sizes)) if part is None else part
         measures: Measures = self._program(shards)(*_arguments(shards, steps)).numpy()
         return measures[steps.start : steps.stop]
+
+    @property
+    def compiled(self) -> int:
+        """Number of programs, one for each shape of shards."""
+        return sum(each.experimental_get_tracing_count() for each in {self._plain, self._compiled})
 
     def trace(self, shards: Shards) -> None:
         """Trace the program for shards of these shapes, before its first call compiles it."""

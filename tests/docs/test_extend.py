@@ -235,7 +235,9 @@ def test_custom_pipeline_target_trains_in_step_pod(
     _register_target("qcnn/targets/one_pod/target.py", "OnePodTarget", "one-pod", monkeypatch)
     assert CliRunner().invoke(compile_command.main, ["--output", str(tmp_path), "--image", "qcnn:1"]).exit_code == 0
     assert {path.name for path in tmp_path.glob("*-one-pod.yaml")} == {"qcnn-one-pod.yaml", "study-one-pod.yaml"}
-    code, out, err = typed("submit", "--target", "one-pod", "--host", "http://localhost:1", "--dry-run")
+    code, out, err = typed(
+        "submit", "--target", "one-pod", "--host", "http://localhost:1", "--image", "qcnn:1", "--dry-run"
+    )
     assert code == 0, err
     steps = json.loads(out)["pipeline_spec"]["deploymentSpec"]["executors"]
     assert "qcnn.components.steps.train_local" in steps["exec-train"]["container"]["command"][-1]

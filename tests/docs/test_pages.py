@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from qcnn.cli.target_choice import COMMANDS
@@ -147,6 +148,8 @@ def test_quickstart_shows_evaluation_as_printed(caplog: pytest.LogCaptureFixture
         columns=dict(zip(header, zip(*numbers, strict=True), strict=True)),
         metrics={"mse": float(mse), "accuracy": float(accuracy), "fresh_mse": float(fresh)},
         samples=range(int(samples)),
+        predictions=np.ones(int(samples)),
+        rounding=0.0,
     )
     with caplog.at_level("INFO", logger="qcnn"):
         report(cast(EvaluationResult, evaluation))

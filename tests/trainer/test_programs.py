@@ -1,5 +1,8 @@
 """Compiled functions that training runs of a process share, without changing results."""
 
+import contextlib
+import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +11,10 @@ import pytest
 import tensorflow as tf
 
 from qcnn import data
+from qcnn.components.training_job import local_job
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, merge
+from qcnn.jobs.local.runner import ProcessPool
 from qcnn.model import checkpoints
 from qcnn.model.batches import shard
 from qcnn.model.checkpoints import Checkpoint
@@ -52,15 +57,48 @@ def test_train_with_shared_programs_is_bit_identical(tmp_path: Path, model: str)
     assert shared.fresh_mse == alone.fresh_mse
 
 
-def test_functions_are_full_after_a_number_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qcnn.trainer.programs._MAX_PROGRAMS", 2)
-    programs, strategy = CompiledFunctions(), tf.distribute.get_strategy()
-    configs = [from_mapping({**WORDS, **words}) for words in ({}, {"seed": 1}, {"hidden_units": 4})]
-    full = []
-    for config in configs:
-        programs.program(config, strategy, 2)
-        full.append(programs.is_full)
-    assert full == [False, False, True]
+def test_process_is_full_after_max_compiled_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.trainer.programs.MAX_COMPILED", 6)
+    programs = CompiledFunctions()
+    # Equal programs, an equal program for other numbers of samples, and another program.
+    trials: tuple[dict[str, Any], ...] = ({}, {"seed": 1, "learning_rate": 0.1}, {"rounds": 14}, {"hidden_units": 2})
+    compiled = []
+    for number, words in enumerate(trials):
+        assert not programs.is_full
+        _trained(from_mapping({**WORDS, **words}), tmp_path / str(number), programs)
+        compiled.append(sum(program.compiled for program in programs._programs.values()))
+    assert compiled == [2, 2, 4, 6]
+    assert programs.is_full
+
+
+# Worker that is replaced after two programs.
+WORKER = """
+from qcnn.startup import exit_immediately
+from qcnn.trainer import programs, worker
+programs.MAX_COMPILED = 4
+print("a new process", flush=True)
+with exit_immediately():
+    worker.main()
+"""
+
+
+@pytest.mark.long
+def test_worker_is_replaced_and_trial_is_bit_identical(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    started = []
+    configs = [from_mapping({**WORDS, "hidden_units": units, "seed": units}) for units in (2, 2, 3, 4)]
+    with contextlib.closing(ProcessPool(lives_on=True)) as pool:
+        for number, config in enumerate(configs):
+            folder = tmp_path / str(number)
+            data.save(data.generate(config), folder / "dataset")
+            job = local_job(config, *(str(folder / name) for name in ("dataset", "training", "logs")))
+            argv = (sys.executable, "-c", WORKER, *job.argv[3:])
+            pool.run(dataclasses.replace(job, argv=argv), lambda *_: None)
+            started.append(capfd.readouterr().out.count("a new process"))
+    assert started == [1, 0, 0, 1]
+    for folder, config in ((tmp_path / "2", configs[2]), (tmp_path / "3", configs[3])):
+        trial = checkpoints.load_latest(folder / "training" / checkpoints.FOLDER)
+        assert trial
+        assert _bits(trial) == _bits(_trained(config, folder / "alone"))
 
 
 def test_compile_changes_no_variable_and_traces_once() -> None:
