@@ -1,11 +1,14 @@
-"""Reading of the files that a user names. Only regular files are opened, because reading others may never end."""
+"""Reading of the files that a user names: regular files, because reading others may never end, and open pipes."""
 
 import errno
+import re
 import stat
 from pathlib import Path
 
 from qcnn.errors import ConfigError, single_line
 
+# Names of streams that are already open: a here-document or `<(COMMAND)` of a shell. Opening them does not wait.
+_OPEN_STREAMS = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
 _FOLDER = "a folder"
 _KINDS = (
     (stat.S_ISDIR, _FOLDER),
@@ -60,7 +63,8 @@ def read_input(name: str, path: Path, max_bytes: int, given: str = "") -> str:
     """
     given = given or str(path)
     try:
-        check_regular(path)
+        if not (_OPEN_STREAMS.fullmatch(str(path)) and path.is_fifo()):
+            check_regular(path)
         with path.open("rb") as file:
             content = file.read(max_bytes + 1)
         if len(content) > max_bytes:

@@ -130,7 +130,7 @@ class CompiledFunctions:
 
     @property
     def is_full(self) -> bool:
-        """Whether this process has compiled so many epochs that another one must train the next experiment."""
+        """Whether another process must train the next experiment, because of the epochs that this one has compiled."""
         return sum(program.compiled for program in self._programs.values()) >= MAX_COMPILED
 
     def strategy(self, create: Callable[[], tf.distribute.Strategy]) -> tf.distribute.Strategy:

@@ -223,7 +223,7 @@ def _replace_by_pipe(path: Path) -> None:
         (lambda root: (root / "a" / "b").unlink(), "b is missing"),
         (lambda root: (root / "c").write_bytes(b""), "program must have only files that are listed in model.json"),
         (lambda root: shutil.rmtree(root), "program is missing"),
-        (lambda root: _replace_by_pipe(root / "a" / "b"), "b is missing"),
+        (lambda root: _replace_by_pipe(root / "a" / "b"), "b cannot be read (it is a FIFO)"),
         (lambda root: _sparse(root, root / "a" / "b"), "b is damaged (it has 1099511627776 bytes, more than 100)"),
     ],
 )

@@ -138,3 +138,14 @@ def test_read_input_rejects_invalid_and_unreadable_paths(tmp_path: Path) -> None
     ):
         with pytest.raises(QcnnError, match=rf"^config: the file cannot be read \({reason}\)\. Given: "):
             read_input("config", path, 8)
+
+
+@pytest.mark.parametrize("prefix", ["/dev/fd/", "/proc/self/fd/"])
+def test_open_pipe_is_read(prefix: str) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"qubits: 5\n")
+    os.close(writing)
+    try:
+        assert read_file(Path(f"{prefix}{reading}")) == {"qubits": 5}
+    finally:
+        os.close(reading)

@@ -44,7 +44,9 @@ class Turn(cirq.Gate):
     def _unitary_(self): return cirq.unitary(cirq.Y ** 0.3)
 def circuit(qubits):
     s = sympy.Symbol("s")
-    return Ansatz(cirq.Circuit(Turn()(qubits[0]), cirq.X(qubits[0]) ** s), (s,), (qubits[0],))
+    before, qubit, after = qubits[:3]
+    undone = cirq.CZ(before, qubit), cirq.CZ(qubit, after), cirq.H(qubit)
+    return Ansatz(cirq.Circuit(undone, Turn()(qubit), cirq.X(qubit) ** s), (s,), (qubit,))
 """)
     monkeypatch.syspath_prepend(tmp_path)
     config = small_config.model_copy(update={"model": "gates_of_mine:circuit", "epochs": 1})
@@ -64,7 +66,9 @@ import cirq, sympy
 from qcnn.circuits.circuits import Ansatz
 def circuit(qubits):
     s = sympy.symbols("s0:4")
-    return Ansatz(cirq.Circuit(cirq.{gate}(q) ** x for q, x in zip(qubits, s)), s, tuple(qubits[2:]))
+    undone = cirq.CZ(qubits[1], qubits[2]), cirq.CZ(qubits[2], qubits[3]), cirq.H(qubits[2])
+    rotated = [cirq.{gate}(q) ** x for q, x in zip(qubits, s)]
+    return Ansatz(cirq.Circuit(undone, rotated), s, tuple(qubits[2:]))
 """
     module.write_text(program.format(gate="Y"))
     monkeypatch.syspath_prepend(tmp_path)

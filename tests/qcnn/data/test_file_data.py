@@ -16,6 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from qcnn import data
+from qcnn.artifact_io import load_description, save_description
 from qcnn.data import file_data
 from qcnn.errors import QcnnError
 from qcnn.experiment import ExperimentConfig
@@ -158,6 +159,8 @@ def test_load_invalid_rows_raises(features: Path, tmp_path: Path, name: str, val
         columns = dict(arrays)
     columns[name][0] = value
     np.savez(path, **columns)
+    description = path.with_suffix(".json")
+    save_description(load_description("dataset", description), description, [path.name])
     with pytest.raises(QcnnError, match=rf"^dataset: {message} in "):
         data.load(tmp_path / "dataset")
 
