@@ -83,12 +83,14 @@ def plan(
     experiment = options.experiment()
     _check_target(target, prices, machine_type, pod)
     from qcnn.planning.checks import PLANNED, PLANNED_REMOTELY, check_experiments, on_gpus
-    from qcnn.planning.plan import count, predict
 
     # Files are read before the benchmark, which takes seconds.
     settings, price_list = pod.pod_with(image=IMAGE), read_prices(prices)
     place = PLANNED if target == _LOCAL else on_gpus(PLANNED_REMOTELY, settings.for_role("worker").gpus)
     (experiment,) = check_experiments([experiment], place, on_stderr)
+    # Imported after the check, because importing cirq takes a second.
+    from qcnn.planning.plan import count, predict
+
     report_gpu_image(settings)
     platform = (
         targets_that(Submits)[target].platform(settings, price_list, machine_type or "") if target != _LOCAL else None
