@@ -149,8 +149,8 @@ class Options(_FrozenModel):
         0,
         ge=0,
         le=1000,
-        description="Random initializations to train for a tenth of the epochs each. Training continues with the one "
-        f"of lowest validation loss. {_AUTOMATIC}",
+        description="Maximum number of random initializations to train for a tenth of the epochs each. The one of "
+        f"lowest validation loss continues; the others take no more epochs than training itself. {_AUTOMATIC}",
     )
     shots: Annotated[Integer, Purpose.SIMULATION, Affects.NUMBERS | Affects.PROGRAM] = Field(
         0, ge=0, le=1_000_000_000, description="Measurement shots per readout. 0: exact expectation values."
