@@ -166,7 +166,12 @@ def _element_order(layer: Sequence[tuple[int, ...]], width: int) -> npt.NDArray[
     return places
 
 
-def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequence[tf.Tensor]) -> tf.Tensor:
+def evolve(
+    places: Sequence[tuple[int, ...]],
+    states: tf.Tensor,
+    unitaries: Sequence[tf.Tensor],
+    scales: Sequence[tf.Tensor] | None = None,
+) -> tf.Tensor:
     """Apply unitaries to states, and return states of the same shape.
 
     Differentiable in the unitaries. The gradient with respect to the states is not defined.
@@ -175,6 +180,7 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
         places: Qubits of each unitary.
         states: Real and imaginary parts, (..., states, 2^qubits, 2). The number of states may be unknown.
         unitaries: Unitaries as returned by `real_forms`, (..., 2d, 2d) each.
+        scales: Factors of the gradients as returned by `gradient_scales`, or None.
     """
     if not places:
         return states
@@ -201,7 +207,7 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
                 state = tf.matmul(_rows(state, outer, qubits), inverse)
                 adjoint = _rows(adjoint, outer, qubits)
                 of_group = tf.matmul(adjoint, state, transpose_a=True)
-                gradients.insert(0, of_group)
+                gradients.insert(0, of_group if scales is None else scales[len(places) - 1 - len(gradients)] * of_group)
                 # This dependency forces the order of execution. Otherwise the compiler moves these products to the end
                 # and keeps the states of all groups in memory.
                 zero = 0 * tf.reshape(of_group, [-1])[0]
@@ -220,6 +226,25 @@ def real_forms(matrices: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     rows = [tf.stack([real, -imaginary], axis=-1), tf.stack([imaginary, real], axis=-1)]
     size = 2 * matrices.shape[-1]
     return tf.cast(tf.reshape(tf.stack(rows, axis=-3), [*matrices.shape[:-2], size, size]), dtype)
+
+
+def gradient_scales(matrices: tf.Tensor, numbers: Sequence[int]) -> list[tf.Tensor] | None:
+    """Return the factor of the gradient of each unitary in complex64, or None in complex128.
+
+    A unitary of 32-bit numbers changes the squared norm of a state, on average by |matrix|^2 / size, in both
+    directions. The gradient of a unitary is the product of the state and its adjoint, in which all later unitaries were
+    undone, and so changed the norms again.
+
+    Args:
+        matrices: Distinct unitaries as returned by `real_forms`, (unitaries, 2d, 2d).
+        numbers: Number of each unitary among them, in the order in which they act.
+    """
+    if matrices.dtype == tf.float64:
+        return None
+    norms = tf.reduce_sum(tf.square(tf.cast(matrices, tf.float64)), axis=[1, 2]) / matrices.shape[-1]
+    undone = tf.math.cumprod(tf.gather(tf.stop_gradient(norms), numbers), exclusive=True, reverse=True)
+    scales: list[tf.Tensor] = tf.unstack(tf.cast(1 / undone, matrices.dtype))
+    return scales
 
 
 def on_last(matrix: tf.Tensor, qubits: int) -> tf.Tensor:

@@ -20,7 +20,7 @@ from qcnn.simulators.data_states import (
     sample_states,
     spanning_states,
 )
-from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
+from qcnn.simulators.evolution import GroupUnitaries, evolve, gradient_scales, on_last, real_forms
 from qcnn.simulators.interface import (
     ROUNDING,
     ExcitationBatch,
@@ -107,27 +107,43 @@ class StatevectorSimulator:
         return self._measure(states, parameters)
 
     def _measure(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
-        final = self._evolve(states, parameters)
-        return self._z(tf.reduce_sum(tf.square(final), axis=2))
+        values, norms = self._z(tf.reduce_sum(tf.square(self._evolve(states, parameters)), axis=2))
+        return self._normalized(values, norms)
 
     def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
         """Return the unexcited, flipped and mixed rows of every flipped qubit, float64 (masks, 3, readouts)."""
         states = spanning_states(self._qubits, self._edges, masks, self._dtype)
         final = self._evolve(states, parameters)
-        own = self._z(tf.reduce_sum(tf.square(final), axis=2))
+        values, norms = self._z(tf.reduce_sum(tf.square(final), axis=2))
+        own = self._normalized(values, norms)
         graph, flipped = final[:1], final[1:]
-        mixed = self._z(2 * (graph[..., 0] * flipped[..., 1] - graph[..., 1] * flipped[..., 0]))
+        between, _ = self._z(2 * (graph[..., 0] * flipped[..., 1] - graph[..., 1] * flipped[..., 0]))
+        mixed = self._normalized(between, tf.sqrt(norms[:1] * norms[1:]))
         return tf.stack([tf.broadcast_to(own[:1], mixed.shape), own[1:], mixed], axis=1)
 
     def _evolve(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
         if not self._groups:
             return states
-        kinds = tf.unstack(real_forms(self._unitaries(parameters), states.dtype))
-        matrices = [on_last(kinds[self._unitaries.index(group)], len(group.qubits)) for group in self._groups]
-        return evolve([group.qubits for group in self._groups], states, matrices)
+        forms = real_forms(self._unitaries(parameters), states.dtype)
+        kinds, numbers = tf.unstack(forms), [self._unitaries.index(group) for group in self._groups]
+        matrices = [
+            on_last(kinds[number], len(group.qubits)) for number, group in zip(numbers, self._groups, strict=True)
+        ]
+        return evolve([group.qubits for group in self._groups], states, matrices, gradient_scales(forms, numbers))
 
-    def _z(self, weights: tf.Tensor) -> tf.Tensor:
-        """Return Z on the readouts, float64 (states, readouts), from probabilities (states, 2^qubits)."""
+    def _normalized(self, values: tf.Tensor, norms: tf.Tensor) -> tf.Tensor:
+        """Return values divided by norms in complex64, in which gates change the norms.
+
+        Values of the zero states that fill a chunk stay 0.
+        """
+        return values if self._dtype == tf.float64 else tf.math.divide_no_nan(values, norms)
+
+    def _z(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return Z on the readouts, float64 (states, readouts), and the squared norms, float64 (states, 1).
+
+        Args:
+            weights: Probabilities that are not normalized, (states, 2^qubits).
+        """
         high = self._qubits // 2
         halves = tf.reshape(tf.cast(weights, tf.float64), [-1, 2**high, 2 ** (self._qubits - high)])
         # Each readout needs only one of the two partial sums.
@@ -138,7 +154,8 @@ class StatevectorSimulator:
             else tf.linalg.matvec(over_high, _bit_signs(readout - high, self._qubits - high))
             for readout in self._readouts
         ]
-        return tf.stack(columns, axis=1)
+        part = over_low if self._readouts[0] < high else over_high
+        return tf.stack(columns, axis=1), tf.reduce_sum(part, axis=1, keepdims=True)
 
 
 def _bit_signs(position: int, bits: int) -> npt.NDArray[np.float64]:

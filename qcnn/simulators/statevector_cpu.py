@@ -8,6 +8,7 @@ readouts of all samples, whichever are fewer.
 import functools
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -82,7 +83,8 @@ class StatevectorCpuSimulator:
     def _kernels(self, program: Program) -> "_Kernels":
         most = library.max_threads()
         threads = library.Threads(most if self._one_state else min(self._memory.threads, most), self._one_state)
-        return _Kernels(encode(program, self.network.parameters), threads)
+        norms = self._dtype == tf.float32
+        return _Kernels(encode(program, self.network.parameters, norms=norms), threads)
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return whether replicas should split a batch by qubit instead of by sample."""
@@ -146,10 +148,12 @@ class StatevectorCpuSimulator:
         if flipped == lanes:
             zero = self._in_lanes(self._excitation_inputs(tf.zeros([1], tf.int32), tf.zeros([1], tf.float64)))
             inputs = tf.concat([inputs, tf.tile(zero, [bundles, 1, 1, 1])], axis=1)
-        values = tf.transpose(self._of_spanning_states(parameters, inputs, keep=keep), [1, 0, 2])
+        found = self._of_spanning_states(parameters, inputs, keep=keep)
         readouts = len(self.network.readouts)
-        own, between, alone = values[:readouts], values[readouts : 2 * readouts], values[2 * readouts :]
-        unexcited = tf.reduce_sum(alone[:, 0], axis=1) if flipped == lanes else own[:, 0, 0]
+        values = tf.transpose(found.map(lambda each: each[:, : 2 * readouts]).readouts(), [1, 0, 2])
+        own, between = values[:readouts], values[readouts:]
+        alone = found.map(lambda each: tf.reduce_sum(each[0, 2 * readouts :], axis=1))
+        unexcited = alone.readouts() if flipped == lanes else own[:, 0, 0]
         rows = [
             tf.transpose(tf.reshape(part[:, :, lanes - flipped :], [-1, bundles * flipped]))[:count]
             for part in (own, between)
@@ -192,9 +196,10 @@ class StatevectorCpuSimulator:
         size = states.shape[0]
         keep = size <= self._keep_up_to
         if self._one_state:
-            values = self._of_samples(parameters, self._in_lanes(states), keep=keep)
-            return tf.reduce_sum(values, axis=2) * self._lane_weights
-        values = tf.transpose(self._of_samples(parameters, self._bundled(states), keep=keep), [0, 2, 1])
+            found = self._of_samples(parameters, self._in_lanes(states), keep=keep)
+            return found.map(lambda each: tf.reduce_sum(each, axis=2) * self._lane_weights).readouts()
+        found = self._of_samples(parameters, self._bundled(states), keep=keep)
+        values = tf.transpose(found.readouts(), [0, 2, 1])
         return tf.reshape(values, [-1, values.shape[2]])[:size]
 
     def _bundled(self, states: tf.Tensor) -> tf.Tensor:
@@ -211,10 +216,30 @@ class StatevectorCpuSimulator:
         return tf.tile(states[..., None], [1, 1, 1, self._lanes])
 
 
+class _Values(NamedTuple):
+    """Expectation values of states that are not normalized, and for each the squared norm of its state.
+
+    In complex64 the norms of states change with every gate. Readouts are divided by them. In complex128, `norms` is
+    None.
+    """
+
+    values: tf.Tensor
+    norms: tf.Tensor | None
+
+    def map(self, change: Callable[[tf.Tensor], tf.Tensor]) -> "_Values":
+        """Return a function of the values and of the norms."""
+        return _Values(change(self.values), None if self.norms is None else change(self.norms))
+
+    def readouts(self) -> tf.Tensor:
+        """Return the readouts. Those of the zero states that fill bundles are 0."""
+        return self.values if self.norms is None else tf.math.divide_no_nan(self.values, self.norms)
+
+
 class _Kernels:
     """Program with its gradient."""
 
     def __init__(self, program: EncodedProgram, threads: library.Threads) -> None:
+        self._program = program
         # XLA runs the kernels, also for callers that it does not compile.
         self._forward = tf.function(
             functools.partial(library.forward, program, threads), jit_compile=True, autograph=False
@@ -223,7 +248,7 @@ class _Kernels:
             functools.partial(library.backward, program, threads), jit_compile=True, autograph=False
         )
 
-    def __call__(self, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool) -> tf.Tensor:
+    def __call__(self, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool) -> _Values:
         """Return the values, float64 (bundles, values, lanes), differentiable in the parameters only.
 
         Args:
@@ -241,4 +266,6 @@ class _Kernels:
 
             return values, gradient
 
-        return run(parameters)
+        values = run(parameters)
+        readouts = self._program.readouts
+        return _Values(values[:, :readouts], values[:, readouts:] if self._program.norms else None)

@@ -54,6 +54,7 @@ class EncodedProgram:
         rows: Rows of a bundle, including density matrices.
         operations: Number of operations on a bundle.
         readouts: Number of readouts.
+        norms: Whether the squared norms of the states of the readouts follow the readouts.
         parameters: Number of circuit parameters.
     """
 
@@ -62,17 +63,24 @@ class EncodedProgram:
     rows: int
     operations: int
     readouts: int
+    norms: bool
     parameters: int
 
+    @property
+    def values(self) -> int:
+        """Number of values of a sample: readouts and norms."""
+        return 2 * self.readouts if self.norms else self.readouts
 
-def encode(program: Program, parameters: int) -> EncodedProgram:
+
+def encode(program: Program, parameters: int, *, norms: bool) -> EncodedProgram:
     """Encode a program.
 
     Args:
         program: Program to encode.
         parameters: Number of circuit parameters.
+        norms: Whether the values of a sample include the squared norms of the states of its readouts.
     """
-    return _Encoder(program).encode(parameters)
+    return _Encoder(program).encode(parameters, norms)
 
 
 class _Encoder:
@@ -94,7 +102,7 @@ class _Encoder:
         self._rows = [register.qubits for register in program.registers]
         self._lanes = [register.lanes for register in program.registers]
 
-    def encode(self, parameters: int) -> EncodedProgram:
+    def encode(self, parameters: int, norms: bool) -> EncodedProgram:
         program = self._program
         for number, register in enumerate(program.registers[: program.leaves]):
             kind = _Kind.GRAPH if program.graph else _Kind.LEAF
@@ -112,11 +120,12 @@ class _Encoder:
             len(self._factors),
             len(self._gate_entries),
             parameters,
-            readouts,
+            2 * readouts if norms else readouts,
             self._row,
             GRAPH_ROWS * program.leaves if program.graph else leaf_rows,
             program.scratch,
             self._numbers,
+            readouts if norms else 0,
         ]
         registers = [[register.row, len(register.qubits)] for register in program.registers]
         entries = (
@@ -130,7 +139,15 @@ class _Encoder:
         flat = [number for kind in entries for entry in kind for number in entry]
         integers = np.array([*header, *flat, *self._table], np.int32)
         constants = np.array(self._constants or [0.0])
-        return EncodedProgram(integers, constants, self._row, len(self._operations), readouts, parameters)
+        return EncodedProgram(
+            integers=integers,
+            constants=constants,
+            rows=self._row,
+            operations=len(self._operations),
+            readouts=readouts,
+            norms=norms,
+            parameters=parameters,
+        )
 
     def _add(
         self,

@@ -72,7 +72,7 @@ def register() -> None:
 def forward(
     program: EncodedProgram, threads: Threads, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool
 ) -> list[tf.Tensor]:
-    """Return the readouts, float64 (bundles, readouts, lanes), and the evolved states if they are kept.
+    """Return the values, float64 (bundles, values, lanes), and the evolved states if they are kept.
 
     Args:
         program: Program to run.
@@ -82,7 +82,7 @@ def forward(
         keep: Whether to return the evolved states, which `backward` reads.
     """
     bundles, lanes = states.shape[0], states.shape[-1]
-    dtypes, shapes = [tf.float64], [[bundles, program.readouts, lanes]]
+    dtypes, shapes = [tf.float64], [[bundles, program.values, lanes]]
     if keep:
         dtypes.append(states.dtype)
         shapes.append([bundles * program.rows * 2 * lanes + _ALIGNMENT_BYTES // states.dtype.size])
@@ -104,7 +104,7 @@ def backward(
         threads: Argument of `forward`.
         parameters: Argument of `forward`.
         states: Argument of `forward`.
-        upstream: Gradient with respect to the readouts, float64 (bundles, readouts, lanes).
+        upstream: Gradient with respect to the values, float64 (bundles, values, lanes).
         kept: Evolved states that `forward` returned, or None to compute them again.
     """
     operands = [parameters, states, upstream, *([] if kept is None else [kept])]

@@ -118,9 +118,11 @@ static void forward_call(void *out, const void **in, int keep, void (*run)(const
 
 // Further operands: gradient of the values, float64, and the states if they were kept. Result: gradient of the
 // parameters, float64.
-static void backward_call(void *out, const void **in, int keep, void (*run)(const call *, size_t)) {
+static void backward_call(void *out, const void **in, int keep, int is_single, void (*run)(const call *, size_t)) {
   call of = read_call(in);
   size_t numbers = of.program.numbers;
+  of.scales = take_memory(of.program.operations * sizeof(double));
+  set_scales(&of.program, of.matrices, is_single, of.scales);
   of.upstream = in[5];
   of.states = keep ? find_states(in[6]) : NULL;
   of.sums = take_memory((of.bundles + 1) * numbers * sizeof(element));
@@ -132,17 +134,21 @@ static void backward_call(void *out, const void **in, int keep, void (*run)(cons
     for (size_t number = 0; number < numbers; number++) total[number] += of.sums[bundle * numbers + number];
   differentiate_matrices(&of.program, of.parameters, of.matrices, total, out);
   give_back_memory(of.sums);
+  give_back_memory(of.scales);
   give_back_memory(of.matrices);
 }
 
-#define CUSTOM_CALL(direction, type)                                                                             \
-  void qcnn_##direction##_##type(void *out, const void **in, const char *opaque, size_t size, void *status) {    \
+#define CUSTOM_CALLS(type)                                                                                       \
+  void qcnn_forward_##type(void *out, const void **in, const char *opaque, size_t size, void *status) {          \
     (void)size;                                                                                                  \
     (void)status;                                                                                                \
-    direction##_call(out, in, opaque[0] == 'k', direction##_bundle_##type);                                      \
+    forward_call(out, in, opaque[0] == 'k', forward_bundle_##type);                                              \
+  }                                                                                                              \
+  void qcnn_backward_##type(void *out, const void **in, const char *opaque, size_t size, void *status) {         \
+    (void)size;                                                                                                  \
+    (void)status;                                                                                                \
+    backward_call(out, in, opaque[0] == 'k', sizeof(type) == sizeof(float), backward_bundle_##type);             \
   }
 
-CUSTOM_CALL(forward, float)
-CUSTOM_CALL(forward, double)
-CUSTOM_CALL(backward, float)
-CUSTOM_CALL(backward, double)
+CUSTOM_CALLS(float)
+CUSTOM_CALLS(double)
