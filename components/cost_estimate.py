@@ -15,7 +15,7 @@ from qcnn.model.history import epochs_left
 from qcnn.planning.machine import MachineProfile
 from qcnn.planning.memory import process_bytes
 from qcnn.planning.plan import Counts, count, predict, with_simulator_on_gpus, with_synchronous_workers
-from qcnn.planning.training_estimate import WRITING_SECONDS, break_even_workers
+from qcnn.planning.training_estimate import break_even_workers, seconds_of_epochs
 from qcnn.requirements import ROLES, STRATEGIES
 from qcnn.simulators.costs.cost import MachineSpeed
 from qcnn.simulators.registry import builtin_simulators
@@ -203,7 +203,7 @@ def gpu_speed(accelerator: Accelerator) -> MachineSpeed:
 
 def total_seconds(config: ExperimentConfig, epoch_seconds: float) -> float:
     """Return the total duration of a training run in seconds, from the duration of an epoch."""
-    return START_SECONDS + (epoch_seconds + WRITING_SECONDS) * epochs_left(config)
+    return START_SECONDS + seconds_of_epochs(epoch_seconds, epochs_left(config))
 
 
 def local_is_sufficient(seconds: float, memory: float, options: ScalingOptions) -> bool:

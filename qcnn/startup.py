@@ -188,7 +188,7 @@ def buffer_stderr() -> Iterator[None]:
             try:
                 yield
             except BaseException:
-                is_relevant = _is_any
+                is_relevant = bool
                 raise
             finally:
                 os.dup2(original, 2)
@@ -197,10 +197,6 @@ def buffer_stderr() -> Iterator[None]:
                 with contextlib.suppress(OSError):
                     os.write(original, b"".join(line for line in buffer if is_relevant(line)))
                 os.close(original)
-
-
-def _is_any(_: bytes) -> bool:
-    return True
 
 
 def _is_from_other_thread(line: bytes) -> bool:

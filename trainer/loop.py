@@ -222,8 +222,7 @@ def _train_epochs(
             saved_at = time.monotonic()
             save_seconds = saved_at - began
             observer("checkpoint", checkpoint=time.time())
-        is_constant = len(training.constant_readouts) == len(training.readouts)
-        if warning := plateau(training.progress, training.dataset.train.label, config, is_constant=is_constant):
+        if warning := plateau(training.progress, training.dataset.train.label, config, training.is_constant):
             logger.warning("%s", warning)
 
 

@@ -130,6 +130,10 @@ class TrainingState:
         """Qubits of the readouts that are equal for all samples."""
         return constant_readouts(self.model, self.dataset.train, self.config.batch_size)
 
+    def is_constant(self) -> bool:
+        """Return whether all readouts are equal for all samples."""
+        return len(self.constant_readouts) == len(self.readouts)
+
     @property
     def readouts(self) -> tuple[int, ...]:
         """Qubits of all readouts."""

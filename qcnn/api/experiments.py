@@ -229,6 +229,7 @@ def plan(experiment: Experiment) -> Plan:
     from qcnn.planning.checks import PLANNED, check_experiments
     from qcnn.planning.memory import process_bytes
     from qcnn.planning.plan import count, predict
+    from qcnn.planning.training_estimate import seconds_of_epochs
 
     (config,) = check_experiments([require_experiment(experiment).config], PLANNED, logger.warning)
     counts = count(config)
@@ -243,6 +244,6 @@ def plan(experiment: Experiment) -> Plan:
         process_bytes=process_bytes(counts.chosen.cost.memory),
         processes=sum(config.replicas.values()),
         epoch_seconds=predicted.chosen,
-        seconds=predicted.chosen * epochs_left(config),
+        seconds=seconds_of_epochs(predicted.chosen, epochs_left(config)),
         epoch_seconds_by_workers=freeze(predicted.by_workers),
     )

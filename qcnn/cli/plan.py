@@ -223,11 +223,11 @@ def _simulator(counts: Counts, predicted: Prediction, experiment: ExperimentConf
 
 def _training(predicted: Prediction, experiment: ExperimentConfig) -> str:
     from qcnn.model.history import describe_search, epochs_left
-    from qcnn.planning.training_estimate import format_duration, where_planned
+    from qcnn.planning.training_estimate import format_duration, seconds_of_epochs, where_planned
 
     search = describe_search(experiment)
     included = f", including {search}" if search else ""
-    seconds = format_duration(predicted.chosen * epochs_left(experiment))
+    seconds = format_duration(seconds_of_epochs(predicted.chosen, epochs_left(experiment)))
     return (
         f"{experiment.epochs} epochs with batches of {experiment.batch_size}{included}: about {seconds} after "
         f"compilation, {where_planned(experiment)}"
@@ -331,6 +331,7 @@ def _as_json(
     """Return all values of a plan, with null for numbers that exceed the memory of any machine."""
     from qcnn.model.history import epochs_left
     from qcnn.planning.memory import process_bytes
+    from qcnn.planning.training_estimate import seconds_of_epochs
 
     simulators = {
         estimate.simulator: {
@@ -353,7 +354,7 @@ def _as_json(
         "process_memory_bytes": process_bytes(counts.chosen.cost.memory),
         "trajectories": counts.trajectories,
         "epoch_seconds": predicted.chosen,
-        "seconds": predicted.chosen * epochs_left(experiment),
+        "seconds": seconds_of_epochs(predicted.chosen, epochs_left(experiment)),
         "epoch_seconds_by_workers": predicted.by_workers,
     }
     if remote:

@@ -318,7 +318,7 @@ def _load_history(path: Path) -> History:
     """Read only the description, because the arrays may be large."""
     with readable("checkpoint", path):
         with open_arrays(path, _MAX_BYTES) as archive:
-            description = json.loads(str(archive["description"]))
+            description = unseal(str(archive["description"]), unversioned=True)
         _, history = _parse_epochs(description["history"], path.parent.parent)
     return history
 

@@ -6,7 +6,7 @@ import functools
 import io
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,7 +151,9 @@ def is_undecided(config: ExperimentConfig, tried: int, *, has_leader: bool) -> b
     return has_leader or (tried == 0 and config.options.num_initializations > 1)
 
 
-def plateau(progress: Progress, labels: npt.NDArray[Any], config: ExperimentConfig, *, is_constant: bool) -> str | None:
+def plateau(
+    progress: Progress, labels: npt.NDArray[Any], config: ExperimentConfig, is_constant: Callable[[], bool]
+) -> str | None:
     """Return a warning if the training loss is still near the label variance after a fifth of the epochs.
 
     Returns None at all other epochs, so that the warning appears once.
@@ -160,7 +162,8 @@ def plateau(progress: Progress, labels: npt.NDArray[Any], config: ExperimentConf
         progress: Epochs of the current initialization.
         labels: Labels of the training samples.
         config: Experiment.
-        is_constant: Whether all readouts are equal for all samples, so that no other values of fields help.
+        is_constant: Returns whether all readouts are equal for all samples, so that no other values of fields help. Is
+            called only for a warning.
     """
     if progress.epochs != max(_PLATEAU_EPOCH, math.ceil(config.epochs / 5)):
         return None
@@ -169,7 +172,7 @@ def plateau(progress: Progress, labels: npt.NDArray[Any], config: ExperimentConf
         return None
     advice = (
         "all readouts are equal for all samples; use another circuit"
-        if is_constant
+        if is_constant()
         else f"try another learning_rate (now {config.learning_rate:g}), initialization or seed, or a larger "
         f"num_initializations (now {config.options.num_initializations})"
     )

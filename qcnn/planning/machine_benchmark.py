@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from qcnn import data
+from qcnn.circuits.preparation import Preparation
 from qcnn.experiment_io import from_mapping
 from qcnn.model.batches import shard
 from qcnn.model.network import build_model
@@ -15,11 +16,12 @@ from qcnn.model.optimizer import build_optimizer
 from qcnn.model.steps import training_epoch
 from qcnn.operating_system import cores
 from qcnn.planning.machine import MachineProfile
-from qcnn.simulators.costs import statevector
+from qcnn.simulators import costs, kernels, statevector_cpu
 from qcnn.simulators.costs.cost import MachineSpeed, StepCost, evolution
 from qcnn.simulators.evolution import GroupUnitaries, evolve, real_forms
+from qcnn.simulators.interface import ProductStateBatch, SimulatorLimits
 from qcnn.simulators.structure.gate_fusion import Block, GateGroup
-from qcnn.simulators.structure.gates import Gate, GateSpectrum, LinearExponent
+from qcnn.simulators.structure.gates import Gate, GateSpectrum, LinearExponent, read_model
 
 # Minimum duration and minimum number of repetitions of each benchmark.
 _SECONDS, _REPEATS = 0.4, 5
@@ -30,6 +32,8 @@ _SMALL = {"qubits": 5, "batch_size": 4, "rounds": 100, "workers": 1, "strategy":
 _SAMPLES, _BATCH = 2**15, 64
 # Qubits and states: amplitudes that fit in the cache of one core, and more than fit in any cache.
 _FEW, _MANY = (10, 11), (17, 8)
+# Network and batch size of the benchmark of the compiled kernels.
+_COMPILED = "deep", 12, 32
 
 
 def benchmark_machine() -> MachineProfile:
@@ -48,6 +52,7 @@ def benchmark_machine() -> MachineProfile:
             traffic=many.traffic / many_seconds,
             few_flops=few.few_flops / few_seconds,
             kernel_seconds=kernel_seconds,
+            compiled_flops=None if kernels.missing_reason() else _compiled_flops(kernel_seconds),
         ),
         call_seconds,
         _ordering_seconds() / _SAMPLES,
@@ -74,7 +79,7 @@ def _epoch() -> tuple[float, float]:
     one, every = (_min_seconds(functools.partial(run, shards, range(count))) for count in (1, updates))
     step = max(every - one, 1e-9) / (updates - 1)
     network = model.get_layer("quantum").simulator.network
-    return max(one - step, 0.0), step / statevector.estimate(network, config.limits).kernels
+    return max(one - step, 0.0), step / costs.statevector.estimate(network, config.limits).kernels
 
 
 def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCost]:
@@ -92,16 +97,45 @@ def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCo
             value = tf.reduce_sum(final[..., 0] ** 2)
         return parameters - 1e-3 * tape.gradient(value, parameters)
 
+    return _seconds_of_step(step, parameters=1), evolution(groups, states << qubits, dtype.size)
+
+
+def _compiled_flops(kernel_seconds: float) -> float:
+    """Return the operations per second of the compiled kernels.
+
+    Args:
+        kernel_seconds: Seconds of a kernel of a compiled program, which a step has in addition.
+    """
+    model, qubits, batch = _COMPILED
+    _, network = read_model(model, qubits, Preparation("ry", qubits))
+    limits = SimulatorLimits(memory=2**30, batch=batch)
+    simulator = statevector_cpu.create(network, limits)
+    features = tf.constant(np.random.default_rng(0).uniform(-np.pi, np.pi, (batch, qubits)), tf.float32)
+
+    def step(parameters: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            value = tf.reduce_sum(simulator.expectations(parameters, ProductStateBatch(features)))
+        return parameters - 1e-3 * tape.gradient(value, parameters)
+
+    cost = costs.statevector_cpu.estimate(network, limits)
+    seconds = _seconds_of_step(step, network.parameters)
+    # At least a tenth of the step, because other load can make the benchmark of a kernel slow.
+    return cost.compiled_flops / max(seconds - cost.kernels * kernel_seconds, 0.1 * seconds)
+
+
+def _seconds_of_step(step: Callable[[tf.Tensor], tf.Tensor], parameters: int) -> float:
+    """Return the seconds of a training step, which changes the values of parameters."""
+
     # Several steps per call, as in an epoch, because a call of a compiled program takes as long as a small step.
     @tf.function(jit_compile=True, autograph=False)
-    def steps(parameters: tf.Tensor) -> tf.Tensor:
-        return tf.while_loop(
-            lambda index, _: index < _STEPS, lambda index, last: (index + 1, step(last)), (0, parameters)
-        )[1]
+    def steps(values: tf.Tensor) -> tf.Tensor:
+        return tf.while_loop(lambda index, _: index < _STEPS, lambda index, last: (index + 1, step(last)), (0, values))[
+            1
+        ]
 
-    parameters = tf.constant([0.3], tf.float64)
-    seconds = _min_seconds(lambda: steps(parameters).numpy()) / _STEPS
-    return seconds, evolution(groups, states << qubits, dtype.size)
+    values = tf.constant(np.full(parameters, 0.3), tf.float64)
+    return _min_seconds(lambda: steps(values).numpy()) / _STEPS
 
 
 def _group(qubits: range) -> GateGroup:

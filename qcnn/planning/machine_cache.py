@@ -20,7 +20,7 @@ from qcnn.planning.machine import MachineProfile, fastest, spread
 from qcnn.startup import load_tensorflow, start_compiler
 
 # Version of the benchmark. Increase it with every change of the benchmark or of the estimate of an epoch's seconds.
-_MEASUREMENT = 3
+_MEASUREMENT = 4
 # Rates that differ by more than this fraction indicate a busy machine.
 _MAX_IDLE_SPREAD = 0.2
 # A machine is benchmarked at least and at most this often, until two results agree.

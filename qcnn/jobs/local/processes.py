@@ -104,6 +104,7 @@ class LocalProcess:
         assert self._further
         self._on_event, self._output, self._finished = on_event, output, False
         self.last_line, self.last_heartbeat = "", time.monotonic()
+        self.last_lines.clear()
         # If the process has exited, its exit code shows it.
         with contextlib.suppress(BrokenPipeError):
             self._further.write(f"{json.dumps([*argv, '--further'])}\n".encode())

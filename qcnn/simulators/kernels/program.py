@@ -22,9 +22,9 @@ MIN_THREAD_WORK = 40_000
 _PASSES = 4
 # Relative time of a step that evolves the states again for the gradient.
 RECOMPUTATION = (_PASSES + 1) / _PASSES
-# Operations per amplitude and step, in units of a real multiplication or addition: CNOT, products of registers,
-# expectation values of Z, and a density matrix per row.
-_FLIP, _PRODUCT, _Z, _DENSITY_ROW = 24.0, 20.0, 16.0, 24.0
+# Operations per amplitude and step, in units of a real multiplication or addition: CNOT, expectation
+# values of Z, and a density matrix per row.
+_FLIP, _Z, _DENSITY_ROW = 24.0, 16.0, 24.0
 # Operations per sample and step of an element of an observable: its value and gradient.
 _OBSERVABLE_ELEMENT = 160.0
 _CNOT = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
@@ -284,21 +284,6 @@ class Program:
         """Number of vectors for the probabilities of plain observables."""
         plain = [each.target for each in self.operations if isinstance(each, PlainZ)]
         return max((2 ** len(self.registers[target].qubits) + 2 for target in plain), default=0)
-
-    @property
-    def flops(self) -> float:
-        """Arithmetic operations of a step per sample."""
-        total = 0.0
-        for operation in self.operations:
-            size = 2.0 ** len(self.registers[operation.target].qubits)
-            match operation:
-                case Product():
-                    total += _PRODUCT * size
-                case Tile():
-                    total += sum(map(block_operations, operation.blocks)) * size
-                case _:
-                    pass
-        return total + self.split.measurement(2.0 ** max(len(register.qubits) for register in self.registers))
 
 
 # A network is planned, estimated and simulated with the same program.

@@ -93,7 +93,7 @@ def test_plan_without_suitable_simulator_is_an_error(
 
 def test_plan_reports_break_even_number_of_workers(plan: Callable[..., str]) -> None:
     """Each of 2 workers evolves one bundle, with the flipped states of its qubits, and so does each of 4."""
-    text = plan("--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256", "--workers", "4")
+    text = plan("--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "512", "--workers", "4")
     assert text.endswith("; more than 2 workers do not pay\n")
     # 5 of 17 states.
     assert _table(text)["statevector"][2] == "17.5 MiB"
@@ -148,7 +148,7 @@ def test_plan_at_any_size_selects_lightcone(plan: Callable[..., str], qubits: in
 
 
 def test_training_time_includes_initializations(plan: Callable[..., str]) -> None:
-    """Each of the 10 other initializations trains for 5 of the 50 epochs."""
+    """Each of the 10 other initializations trains for 5 of the 50 epochs. Files of an epoch are written in 0.01 s."""
     text = plan("--model", "deep", "--workers", "1", "--epochs", "50")
     found = re.search(
         r"50 epochs with batches of 64, including 11 initializations .*: about ([\d.]+) s after compilation", text
@@ -156,7 +156,7 @@ def test_training_time_includes_initializations(plan: Callable[..., str]) -> Non
     an_epoch = re.search(r"about ([\d.]+) seconds per epoch", text)
     assert found
     assert an_epoch
-    assert float(found[1]) == pytest.approx(100 * float(an_epoch[1]), rel=0.1)
+    assert float(found[1]) == pytest.approx(100 * (float(an_epoch[1]) + 0.01), rel=0.1)
 
 
 def test_machine_is_benchmarked_once(cache: Path) -> None:

@@ -118,16 +118,16 @@ def test_plateau_warns_once_with_suggestions() -> None:
     config = from_mapping({"epochs": 20, "options": {"num_initializations": 2}})
     labels = np.array([1, -1] * 8, np.int8)
     flat, improved = _epochs(*[(1.1, 1.0), (0.95, 1.0)] * 2), _epochs((1.1, 1.0), (0.89, 1.0), (1.0, 1.0), (1.0, 1.0))
-    warning = plateau(Progress.of(flat), labels, config, is_constant=False)
+    warning = plateau(Progress.of(flat), labels, config, lambda: False)
     assert warning
     assert warning.startswith("training has not improved: after 4 epochs the lowest training loss is 0.95, and the ")
     assert "learning_rate (now 0.05)" in warning
     assert "num_initializations (now 2)" in warning
-    constant = plateau(Progress.of(flat), labels, config, is_constant=True)
+    constant = plateau(Progress.of(flat), labels, config, lambda: True)
     assert constant
     assert constant.endswith("label variance is 1.00; all readouts are equal for all samples; use another circuit")
     for history in (flat[:3], [*flat, *flat[:1]], improved):
-        assert plateau(Progress.of(history), labels, config, is_constant=False) is None
+        assert plateau(Progress.of(history), labels, config, lambda: False) is None
 
 
 @pytest.mark.parametrize(

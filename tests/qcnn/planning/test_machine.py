@@ -36,9 +36,9 @@ def test_expected_seconds_validation_step_is_quarter() -> None:
     assert seconds(SLOW) == pytest.approx((18 + 0.25 * 4) * 1e-3)
 
 
-def test_expected_seconds_has_two_calls_per_epoch() -> None:
+def test_expected_seconds_has_three_calls_per_epoch() -> None:
     with_calls = dataclasses.replace(SLOW, call_seconds=1.0)
-    assert seconds(with_calls) - seconds(SLOW) == pytest.approx(2.0)
+    assert seconds(with_calls) - seconds(SLOW) == pytest.approx(3.0)
 
 
 def test_expected_seconds_includes_sample_ordering() -> None:
@@ -85,9 +85,11 @@ def test_expected_seconds_cpu_devices_share_cores(strategy: str) -> None:
 )
 def test_with_cores_scales_only_parallel_rates(cores: float, many: float, one: float) -> None:
     """A fraction of a core slows down all rates."""
-    machine = MachineProfile(MachineSpeed(8.0, 4.0, 2.0, 1e-6), call_seconds=1e-3, sample_seconds=1e-5, cores=2)
+    speed = MachineSpeed(8.0, 4.0, 2.0, 1e-6, compiled_flops=6.0)
+    machine = MachineProfile(speed, call_seconds=1e-3, sample_seconds=1e-5, cores=2)
     scaled = machine.with_cores(cores)
     assert (scaled.speed.flops, scaled.speed.traffic) == (8.0 * many, 4.0 * many)
     assert scaled.speed.few_flops == 2.0 * one
+    assert scaled.speed.compiled_flops == 6.0 * many
     seconds = (scaled.speed.kernel_seconds, scaled.call_seconds, scaled.sample_seconds)
     assert seconds == pytest.approx((1e-6 / one, 1e-3 / one, 1e-5 / one))

@@ -3,7 +3,15 @@
 import dataclasses
 import math
 
+import pytest
+
 from qcnn.planning.machine_benchmark import benchmark_machine
+from qcnn.simulators import kernels
+
+
+def test_benchmark_without_compiled_kernels_has_no_rate_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "missing_reason", lambda: "not compiled at installation")
+    assert benchmark_machine().speed.compiled_flops is None
 
 
 def test_benchmark_machine_returns_plausible_rates() -> None:
@@ -17,3 +25,5 @@ def test_benchmark_machine_returns_plausible_rates() -> None:
     assert 1e-9 < machine.speed.kernel_seconds < machine.call_seconds < 1
     assert 1e7 < machine.speed.few_flops < 1e14
     assert 1e7 < machine.speed.flops < 1e16
+    assert machine.speed.compiled_flops
+    assert 1e7 < machine.speed.compiled_flops < 1e14

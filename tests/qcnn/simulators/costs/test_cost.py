@@ -14,6 +14,7 @@ def test_step_cost_sum_adds_work_and_takes_maximum_memory() -> None:
     one = StepCost(flops=1, traffic=2, few_flops=6, kernels=3, memory=5)
     other = StepCost(flops=10, traffic=20, few_flops=60, kernels=30, memory=4)
     assert one + other == StepCost(flops=11, traffic=22, few_flops=66, kernels=33, memory=5)
+    assert (one + StepCost(compiled_flops=2)) * 3 == StepCost(3, 6, 18, 6, 9, 5)
     assert one * 3 == StepCost(flops=3, traffic=6, few_flops=18, kernels=9, memory=5)
     assert (one + other).operations == 77
 
@@ -22,6 +23,8 @@ def test_seconds_overlap_arithmetic_and_traffic_and_add_kernels() -> None:
     speed = MachineSpeed(flops=10, traffic=100, few_flops=4, kernel_seconds=0.5)
     assert speed.seconds(StepCost(flops=20, traffic=100, kernels=3)) == 1.5 + 2
     assert speed.seconds(StepCost(flops=5, traffic=100, kernels=3)) == 1.5 + 1
+    compiled = dataclasses.replace(speed, compiled_flops=2)
+    assert compiled.seconds(StepCost(flops=20, traffic=100, compiled_flops=8, kernels=3)) == 1.5 + 2 + 4
     # Arithmetic on one core does not overlap.
     assert speed.seconds(StepCost(flops=20, traffic=100, few_flops=8, kernels=3)) == 1.5 + 2 + 2
 
