@@ -20,12 +20,13 @@ from qcnn.components.steps.evaluate import LABELS, evaluate, export_weights, sav
 from qcnn.components.steps.study import select_best
 from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import PRELOADED_MODULES, train
-from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
+from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError, WriteError
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.jobs.local.processes import GRACE, EventHandler, LineHandler, print_line
 from qcnn.jobs.local.runner import run_processes
+from qcnn.results import model_folder
 from qcnn.results.local_run import METADATA, RunFolders, RunRecorder
 from qcnn.startup import (
     PERMANENT_ERROR,
@@ -35,11 +36,10 @@ from qcnn.startup import (
     one_line_errors,
     terminated_as_interrupt,
 )
+from qcnn.studies.record import SELECT_STEP
 
 # Modules that the fork server imports for all steps of a run.
 STEP_MODULES = (*PRELOADED_MODULES, "qcnn.results.evaluate", "qcnn.results.report")
-# Name and output folder of the last step of a study.
-SELECT_STEP = "select-best"
 
 # Runs a job and passes its events to the handler.
 RunJob = Callable[[JobSpec, EventHandler], None]
@@ -81,6 +81,7 @@ def run_experiment(
     with step_context("train"):
         _train(completed, folders, run, on_event)
     with step_context("export-weights"):
+        _remove_model_of_fewer_epochs(completed, folders)
         call(export_step, folders)
     if linked:
         with step_context("tensorboard"):
@@ -176,6 +177,14 @@ def _train(
     paths = folders.dataset, folders.training, folders.logs
     metadata = train(config.to_json(), *map(str, paths), trial=trial, run=run, on_event=on_event)
     _save_metadata(folders.training.parent, {folders.logs: metadata, folders.training: metadata})
+
+
+def _remove_model_of_fewer_epochs(config: ExperimentConfig, folders: RunFolders) -> None:
+    """Remove the exported model if training has continued with more epochs since."""
+    if folders.exported.exists():
+        description = load_description("model", folders.exported / model_folder.FILE)
+        if description["experiment"]["epochs"] != config.epochs:
+            shutil.rmtree(folders.exported)
 
 
 def _link_tensorboard(folders: RunFolders) -> None:
@@ -280,7 +289,7 @@ def _save_metadata(
 _STEPS = {step.__name__: step for step in (export_step, evaluate_step, evaluate_best_step)}
 _INTERRUPTED = 130
 # Errors that a step can raise in another process, by name.
-_ERRORS = {error.__name__: error for error in (ConfigError, ArtifactError, TrainingError, RetryableError)}
+_ERRORS = {error.__name__: error for error in (ConfigError, ArtifactError, WriteError, TrainingError, RetryableError)}
 
 
 def run_in_subprocess(step: Step, folders: RunFolders, output: LineHandler = print_line) -> None:

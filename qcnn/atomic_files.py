@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from qcnn.errors import ArtifactError, single_line
+from qcnn.errors import ArtifactError, WriteError, single_line
 from qcnn.input_files import check_regular, reason_of
 
 _UNFINISHED = ".unfinished-"
@@ -162,7 +162,7 @@ def library_errors(kind: str, folder: Path, failure: type[Exception]) -> Iterato
     try:
         yield
     except failure:
-        raise ArtifactError(f"{kind}: cannot be written ({_why_not_written(folder)}). Given: {folder}") from None
+        raise WriteError(f"{kind}: cannot be written ({_why_not_written(folder)}). Given: {folder}") from None
 
 
 def _why_not_written(folder: Path) -> str:
@@ -258,7 +258,7 @@ def writable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ArtifactError(f"output: cannot be written ({_reason(error)}). Given: {path}") from None
+        raise WriteError(f"output: cannot be written ({_reason(error)}). Given: {path}") from None
 
 
 def _reason(error: OSError) -> str:

@@ -39,6 +39,10 @@ class ArtifactError(QcnnError):
     """Error of a dataset, checkpoint or model folder that is missing, damaged, or of another experiment."""
 
 
+class WriteError(ArtifactError):
+    """Error of a file or folder that cannot be written, for example on a full disk."""
+
+
 class TrainingError(QcnnError):
     """Permanent error of training: a retry would fail in the same way."""
 

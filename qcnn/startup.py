@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError
+from qcnn.errors import ConfigError, QcnnError, RetryableError, WriteError
 from qcnn.monitoring import logs
 from qcnn.process_limits import check_limits, process_limits, reached_limit
 
@@ -360,7 +360,7 @@ class _Lines(_Handler):
         if isinstance(error, BrokenPipeError):
             raise RetryableError("output pipe closed") from None
         if isinstance(error, OSError):
-            raise ArtifactError(f"output: cannot be written ({error.strerror}). Given: standard output") from None
+            raise WriteError(f"output: cannot be written ({error.strerror}). Given: standard output") from None
         super().handleError(record)
 
 

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from qcnn.cli.options.renamed import with_current_flags
 from qcnn.cli.output import FAILED, INTERRUPTED, PIPE_CLOSED, REJECTED
 from qcnn.cli.target_choice import requested_target, target_command
-from qcnn.errors import QcnnError, single_line
+from qcnn.errors import QcnnError, WriteError, single_line
 from qcnn.extras import missing
 from qcnn.startup import drop_output, open_standard_streams
 from qcnn.targets.errors import StepError
@@ -126,6 +126,8 @@ def _expected_error(command: click.Command) -> tuple[str, int] | None:
         return error.format_message(), REJECTED
     except click.ClickException as error:
         return f"error: {single_line(error.format_message())}", REJECTED
+    except WriteError as error:
+        return f"error: {error}", FAILED
     except QcnnError as error:
         return f"error: {error}", REJECTED
     except StepError as error:

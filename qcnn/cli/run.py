@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from tabulate import tabulate
 
 from qcnn.cli.options.experiment import (
@@ -20,16 +23,16 @@ from qcnn.cli.output import on_stderr, show, stdout_to_stderr
 from qcnn.cli.step_hooks import preload_tensorflow, step_hooks, writable_folder
 from qcnn.components.local_steps import run_experiment, run_in_subprocess
 from qcnn.components.steps.tensorboard import command as tensorboard_command
-from qcnn.errors import ConfigError
+from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping, merge
+from qcnn.experiment_io import from_mapping, from_saved, merge
 from qcnn.extras import check
 from qcnn.planning.checks import LOCAL, check_experiments
-from qcnn.results.local_run import RunFolders, of_run, read_metrics
+from qcnn.results.local_run import FILE, RunFolders, of_run, of_trial, read_metrics, read_record
 from qcnn.run_names import timestamp
 from qcnn.targets.errors import StepError
+from qcnn.targets.local.target import find_runs, read_metadata
 from qcnn.targets.local.target import read_experiment as experiment_of
-from qcnn.targets.local.target import read_metadata
 
 _METRICS = {
     "train_loss": "train loss",
@@ -50,7 +53,7 @@ _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy", "r2")
     "--resume",
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="Resume RUN from its last checkpoint.",
+    help="Resume RUN in its folder from its last checkpoint. With --runs, resume a copy there.",
     shell_complete=complete_run,
 )
 @click.option(
@@ -64,35 +67,134 @@ _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy", "r2")
 @experiment_options
 def run(runs: Path, resume: Path | None, repeat: Path | None, output_format: str, options: ExperimentOptions) -> None:
     """Run the pipeline locally: generate data, train, export, evaluate."""
-    if sum(map(bool, (resume, repeat, options.given))) > 1:
+    fields = [flag for flag in options.given if flag != "--epochs" or not resume]
+    if sum(map(bool, (resume, repeat, fields))) > 1:
         given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + options.given
         raise ConfigError(
-            f"run: must have only one of --resume, --repeat and the fields of an experiment. Given: {' '.join(given)}"
+            "run: must have only one of --resume (also with --epochs), --repeat and the fields of an experiment. "
+            f"Given: {' '.join(given)}"
         )
     if resume:
-        experiment = resumed_experiment(resume)
+        has_runs = click.get_current_context().get_parameter_source("runs") != ParameterSource.DEFAULT
+        unfinished = read_unfinished_run(resume, options.mapping().get("epochs"), runs if has_runs else None)
     elif repeat:
         # Read before the run, so that a missing file is reported at once.
         before = read_metadata(repeat, "evaluate", "metrics")
-        experiment = experiment_of(repeat, "export-weights", "model")
+        unfinished = new_run(repeated_experiment(repeat), runs)
     else:
-        experiment = options.experiment()
+        unfinished = new_run(options.experiment(), runs)
     with stdout_to_stderr(output_format):
-        folders = run_pipeline(experiment, runs)
+        folders = run_pipeline(unfinished)
     outputs, metrics = artifacts(folders), read_metrics(folders)
     show(output_format, to_json(metrics, outputs), summary(metrics, outputs, str(folders.run)))
     if repeat:
         click.echo(compare(before, metrics), err=output_format == "json")
 
 
-def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
+@dataclasses.dataclass(frozen=True)
+class UnfinishedRun:
+    """Run to start or to resume.
+
+    Attributes:
+        experiment: Experiment of the run.
+        folder: Folder of the run.
+        fields: Fields of the experiment for the record, or None for those of the checked experiment.
+        earlier_epochs: Numbers of epochs with which training began before.
+    """
+
+    experiment: ExperimentConfig
+    folder: Path
+    fields: Mapping[str, Any] | None = None
+    earlier_epochs: tuple[int, ...] = ()
+
+
+def new_run(experiment: ExperimentConfig, runs: Path) -> UnfinishedRun:
+    """Return a run of an experiment in a new folder."""
+    return UnfinishedRun(experiment, runs / f"qcnn-{timestamp()}")
+
+
+def read_unfinished_run(run: Path, epochs: object, runs: Path | None) -> UnfinishedRun:
+    """Return a run to resume, in its folder or as a copy.
+
+    Args:
+        run: Folder of the run.
+        epochs: Total number of epochs, or None for that of the run.
+        runs: Folder for a new run that continues from the checkpoints of this one, or None to continue in its folder.
+
+    Raises:
+        ArtifactError: If the folder is not a run.
+        ConfigError: If the number of epochs is less than that of the run.
+    """
+    from qcnn.model import checkpoints
+
+    experiment, fields, earlier = _saved_experiment(run)
+    training = (run / "train" / "training").absolute()
+    has_begun = checkpoints.any_in(training / checkpoints.FOLDER)
+    if not has_begun:
+        click.echo(f"{run} ended before its first checkpoint; training starts from scratch", err=True)
+    changes = {} if epochs is None else {"epochs": epochs}
+    changed = from_mapping(merge(experiment.model_dump(), changes))
+    if changed.epochs < experiment.epochs:
+        raise ConfigError(f"epochs: must be at least {experiment.epochs}, as in {run}. Given: {changed.epochs}")
+    if has_begun and changed.epochs > experiment.epochs:
+        earlier = (*earlier, experiment.epochs)
+    if runs is None:
+        return UnfinishedRun(changed, run, merge(fields, changes), earlier)
+    if has_begun:
+        changed = from_mapping(merge(changed.model_dump(), {"continue_from": str(training)}))
+    return dataclasses.replace(new_run(changed, runs), earlier_epochs=earlier)
+
+
+def _saved_experiment(run: Path) -> tuple[ExperimentConfig, dict[str, Any], tuple[int, ...]]:
+    """Return the experiment of a run, its recorded fields, and earlier numbers of epochs.
+
+    The experiment has the metadata of its data file if the dataset of the run exists.
+    """
+    find_runs([str(run)], run.parent)
+    if of_trial(run).dataset.parent.exists():
+        raise ArtifactError(f"run: must not be a trial of a study, which qcnn study --resume continues. Given: {run}")
+    try:
+        record = read_record(run)
+    except FileNotFoundError:
+        # A run of an earlier release.
+        experiment = experiment_of(run)
+        return experiment, experiment.model_dump(), ()
+    except (OSError, ValueError):
+        raise ArtifactError(f"run: {FILE} is damaged. Given: {run}") from None
+    try:
+        # The number of epochs may have been raised since the dataset was written.
+        experiment = experiment_of(run).model_copy(update={"epochs": record.words["epochs"]})
+    except ArtifactError:
+        # The run ended before its dataset was complete.
+        experiment = from_saved(record.words)
+    return experiment, dict(record.words), record.earlier_epochs
+
+
+def repeated_experiment(run: Path) -> ExperimentConfig:
+    """Return the experiment of a finished run, to train it again.
+
+    Raises:
+        ArtifactError: If the folder has no exported model, or the run cannot be repeated.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        record = read_record(run)
+        if record.earlier_epochs:
+            numbers = ", ".join(map(str, record.earlier_epochs))
+            raise ArtifactError(
+                f"run: cannot be repeated, because it began with {numbers} epochs and was continued with "
+                f"{record.words['epochs']}. Given: {run}"
+            )
+    return experiment_of(run, "export-weights", "model")
+
+
+def run_pipeline(unfinished: UnfinishedRun) -> RunFolders:
     """Check an experiment, run all steps of the pipeline locally and return the folders of the run.
 
     Steps that need TensorFlow run in child processes. The experiment is checked while TensorFlow is loaded for them.
+    Complete outputs in the folder are kept.
 
     Args:
-        experiment: Experiment to run.
-        runs: Folder in which the folder of the run is created.
+        unfinished: Run to start or to resume.
 
     Raises:
         ArtifactError: If the folder cannot be written.
@@ -101,22 +203,14 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
     """
     check("run")
     with preload_tensorflow():
-        (experiment,) = check_experiments([experiment], LOCAL, on_stderr)
-        folders = of_run(writable_folder(runs) / f"qcnn-{timestamp()}")
-        with step_hooks(experiment.model_dump(), folders.run) as hooks:
+        # A run that has its dataset does not need the data file.
+        place = dataclasses.replace(LOCAL, has_inputs=not of_run(unfinished.folder).dataset.exists())
+        (experiment,) = check_experiments([unfinished.experiment], place, on_stderr)
+        folders = of_run(writable_folder(unfinished.folder.parent) / unfinished.folder.name)
+        fields = experiment.model_dump() if unfinished.fields is None else unfinished.fields
+        with step_hooks(fields, folders.run, unfinished.earlier_epochs) as hooks:
             run_experiment(experiment, folders, *hooks, call=run_in_subprocess, linked=True)
     return folders
-
-
-def resumed_experiment(run: Path) -> ExperimentConfig:
-    """Return the experiment of a run, set to resume from the checkpoints of the run if they exist."""
-    from qcnn.model import checkpoints
-
-    experiment, training = experiment_of(run), (run / "train" / "training").absolute()
-    if not checkpoints.any_in(training / checkpoints.FOLDER):
-        click.echo(f"{run} ended before its first checkpoint; training starts from scratch")
-        return experiment
-    return from_mapping(merge(experiment.model_dump(), {"continue_from": str(training)}))
 
 
 def artifacts(folders: RunFolders) -> dict[str, Path]:

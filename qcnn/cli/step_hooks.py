@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,7 +16,7 @@ from qcnn.circuits.formats.embedded import with_display_names
 from qcnn.cli.output import FAILED, PIPE_CLOSED, OutputLostError
 from qcnn.components.local_steps import STEP_MODULES, StepContext, record_run
 from qcnn.components.steps.train_progress import TrainingProgress
-from qcnn.errors import ArtifactError
+from qcnn.errors import WriteError
 from qcnn.extras import check
 from qcnn.jobs.local.fork_client import ForkServer, fork_server
 from qcnn.jobs.local.processes import EventHandler
@@ -36,7 +36,7 @@ def writable_folder(runs: Path) -> Path:
     """Create the folder of runs, check that it is writable and return its absolute path.
 
     Raises:
-        ArtifactError: If it cannot be written.
+        WriteError: If it cannot be written.
     """
     root = runs.absolute()
     try:
@@ -44,17 +44,20 @@ def writable_folder(runs: Path) -> Path:
         with tempfile.TemporaryFile(dir=root):
             pass
     except OSError as error:
-        raise ArtifactError(f"runs: the folder cannot be written ({error.strerror}). Given: {runs}") from None
+        raise WriteError(f"runs: the folder cannot be written ({error.strerror}). Given: {runs}") from None
     return root
 
 
 @contextlib.contextmanager
-def step_hooks(fields: Mapping[str, Any], run: Path) -> Iterator[tuple[StepContext, EventHandler]]:
+def step_hooks(
+    fields: Mapping[str, Any], run: Path, earlier_epochs: Sequence[int] = ()
+) -> Iterator[tuple[StepContext, EventHandler]]:
     """Context manager that records, logs and prints the steps of a run.
 
     Args:
         fields: Fields of the experiment, for the record.
         run: Folder of the run.
+        earlier_epochs: Numbers of epochs with which training began before, for the record.
 
     Yields:
         The context manager around each step, and the handler of training events.
@@ -63,7 +66,7 @@ def step_hooks(fields: Mapping[str, Any], run: Path) -> Iterator[tuple[StepConte
         StepError: If a step fails, or if the output or the log cannot be written.
     """
     with contextlib.closing(RunLog(sys.stdout)) as log:
-        recorder = RunRecorder(fields)
+        recorder = RunRecorder(fields, earlier_epochs)
 
         @contextlib.contextmanager
         def step_context(name: str) -> Iterator[None]:
@@ -122,7 +125,7 @@ class RunLog(io.TextIOBase):
         """
         with self._writing("the log"):
             if self._file is None:
-                self._file = (run / LOG).open("w", encoding="utf-8")
+                self._file = (run / LOG).open("a", encoding="utf-8")
             self._log(f"== {name}")
         with self._writing("the output"):
             self._progress.close()

@@ -16,7 +16,7 @@ from qcnn.cli.options.settings import format_option, runs_option
 from qcnn.cli.output import on_stderr, show, stdout_to_stderr
 from qcnn.cli.run import summary, to_json
 from qcnn.cli.step_hooks import preload_tensorflow, step_hooks
-from qcnn.components.local_steps import SELECT_STEP, BestTrial, run_in_subprocess, run_trial, select_best_trial
+from qcnn.components.local_steps import BestTrial, run_in_subprocess, run_trial, select_best_trial
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check
@@ -25,7 +25,7 @@ from qcnn.planning.checks import LOCAL, check_experiments
 from qcnn.results.local_run import RunFolders, of_trial, read_metrics
 from qcnn.run_names import timestamp
 from qcnn.startup import one_line_errors, terminated_as_interrupt
-from qcnn.studies.record import finished_trials, load_trials, read_table, save_trials
+from qcnn.studies.record import SELECT_STEP, finished_trials, has_succeeded, load_trials, read_table, save_trials
 from qcnn.studies.trials import FailedTrial, save_failure
 from qcnn.targets.errors import StepError
 
@@ -91,7 +91,7 @@ def resume_study(folder: Path) -> tuple[Path, BestTrial]:
     """
     trials = load_trials(folder)
     with preload_tensorflow(), folder_lock("study", folder):
-        if (folder / SELECT_STEP / "metrics").exists():
+        if has_succeeded(folder):
             raise ArtifactError(f"study: must be unfinished. Given: {folder}, which has succeeded")
         trials = check_experiments(trials, LOCAL, on_stderr)
         shutil.rmtree(folder / SELECT_STEP, ignore_errors=True)

@@ -133,7 +133,7 @@ def where_planned(config: ExperimentConfig) -> str:
     processes = sum(config.replicas.values())
     if processes == 1:
         return "in 1 process on this machine"
-    return f"in {processes} processes on {processes} machines like this one"
+    return f"in {processes} processes, if each has a machine like this one"
 
 
 def worker_limit_message(workers: int) -> str:

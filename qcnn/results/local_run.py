@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -39,13 +39,17 @@ class RecordedStep:
 
 @dataclasses.dataclass(frozen=True)
 class RunRecord:
-    """State, times (UTC), steps in start order, and experiment fields (`words`) of a run."""
+    """State, times (UTC), steps in start order, and experiment fields (`words`) of a run.
+
+    `earlier_epochs` are the numbers of epochs with which training began, before a later one was requested.
+    """
 
     state: State
     started: pydantic.AwareDatetime
     ended: pydantic.AwareDatetime | None
     steps: tuple[RecordedStep, ...]
     words: Mapping[str, Any]
+    earlier_epochs: tuple[int, ...] = ()
 
     @property
     def seconds(self) -> float | None:
@@ -77,9 +81,9 @@ def read_record(run: Path) -> RunRecord:
 class RunRecorder:
     """Context manager that writes the record of a run, including its end."""
 
-    def __init__(self, words: Mapping[str, Any]) -> None:
+    def __init__(self, words: Mapping[str, Any], earlier_epochs: Sequence[int] = ()) -> None:
         self.folder: Path | None = None
-        self._record = RunRecord("running", _now(), None, (), words)
+        self._record = RunRecord("running", _now(), None, (), words, tuple(earlier_epochs))
         self._lock = contextlib.ExitStack()
         self._step_started = 0.0
 

@@ -18,6 +18,8 @@ from qcnn.results.local_run import check_output, read_record
 from qcnn.studies.trials import SEEDS, FailedTrial, Trial, best
 
 _FILE = "study.json"
+# Name and output folder of the last step of a study.
+SELECT_STEP = "select-best"
 
 
 def save_trials(trials: Sequence[ExperimentConfig], folder: Path) -> None:
@@ -41,16 +43,31 @@ def load_trials(folder: Path) -> list[ExperimentConfig]:
         return [from_saved(fields) for fields in content["trials"]]
 
 
+def is_study(folder: Path) -> bool:
+    """Return whether a folder is that of a study."""
+    return (folder / _FILE).is_file()
+
+
+def has_succeeded(folder: Path) -> bool:
+    """Return whether the best trial of a study has been selected and evaluated."""
+    return (folder / SELECT_STEP / "metrics").exists()
+
+
+def trial_folders(folder: Path) -> list[Path]:
+    """Return the folders of a study's trials, in the order in which they started."""
+    return sorted(path.parent for path in folder.glob(f"*/{RUN_FILE}"))
+
+
 def finished_trials(folder: Path) -> Mapping[ExperimentConfig, Path]:
     """Return the folders of finished trials by experiment, including trials that failed."""
     finished = {}
-    for path in folder.glob(f"*/{RUN_FILE}"):
+    for trial in trial_folders(folder):
         try:
-            record = read_record(path.parent)
+            record = read_record(trial)
         except (OSError, ValueError):
-            raise ArtifactError(f"study: a trial's record is damaged. Given: {path}") from None
+            raise ArtifactError(f"study: a trial's record is damaged. Given: {trial / RUN_FILE}") from None
         if record.state == "succeeded":
-            finished[from_saved(record.words)] = path.parent
+            finished[from_saved(record.words)] = trial
     return finished
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from qcnn.artifact_io import text_of, unseal
-from qcnn.atomic_files import readable
+from qcnn.atomic_files import is_locked, readable
 from qcnn.errors import ArtifactError, ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_saved
@@ -33,6 +34,7 @@ from qcnn.results.local_run import (
 )
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.storage.copies import local_copy
+from qcnn.studies.record import SELECT_STEP, has_succeeded, is_study, trial_folders
 from qcnn.targets import following
 from qcnn.targets.base import ComparedRun, Deletable, JobStatus, PartStatus, ReportLine, Selection
 from qcnn.targets.settings import setting
@@ -91,15 +93,21 @@ class LocalTarget:
         return f"folder {connection.runs}"
 
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the runs in the folder, newest last."""
-        return [_status(folder) for folder in find_runs((), connection.runs)]
+        """Return the runs and studies in the folder, newest last."""
+        jobs = [_status(folder) for folder in find_runs((), connection.runs)]
+        root = connection.runs
+        jobs += [_study_status(folder) for folder in (root.iterdir() if root.is_dir() else ()) if is_study(folder)]
+        return sorted(jobs, key=lambda job: (-math.inf if job.age is None else -job.age, job.name))
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
-        """Return a run with its steps, by its folder or its name in the folder of runs.
+        """Return a run with its steps, or a study with its trials, by its folder or its name in the folder of runs.
 
         Raises:
             ArtifactError: If the run does not exist.
         """
+        for folder in (Path(job), connection.runs / job):
+            if is_study(folder):
+                return _study_status(folder, with_trials=True)
         return _status(_folder(job, connection), with_steps=True)
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
@@ -270,6 +278,24 @@ def _status(folder: Path, *, with_steps: bool = False) -> JobStatus:
         parts=[PartStatus(step.name, step.state, duration=step.seconds) for step in record.steps]
         if record and with_steps
         else (),
+    )
+
+
+def _study_status(folder: Path, *, with_trials: bool = False) -> JobStatus:
+    """Return the status of a study."""
+    trials = [_status(trial) for trial in trial_folders(folder)]
+    # A study that has just ended had written its last files before.
+    is_running, is_complete = is_locked(folder), has_succeeded(folder)
+    model = folder / SELECT_STEP / "model"
+    return JobStatus(
+        job=str(folder),
+        name=folder.name,
+        state="running" if is_running else "succeeded" if is_complete else "interrupted",
+        has_ended=not is_running,
+        has_succeeded=is_complete and not is_running,
+        age=max((trial.age for trial in trials if trial.age is not None), default=None),
+        outputs={"model": str(model)} if model.is_dir() else {},
+        parts=[PartStatus(trial.name, trial.state, duration=trial.duration) for trial in trials] if with_trials else (),
     )
 
 

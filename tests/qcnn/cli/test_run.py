@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from qcnn.artifact_io import load_description, save_description
-from qcnn.cli.run import compare, resumed_experiment
+from qcnn.cli.run import compare, read_unfinished_run
 from qcnn.experiment_io import from_mapping
 from qcnn.planning.checks import LOCAL, check_experiments
 from qcnn.results.local_run import read_record
@@ -189,7 +189,6 @@ def test_failing_run_has_separate_folder_and_one_line_error(
         (["--config", "empty.yaml"], "error: config: the file must not be empty"),
         (["--config", "broken.yaml"], "error: config: the file is not valid YAML"),
         (["--config", "unknown.yaml"], "error: qbits: unknown field"),
-        (["--runs", "file/runs"], "error: runs: the folder cannot be written (Not a directory). Given: file/runs"),
     ],
 )
 def test_invalid_input_is_an_error_and_writes_nothing(
@@ -221,6 +220,15 @@ def test_invalid_input_is_an_error_and_writes_nothing(
     assert {path.name for path in tmp_path.iterdir()} == set(files)
 
 
+def test_folder_that_cannot_be_written_has_exit_code_of_failure(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    line = "error: runs: the folder cannot be written (Not a directory). Given: file/runs\n"
+    assert typed("run", "--runs", "file/runs") == (1, "", line)
+
+
 def test_custom_circuit_is_imported_from_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "circuits_found.py").write_text(CIRCUITS)
     monkeypatch.chdir(tmp_path)
@@ -233,17 +241,48 @@ def test_resume_without_checkpoint_starts_from_scratch(
     folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = folder / Path(_lines(finished.stdout)["model"]).parents[1]
-    whole = resumed_experiment(run)
-    assert whole.options.continue_from == str(run / "train" / "training")
-    assert capsys.readouterr().out == ""
+    whole = read_unfinished_run(run, None, None)
+    assert (whole.folder, whole.experiment.options.continue_from) == (run, "")
+    copied = read_unfinished_run(run, None, tmp_path)
+    assert copied.folder.parent == tmp_path
+    assert copied.experiment.options.continue_from == str(run / "train" / "training")
+    assert capsys.readouterr().err == ""
     ended = tmp_path / "ended"
     shutil.copytree(run / "generate-data", ended / "generate-data")
     for training in ("nothing", "train/training/checkpoints"):
         (ended / training).mkdir(parents=True)
-        again = resumed_experiment(ended)
-        assert again == whole.model_copy(update={"options": again.options})
-        assert again.options.continue_from == ""
-        assert "ended before its first checkpoint; training starts from scratch" in capsys.readouterr().out
+        again = read_unfinished_run(ended, 5, tmp_path)
+        assert again.experiment == whole.experiment.model_copy(update={"epochs": 5})
+        assert again.earlier_epochs == ()
+        assert "ended before its first checkpoint; training starts from scratch" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_resume_with_more_epochs_continues_in_folder_and_is_not_repeated(
+    folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path
+) -> None:
+    """The model of 3 epochs is replaced by that of 5 epochs, whose schedule has their updates."""
+    run = tmp_path / "runs" / "first"
+    shutil.copytree(folder / Path(_lines(finished.stdout)["model"]).parents[1], run)
+    before = (run / "train" / "training" / "history.csv").read_text().splitlines()
+    resumed = _run(tmp_path, "--resume", "runs/first", "--epochs", "5")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert "continuing after epoch 3" in resumed.stdout
+    assert "5 epochs make 15 updates" in resumed.stdout
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["first"]
+    after = (run / "train" / "training" / "history.csv").read_text().splitlines()
+    assert (after[:4], len(after)) == (before, 6)
+    record = read_record(run)
+    assert (record.state, record.words["epochs"], record.earlier_epochs) == ("succeeded", 5, (3,))
+    description = json.loads((run / "export-weights" / "model" / "model.json").read_text())
+    assert (description["experiment"]["epochs"], description["training"]["epochs"]) == (5, 5)
+    assert json.loads((run / "evaluate" / "metrics").read_text())["epochs"] == 5
+    repeated = _run(tmp_path, "--repeat", "runs/first")
+    assert (repeated.returncode, repeated.stdout) == (2, "")
+    line = "error: run: cannot be repeated, because it began with 3 epochs and was continued with 5. Given: runs/first"
+    assert repeated.stderr == f"{line}\n"
+    fewer = _run(tmp_path, "--resume", "runs/first", "--epochs", "4")
+    assert fewer.stderr == "error: epochs: must be at least 5, as in runs/first. Given: 4\n"
 
 
 def test_repeat_without_metadata_is_an_error(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,11 +319,21 @@ def test_compare_of_different_metrics_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--resume", "nowhere"], ["--repeat", "nowhere"], ["--resume", "a", "--repeat", "b"]]
+    "arguments",
+    [
+        ["--resume", "nowhere"],
+        ["--repeat", "nowhere"],
+        ["--resume", "a", "--repeat", "b"],
+        ["--resume", "a", "--qubits", "4"],
+        ["--repeat", "a", "--epochs", "4"],
+        ["--resume", "trial"],
+    ],
 )
 def test_resume_or_repeat_of_other_folder_is_an_error(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
+    (tmp_path / "trial" / "trial-data").mkdir(parents=True)
+    (tmp_path / "trial" / "run.json").touch()
     monkeypatch.chdir(tmp_path)
     code, out, err = typed("run", *arguments)
     assert (code, out) == (2, "")
@@ -317,18 +366,26 @@ def test_terminated_run_leaves_no_process_and_resumes(tmp_path: Path, number: si
     assert not alive
     (run,) = (tmp_path / "runs").iterdir()
     assert read_record(run).state == "interrupted"
-    output = load_description("run", metadata := run / "generate-data" / "executor_output.json")
-    config = json.loads(output["parameterValues"]["experiment"])
-    assert config["epochs"] == 100_000
+    assert read_record(run).words["epochs"] == 100_000
     if number == signal.SIGTERM:
         # The remaining epochs would take too long, so the number of epochs is reduced.
         saved = max(int(path.stem[6:]) for path in (run / "train" / "training" / "checkpoints").glob("epoch-*.npz"))
-        (dataset,) = output["artifacts"]["dataset"]["artifacts"]
-        dataset["metadata"]["experiment"] = json.dumps({**config, "epochs": saved + 2})
-        save_description(output, metadata)
+        _set_epochs(run, saved + 2)
+        lines = (run / "log.txt").read_text()
         resumed = _run(tmp_path, "--resume", str(run))
         assert resumed.returncode == 0, resumed.stdout + resumed.stderr
         assert f"continuing after epoch {saved}" in resumed.stdout
+        assert [path.name for path in (tmp_path / "runs").iterdir()] == [run.name]
+        assert read_record(run).state == "succeeded"
+        assert (run / "log.txt").read_text().startswith(lines)
+
+
+def _set_epochs(run: Path, epochs: int) -> None:
+    """Change the number of epochs of an interrupted run."""
+    path = run / "run.json"
+    content = load_description("run", path)
+    content["words"]["epochs"] = epochs
+    save_description(content, path)
 
 
 @pytest.mark.long

@@ -13,10 +13,9 @@ import psutil
 import pytest
 
 from qcnn.atomic_files import folder_lock
-from qcnn.components.local_steps import SELECT_STEP
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
-from qcnn.studies.record import save_trials
+from qcnn.studies.record import SELECT_STEP, save_trials
 from qcnn.targets.local.target import find_runs, read_run
 from tests.qcnn.cli.conftest import STUDY, Typed
 

@@ -20,7 +20,7 @@ from qcnn.targets.base import Submits
 from qcnn.targets.compiled_pipeline import pod_settings_in
 from tests.qcnn.jobs.apiserver import ApiServer
 
-LONG = {"workers": 32, "batch_size": 128, "epochs": 100_000}
+LONG = {"workers": 32, "batch_size": 128, "epochs": 500_000}
 
 
 class _Terminal(io.StringIO):
@@ -93,10 +93,10 @@ def test_confirm_cost_at_terminal_prompts(monkeypatch: pytest.MonkeyPatch, answe
 
 
 def test_confirm_cost_of_study_scales_with_trials(capsys: pytest.CaptureFixture[str]) -> None:
-    confirm_cost(CostOptions(1e9, False, None), on("tfjob"), pod(), [trial(epochs=20_000)])
+    confirm_cost(CostOptions(1e9, False, None), on("tfjob"), pod(), [trial(epochs=100_000)])
     one = usd(printed(capsys))
     confirm_cost(
-        CostOptions(1e9, False, None), on("tfjob"), pod(), [trial(epochs=20_000, seed=seed) for seed in range(30)]
+        CostOptions(1e9, False, None), on("tfjob"), pod(), [trial(epochs=100_000, seed=seed) for seed in range(30)]
     )
     text = printed(capsys)
     assert "30 sequential training runs" in text

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from qcnn.atomic_files import folder_lock
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import RunRecorder
+from qcnn.studies.record import SELECT_STEP, save_trials
 from qcnn.targets.base import Selection
 from qcnn.targets.errors import StepError
 from qcnn.targets.local.target import Connection, LocalTarget, find_runs, read_run
@@ -137,3 +139,21 @@ def test_find_runs_sorts_by_start(tmp_path: Path) -> None:
     assert [folder.name for folder in find_runs((), tmp_path)] == ["y", "z", "b", "a"]
     shutil.rmtree(tmp_path)
     assert find_runs((), tmp_path) == []
+
+
+def test_studies_are_listed_with_their_state_and_trials(runs: Connection) -> None:
+    study = runs.runs / "search"
+    save_trials([from_mapping({"qubits": 4})], study)
+    run_folder(study, "trial", {}, mse=0.25)
+    (status,) = (job for job in TARGET.list_jobs(runs) if job.name == "search")
+    assert (status.state, status.has_ended, status.has_succeeded) == ("interrupted", True, False)
+    with folder_lock("study", study):
+        assert TARGET.get_job("search", runs).state == "running"
+    (study / SELECT_STEP / "model").mkdir(parents=True)
+    (study / SELECT_STEP / "metrics").touch()
+    status = TARGET.get_job(str(study), runs)
+    assert (status.state, status.has_succeeded) == ("succeeded", True)
+    assert [(part.name, part.state) for part in status.parts] == [("trial", "succeeded")]
+    assert status.outputs == {"model": str(study / SELECT_STEP / "model")}
+    # A comparison has runs only.
+    assert study not in find_runs((), runs.runs)
