@@ -50,6 +50,8 @@ _COMMANDS = {name: text for commands in _SECTIONS.values() for name, text in com
 _EPILOG = (
     'Use "qcnn COMMAND --help" for a command, and "qcnn COMMAND --target TARGET --help" for the options of a target.'
 )
+# New objects after which garbage is collected.
+_NEW_OBJECTS = 100_000
 
 
 class _LazyGroup(click.Group):
@@ -111,6 +113,8 @@ def main() -> None:
 def run(command: click.Command) -> None:
     """Run a command with the arguments of this process, and exit with a one-line message on expected errors."""
     open_standard_streams()
+    # Circuits of thousands of gates are read into millions of objects, which rarely become garbage.
+    gc.set_threshold(_NEW_OBJECTS)
     error = _expected_error(command)
     if error is not None:
         # The frames of the traceback hold open readers, whose threads must end before the interpreter does.

@@ -7,6 +7,7 @@ are evolved.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,18 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 
 def _of_excitations(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a step on excitations."""
+    parts, reached = _of_parts(network)
+    # Every sample reads the values of the readouts it reaches and writes all readouts. The gradient does the same.
+    written = len(network.readouts)
+    return parts + StepCost(
+        flops=4.0 * limits.share * reached * written, traffic=2.0 * 8 * limits.share * (reached + written)
+    )
+
+
+# A plan estimates the same network for several numbers of workers.
+@functools.lru_cache(maxsize=8)
+def _of_parts(network: CircuitIR) -> tuple[StepCost, int]:
+    """Return the cost of the parts of all readouts, and the number of readouts that a sample reaches."""
     from qcnn.simulators.structure.readouts import (
         absorbed_gates,
         find_readouts,
@@ -68,15 +81,10 @@ def _of_excitations(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
         for cone in cones:
             total += evolution(groups_of(cone), cone.amplitudes, _REAL_BYTES)
             memory += cone.amplitudes * 2.0 * _REAL_BYTES * _COPIES
-    # Every sample reads the values of the readouts it reaches and writes all readouts. The gradient does the same.
-    reached, written = readouts.reached.shape[1], len(network.readouts)
-    total += StepCost(
-        flops=4.0 * limits.share * reached * written, traffic=2.0 * 8 * limits.share * (reached + written)
-    )
     # The gradient of a value sums over all qubits that use it: a product with a matrix of ones and zeros.
     ones = float(readouts.mixed.max()) * readouts.mixed.size
     total += StepCost(flops=3 * 2 * ones, traffic=3 * 8 * ones)
-    return dataclasses.replace(total, memory=memory)
+    return dataclasses.replace(total, memory=memory), readouts.reached.shape[1]
 
 
 def _of_products(network: CircuitIR, limits: SimulatorLimits) -> StepCost:

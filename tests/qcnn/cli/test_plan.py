@@ -111,7 +111,9 @@ def test_plan_reports_processes_and_machines(plan: Callable[..., str]) -> None:
     assert re.search(r"after compilation, in 1 process on this machine$", alone, re.M)
     assert json.loads(plan(*WORDS, "--format", "json"))["processes"] == 1
     # The chief and the parameter server have separate machines.
-    assert "in 4 processes, if each has a machine" in plan(*WORDS[:-4], "--workers", "2", "--strategy", "parameter_server")
+    assert "in 4 processes, if each has a machine" in plan(
+        *WORDS[:-4], "--workers", "2", "--strategy", "parameter_server"
+    )
 
 
 @pytest.mark.parametrize(("qubits", "measured"), [("12", 956e6), ("17", 935e6), ("20", 1132e6), ("22", 1993e6)])
