@@ -8,7 +8,9 @@ import os
 import resource
 import shutil
 import tempfile
+import threading
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,10 +43,11 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise ArtifactError(f"output: the folder must be new or empty. Given: {folder}")
     with writable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        # Not by `tempfile`, whose folders only their owner can read.
+        unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
+        unfinished.mkdir()
         try:
             yield unfinished
-            unfinished.chmod(0o777 & ~_umask())
             _rename(unfinished, folder)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -73,7 +76,8 @@ def new_file(path: Path) -> Iterator[Path]:
     Raises:
         ArtifactError: If the file cannot be written.
     """
-    unfinished = path.with_name(f"{_UNFINISHED}{path.name}.{os.getpid()}")
+    # Threads can write files of the same name at the same time.
+    unfinished = path.with_name(f"{_UNFINISHED}{path.name}.{os.getpid()}.{threading.get_native_id()}")
     with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
@@ -275,9 +279,3 @@ def _file_size_limit() -> int | None:
 
 def _describe_limit(limit: int) -> str:
     return f"the file size limit of this process is {limit} bytes, see ulimit -f"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -4,6 +4,9 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,32 @@ def test_new_file_replaces_only_when_complete(tmp_path: Path) -> None:
         assert complete_files(tmp_path) == ["history.csv"]
     assert path.read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["history.csv"]
+
+
+def test_threads_write_the_same_file_side_by_side(tmp_path: Path) -> None:
+    """The file of the thread that ends last remains, with its own content."""
+    begun, ended = threading.Barrier(2), threading.Event()
+
+    def write(content: str, before: Callable[[], object], after: Callable[[], object]) -> None:
+        with new_file(tmp_path / "metrics") as unfinished:
+            begun.wait(60)
+            before()
+            unfinished.write_text(content)
+        after()
+
+    with ThreadPoolExecutor(2) as pool:
+        last = pool.submit(write, "last", lambda: ended.wait(60), lambda: None)
+        pool.submit(write, "first", lambda: None, ended.set).result(60)
+        last.result(60)
+    assert (tmp_path / "metrics").read_text() == "last"
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics"]
+
+
+def test_new_folder_has_the_mode_of_other_folders(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "model") as unfinished:
+        (unfinished / "file").touch()
+    (tmp_path / "other").mkdir()
+    assert (tmp_path / "model").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_exclusive_lock_removes_unfinished_files(tmp_path: Path) -> None:
