@@ -13,6 +13,7 @@ import sympy
 import tensorflow as tf
 from tabulate import tabulate
 
+from benchmarks.frameworks.layers import layers
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
@@ -23,17 +24,6 @@ from qcnn.simulators.costs.statevector import few_amplitudes
 BATCH, DRAWS = 8, 4
 QUBITS = (8, 16)
 SIMULATORS = ("statevector_cpu", "statevector")
-
-
-def layers(qubits: int, count: int) -> Ansatz:
-    """Return layers of RY, CNOT gates around the ring and RZ, with separate parameters and all readouts."""
-    ring, every = circuits.ring(qubits), sympy.symbols(f"t0:{2 * qubits * count}")
-    symbols, circuit = iter(every), cirq.Circuit()
-    for _ in range(count):
-        circuit += [cirq.Y(qubit) ** next(symbols) for qubit in ring]
-        circuit += [cirq.CNOT(ring[number], ring[(number + 1) % qubits]) for number in range(qubits)]
-        circuit += [cirq.Z(qubit) ** next(symbols) for qubit in ring]
-    return Ansatz(circuit, every, tuple(ring))
 
 
 def hadamard_layers(qubits: int, count: int) -> Ansatz:
@@ -49,8 +39,8 @@ def hadamard_layers(qubits: int, count: int) -> Ansatz:
 CIRCUITS: dict[str, Callable[[int], Ansatz]] = {
     "deep": lambda qubits: circuits.build("deep", qubits),
     "hybrid": lambda qubits: circuits.build("hybrid", qubits),
-    "6 layers": lambda qubits: layers(qubits, 6),
-    "40 layers": lambda qubits: layers(qubits, 40),
+    "6 layers": lambda qubits: layers(circuits.ring(qubits), 6),
+    "40 layers": lambda qubits: layers(circuits.ring(qubits), 40),
     "200 layers of H and CZ": lambda qubits: hadamard_layers(qubits, 200),
 }
 
@@ -58,7 +48,13 @@ CIRCUITS: dict[str, Callable[[int], Ansatz]] = {
 def step(
     simulator: Simulator, parameters: npt.NDArray[np.float64], features: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the readouts of a batch, and the gradient of the last readout of the first sample."""
+    """Return the readouts of a batch, and the gradient of the last readout of the first sample.
+
+    Args:
+        simulator: Simulator of the circuit.
+        parameters: Circuit parameters.
+        features: Features of the batch, (samples, qubits), in radians.
+    """
     values = tf.constant(parameters)
     with tf.GradientTape() as tape:
         tape.watch(values)

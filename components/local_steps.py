@@ -182,8 +182,8 @@ def _train(
 def _remove_model_of_fewer_epochs(config: ExperimentConfig, folders: RunFolders) -> None:
     """Remove the exported model if training has continued with more epochs since."""
     if folders.exported.exists():
-        description = load_description("model", folders.exported / model_folder.FILE)
-        if description["experiment"]["epochs"] != config.epochs:
+        _, exported = model_folder.describe(folders.exported)
+        if exported.epochs != config.epochs:
             shutil.rmtree(folders.exported)
 
 

@@ -11,9 +11,9 @@ from qcnn.circuits.circuits import Ansatz
 _GATES = {"Y": cirq.Y, "Z": cirq.Z, "CNOT": cirq.CNOT}
 
 
-def layers(qubits: Sequence[cirq.Qid]) -> Ansatz:
+def layers(qubits: Sequence[cirq.Qid], count: int = network.LAYERS) -> Ansatz:
     """Return layers of RY, CNOT around the ring and RZ, with readouts on all qubits."""
-    circuit = network.layers(len(qubits))
+    circuit = network.layers(len(qubits), count)
     symbols = sympy.symbols(f"s0:{circuit.parameters}")
     gates = []
     for block in circuit.blocks:

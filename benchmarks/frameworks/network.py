@@ -137,13 +137,13 @@ def circuit(model: str, qubits: int) -> Circuit:
     return Circuit(cluster, blocks, active, first)
 
 
-def layers(qubits: int) -> Circuit:
+def layers(qubits: int, count: int = LAYERS) -> Circuit:
     """Return layers of RY, CNOT around the ring and RZ, with readouts on all qubits.
 
     A block has a CNOT and the rotations that can be next to it.
     """
     blocks = []
-    for layer in range(LAYERS):
+    for layer in range(count):
         before = [Gate("Y", (number,), 2 * qubits * layer + number) for number in range(qubits)]
         after = [Gate("Z", (number,), 2 * qubits * layer + qubits + number) for number in range(qubits)]
         for first in range(qubits):
@@ -154,7 +154,7 @@ def layers(qubits: int) -> Circuit:
             inside = {first: 0, second: 1}
             local = tuple(gate._replace(qubits=tuple(inside[qubit] for qubit in gate.qubits)) for gate in gates)
             blocks.append(Block((first, second), local))
-    return Circuit([], blocks, list(range(qubits)), 2 * qubits * LAYERS)
+    return Circuit([], blocks, list(range(qubits)), 2 * qubits * count)
 
 
 def _basis(qubit: int, first: int) -> list[Gate]:

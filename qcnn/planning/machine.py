@@ -51,7 +51,7 @@ class MachineProfile:
             traffic=self.speed.traffic * scale,
             few_flops=self.speed.few_flops * one_core,
             kernel_seconds=self.speed.kernel_seconds / one_core,
-            compiled_flops=self.speed.compiled_flops and self.speed.compiled_flops * scale,
+            compiled_flops=self.speed.compiled_flops * scale,
         )
         return MachineProfile(speed, self.call_seconds / one_core, self.sample_seconds / one_core, max(1, int(cores)))
 
@@ -72,7 +72,7 @@ def fastest(profiles: Sequence[MachineProfile]) -> MachineProfile:
         traffic=max(each.traffic for each in speeds),
         few_flops=max(each.few_flops for each in speeds),
         kernel_seconds=min(each.kernel_seconds for each in speeds),
-        compiled_flops=max((each.compiled_flops for each in speeds if each.compiled_flops), default=None),
+        compiled_flops=max(each.compiled_flops for each in speeds),
     )
     call_seconds = min(profile.call_seconds for profile in profiles)
     sample_seconds = min(profile.sample_seconds for profile in profiles)

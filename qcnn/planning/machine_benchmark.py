@@ -15,7 +15,7 @@ from qcnn.model.network import build_model
 from qcnn.model.optimizer import build_optimizer
 from qcnn.model.steps import training_epoch
 from qcnn.operating_system import cores
-from qcnn.planning.machine import MachineProfile
+from qcnn.planning.machine import NOMINAL_MACHINE, MachineProfile
 from qcnn.simulators import costs, kernels, statevector_cpu
 from qcnn.simulators.costs.cost import MachineSpeed, StepCost, evolution
 from qcnn.simulators.evolution import GroupUnitaries, evolve, real_forms
@@ -52,7 +52,7 @@ def benchmark_machine() -> MachineProfile:
             traffic=many.traffic / many_seconds,
             few_flops=few.few_flops / few_seconds,
             kernel_seconds=kernel_seconds,
-            compiled_flops=None if kernels.missing_reason() else _compiled_flops(kernel_seconds),
+            compiled_flops=_compiled_flops(kernel_seconds),
         ),
         call_seconds,
         _ordering_seconds() / _SAMPLES,
@@ -101,11 +101,13 @@ def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCo
 
 
 def _compiled_flops(kernel_seconds: float) -> float:
-    """Return the operations per second of the compiled kernels.
+    """Return the operations per second of the compiled kernels, those of a typical machine if they cannot run here.
 
     Args:
         kernel_seconds: Seconds of a kernel of a compiled program, which a step has in addition.
     """
+    if kernels.missing_reason():
+        return NOMINAL_MACHINE.with_cores(cores()).speed.compiled_flops
     model, qubits, batch = _COMPILED
     _, network = read_model(model, qubits, Preparation("ry", qubits))
     limits = SimulatorLimits(memory=2**30, batch=batch)
@@ -130,9 +132,8 @@ def _seconds_of_step(step: Callable[[tf.Tensor], tf.Tensor], parameters: int) ->
     # Several steps per call, as in an epoch, because a call of a compiled program takes as long as a small step.
     @tf.function(jit_compile=True, autograph=False)
     def steps(values: tf.Tensor) -> tf.Tensor:
-        return tf.while_loop(lambda index, _: index < _STEPS, lambda index, last: (index + 1, step(last)), (0, values))[
-            1
-        ]
+        _, last = tf.while_loop(lambda index, _: index < _STEPS, lambda index, own: (index + 1, step(own)), (0, values))
+        return last
 
     values = tf.constant(np.full(parameters, 0.3), tf.float64)
     return _min_seconds(lambda: steps(values).numpy()) / _STEPS

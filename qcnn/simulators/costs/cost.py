@@ -73,29 +73,26 @@ class StepCost:
         )
 
 
-# Operations of compiled kernels per second on two cores of a typical machine, measured at 12 and 16 qubits.
-_COMPILED_FLOPS = 7e10
-
-
 @dataclasses.dataclass(frozen=True)
 class MachineSpeed:
     """Operations and bytes per second of a machine, and the overhead of a kernel in seconds.
 
-    `compiled_flops` are operations of compiled kernels per second. None: those of a typical machine. `double_flops` are
-    operations on 64-bit numbers per second. None: half of `flops`, as on CPUs.
+    `compiled_flops` are operations of compiled kernels per second, by default of two cores of a typical machine,
+    measured at 12 and 16 qubits. `double_flops` are operations on 64-bit numbers per second. None: half of `flops`, as
+    on CPUs.
     """
 
     flops: float
     traffic: float
     few_flops: float
     kernel_seconds: float
-    compiled_flops: float | None = None
+    compiled_flops: float = 7e10
     double_flops: float | None = None
 
     def seconds(self, cost: StepCost) -> float:
         """Return the duration of a computation, in seconds."""
         few = cost.kernels * self.kernel_seconds + cost.few_flops / self.few_flops
-        few += cost.compiled_flops / (self.compiled_flops or _COMPILED_FLOPS)
+        few += cost.compiled_flops / self.compiled_flops
         flops = self.flops if self.double_flops is None or cost.real_bytes == 4 else 2 * self.double_flops
         return few + max(cost.flops / flops, cost.traffic / self.traffic)
 

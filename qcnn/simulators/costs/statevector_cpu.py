@@ -7,6 +7,7 @@ excitations, a step evolves the samples, or the states that determine the readou
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
@@ -81,7 +82,7 @@ class _Memory:
 def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
     """Return how the memory limit is used."""
     # Deferred import: the declaration does not need NumPy and cirq.
-    from qcnn.simulators.kernels.lanes import can_spread, spread
+    from qcnn.simulators.kernels.lanes import can_spread
     from qcnn.simulators.kernels.program import build
 
     program, lanes = build(network), samples_of_a_bundle(real_bytes(network, limits))
@@ -92,12 +93,8 @@ def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
     )
     samples = 1 if one_state else lanes
     bundles = _bundles(network, limits, samples)
-    if one_state:
-        each = _memory(network, limits, spread(program, lanes), samples)
-    elif bundles.spanning:
-        each = _memory(network, limits, spanning_program(network, program, lanes), samples)
-    else:
-        each = of_bundle
+    runs = _program_of_step(network, lanes, one_state=one_state, spanning=bundles.spanning)
+    each = _memory(network, limits, runs, samples)
     count = bundles.count
     threads = 1 if one_state else min(_THREADS, count)
     fixed = count * (each.kept + each.given)
@@ -112,6 +109,27 @@ def plan_memory(network: CircuitIR, limits: SimulatorLimits) -> MemoryPlan:
     return MemoryPlan(one_state, keep, fitting, bundles.spanning, samples * stored, samples * count, used)
 
 
+# A plan estimates the same network for several numbers of workers.
+@functools.lru_cache(maxsize=8)
+def _program_of_step(network: CircuitIR, lanes: int, *, one_state: bool, spanning: bool) -> Program:
+    """Return the program that evolves the bundles or states of a step.
+
+    Args:
+        network: Network.
+        lanes: Samples of a bundle.
+        one_state: See `MemoryPlan`.
+        spanning: See `MemoryPlan`.
+    """
+    # Deferred import: the declaration does not need NumPy and cirq.
+    from qcnn.simulators.kernels.lanes import spread
+    from qcnn.simulators.kernels.program import build
+
+    program = build(network)
+    if one_state:
+        return spread(program, lanes)
+    return spanning_program(network, program, lanes) if spanning else program
+
+
 def _memory(network: CircuitIR, limits: SimulatorLimits, program: Program, samples: int) -> _Memory:
     size = real_bytes(network, limits)
     vector = size * samples_of_a_bundle(size)
@@ -122,7 +140,6 @@ def _memory(network: CircuitIR, limits: SimulatorLimits, program: Program, sampl
 
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step, with the minimum memory that it needs."""
-    from qcnn.simulators.kernels.lanes import spread
     from qcnn.simulators.kernels.program import MIN_THREAD_WORK, RECOMPUTATION, Tile, build
 
     program, plan = build(network), plan_memory(network, limits)
@@ -134,10 +151,7 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     if network.preparation.kind not in ("excitation", "state") and len(network.readouts) > 1:
         # One sample more centers several readouts.
         runs = -(-(limits.share + 1) // samples)
-    if plan.one_state:
-        program = spread(program, lanes)
-    elif plan.spanning:
-        program = spanning_program(network, program, lanes)
+    program = _program_of_step(network, lanes, one_state=plan.one_state, spanning=plan.spanning)
     threads = 1 if runs * program.rows * len(program.operations) < MIN_THREAD_WORK else _THREADS
     flops = runs * _VECTOR_BYTES / 4 * _operations(program) * (1 if plan.keep else RECOMPUTATION)
     return StepCost(

@@ -111,6 +111,8 @@ class _Encoder:
         for operation in program.operations:
             self._add_operation(operation)
         readouts = program.values
+        # The number of the first norm, or 0 without norms.
+        first_norm = readouts if norms else 0
         leaf_rows = sum(2 ** len(register.qubits) for register in program.registers[: program.leaves])
         header = [
             len(program.registers),
@@ -120,12 +122,12 @@ class _Encoder:
             len(self._factors),
             len(self._gate_entries),
             parameters,
-            2 * readouts if norms else readouts,
+            readouts + first_norm,
             self._row,
             GRAPH_ROWS * program.leaves if program.graph else leaf_rows,
             program.scratch,
             self._numbers,
-            readouts if norms else 0,
+            first_norm,
         ]
         registers = [[register.row, len(register.qubits)] for register in program.registers]
         entries = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,10 +93,7 @@ class LocalTarget:
 
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the runs and studies in the folder, newest last."""
-        jobs = [_status(folder) for folder in find_runs((), connection.runs)]
-        root = connection.runs
-        jobs += [_study_status(folder) for folder in (root.iterdir() if root.is_dir() else ()) if is_study(folder)]
-        return sorted(jobs, key=lambda job: (-math.inf if job.age is None else -job.age, job.name))
+        return [_status(folder) for folder in _folders(connection.runs, lambda each: _is_run(each) or is_study(each))]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
         """Return a run with its steps, or a study with its trials, by its folder or its name in the folder of runs.
@@ -105,10 +101,8 @@ class LocalTarget:
         Raises:
             ArtifactError: If the run does not exist.
         """
-        for folder in (Path(job), connection.runs / job):
-            if is_study(folder):
-                return _study_status(folder, with_trials=True)
-        return _status(_folder(job, connection), with_steps=True)
+        study = next((folder for folder in (Path(job), connection.runs / job) if is_study(folder)), None)
+        return _status(study or _folder(job, connection), with_parts=True)
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
         """Yield the log lines of a run.
@@ -253,8 +247,10 @@ def _folder(job: str, connection: Connection) -> Path:
     return folder
 
 
-def _status(folder: Path, *, with_steps: bool = False) -> JobStatus:
-    """Return the status of a run. Without a readable record, the state is damaged or unknown."""
+def _status(folder: Path, *, with_parts: bool = False) -> JobStatus:
+    """Return the status of a run or study. Without a readable record of a run, the state is damaged or unknown."""
+    if is_study(folder):
+        return _study_status(folder, with_parts=with_parts)
     record: RunRecord | None = None
     try:
         record = read_record(folder)
@@ -276,12 +272,12 @@ def _status(folder: Path, *, with_steps: bool = False) -> JobStatus:
         duration=record.seconds if record else None,
         outputs={"model": str(model)} if model.is_dir() else {},
         parts=[PartStatus(step.name, step.state, duration=step.seconds) for step in record.steps]
-        if record and with_steps
+        if record and with_parts
         else (),
     )
 
 
-def _study_status(folder: Path, *, with_trials: bool = False) -> JobStatus:
+def _study_status(folder: Path, *, with_parts: bool) -> JobStatus:
     """Return the status of a study."""
     trials = [_status(trial) for trial in trial_folders(folder)]
     # A study that has just ended had written its last files before.
@@ -295,7 +291,7 @@ def _study_status(folder: Path, *, with_trials: bool = False) -> JobStatus:
         has_succeeded=is_complete and not is_running,
         age=max((trial.age for trial in trials if trial.age is not None), default=None),
         outputs={"model": str(model)} if model.is_dir() else {},
-        parts=[PartStatus(trial.name, trial.state, duration=trial.duration) for trial in trials] if with_trials else (),
+        parts=[PartStatus(trial.name, trial.state, duration=trial.duration) for trial in trials] if with_parts else (),
     )
 
 
@@ -306,8 +302,7 @@ def find_runs(names: Sequence[str], root: Path) -> list[Path]:
         ArtifactError: If a name is not the path of a run, or its name in `root`.
     """
     if not names:
-        folders = [folder for folder in root.iterdir() if _is_run(folder)] if root.is_dir() else []
-        return sorted(folders, key=lambda folder: (_start_time(folder), folder.name))
+        return _folders(root, _is_run)
     found = [folder if _is_run(folder := Path(name)) else root / name for name in names]
     for name, folder in zip(names, found, strict=True):
         if not _is_run(folder):
@@ -344,14 +339,21 @@ def read_run(folder: Path) -> ComparedRun:
     return ComparedRun(folder.name, state, parameters, metrics, history, seconds, existing)
 
 
+def _folders(root: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
+    """Return the folders of runs or studies in `root`, newest last."""
+    folders = [folder for folder in root.iterdir() if is_wanted(folder)] if root.is_dir() else []
+    return sorted(folders, key=lambda folder: (_start_time(folder), folder.name))
+
+
 def _is_run(folder: Path) -> bool:
     return any((folder / mark).exists() for mark in (FILE, *_OLD_MARKS))
 
 
 def _start_time(folder: Path) -> datetime.datetime:
-    """Return the start time of a run. Runs without a readable time are sorted first, by name."""
+    """Return the start time of a run, or of a study's first trial. Those without a readable time are sorted first."""
+    first = next(iter(trial_folders(folder)), folder) if is_study(folder) else folder
     try:
-        return read_record(folder).started
+        return read_record(first).started
     except (OSError, ValueError):
         return _BEGINNING
 

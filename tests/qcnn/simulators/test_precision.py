@@ -12,7 +12,7 @@ from benchmarks.precision import hadamard_layers
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz
-from qcnn.circuits.preparation import Preparation
+from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.simulators import ExcitationBatch, Inputs, ProductStateBatch, Simulator, SimulatorLimits, StateBatch, costs
 from tests.qcnn.simulators.random_circuits import Floats, prepared_expectations
 from tests.qcnn.simulators.step import step
@@ -64,9 +64,9 @@ def test_complex64_readout_of_eigenstate_is_exact(name: str, qubits: int) -> Non
 
 @of_both_simulators
 @pytest.mark.parametrize("kind", ["ry", "rz"])
-def test_complex64_error_does_not_grow_with_layers(name: str, qubits: int, kind: str) -> None:
+def test_complex64_error_does_not_grow_with_layers(name: str, qubits: int, kind: Kind) -> None:
     angles = np.random.default_rng(1).uniform(-np.pi, np.pi, (3, qubits)).astype(np.float32)
-    preparation = Preparation(kind, qubits)  # type: ignore[arg-type]
+    preparation = Preparation(kind, qubits)
     values, readouts = assert_close_to_complex128(name, qubits, preparation, ProductStateBatch(tf.constant(angles)))
     if qubits == 8:
         ansatz, features = hadamard_layers(qubits, LAYERS[name]), angles.astype(np.float64)
