@@ -237,7 +237,8 @@ def test_job_fails_after_launcher_is_killed(launchers: Launchers, qcnn: Qcnn) ->
     logs = launchers.kept_logs()
     name = launchers.name(job(WAITER, restarts=3), policy)
     message = "error: the launcher has not renewed its Lease for 10 s; resubmit to resume from the last checkpoint"
-    assert any(lines[-1] == f"{message}. Given: lease {name}" for lines in logs), logs
+    # The first worker that fails ends the job, on a busy machine before another one has printed a line.
+    assert any(lines[-1:] == [f"{message}. Given: lease {name}"] for lines in logs), logs
     workers = json.loads(qcnn("status", name, "--format", "json"))["parts"]
     reasons = [each["reason"] for each in workers if each["exit_code"] == ABANDONED]
     assert reasons
