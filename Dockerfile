@@ -2,6 +2,8 @@
 # The image for GPUs also has the extra gpu, the CUDA libraries (linux/amd64): docker build --build-arg EXTRA=gpu -t
 # qcnn:latest-gpu . Without it TensorFlow detects no GPU, and processes whose job requests GPUs fail immediately.
 # Platforms: linux/amd64 and linux/arm64. The lock file has the packages of each.
+# The image for simulator tfq has the extra tfq instead (linux/amd64, without the client of Vertex AI):
+# docker build --build-arg EXTRA=tfq -t qcnn:latest-tfq .
 # A release pins the base image by its digest: --build-arg BASE_IMAGE=python:3.11-slim@sha256:...
 ARG BASE_IMAGE=python:3.11-slim
 
@@ -11,21 +13,27 @@ ARG EXTRA=
 WORKDIR /build
 COPY pyproject.toml uv.lock ./
 RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap = \["\(.*\)"\]$/\1/p' pyproject.toml)"
-# Steps run with a different release of kfp than the compiler. jax, jaxlib and libclang (0.5 GB) are dependencies that
+# Steps need only the executor of kfp, without its dependencies. libclang is a dependency that
 # no code in the image imports.
-RUN uv export --quiet --frozen --no-default-groups --extra run --extra vertex ${EXTRA:+--extra "$EXTRA"} \
-      --prune kfp --prune kfp-kubernetes --no-emit-project \
-      --no-emit-package jax --no-emit-package jaxlib --no-emit-package libclang --output-file requirements.txt \
- && uv export --quiet --frozen --only-group executor | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt \
+RUN case "$EXTRA" in \
+      tfq) extras="--extra tfq" ;; \
+      *) extras="--extra run --extra vertex ${EXTRA:+--extra $EXTRA}" ;; \
+    esac \
+ && uv export --quiet --frozen --no-default-groups $extras --prune kfp --prune kfp-kubernetes --no-emit-project \
+      --no-emit-package libclang --output-file requirements.txt \
+ && uv export --quiet --frozen --no-default-groups $extras | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt \
  && uv export --quiet --frozen --only-group audit --output-file audit.txt
 
 FROM ${BASE_IMAGE} AS dependencies
+ARG EXTRA=
 COPY --from=requirements /build/requirements.txt /build/kfp.txt /build/
 # The image needs only the executor of kfp, which has no dependencies. TensorFlow's headers are only for compilers.
 RUN python -m venv --without-pip /opt/venv \
  && pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --require-hashes \
       -r /build/requirements.txt -r /build/kfp.txt \
  && rm -rf /opt/venv/lib/python3*/site-packages/tensorflow/include
+RUN test "$EXTRA" != tfq || test -d /opt/venv/lib/python3*/site-packages/tensorflow_quantum \
+ || { echo "EXTRA: tfq has no package for this architecture. Given: $(uname -m)"; exit 1; }
 
 # SBOM of the installed packages.
 FROM ${BASE_IMAGE} AS contents

@@ -3,7 +3,8 @@ BIN := .venv/bin
 ARGS ?=
 # Variables of the Kubernetes targets. REGISTRY: registry to push to. BUILD: further arguments of docker build. IMAGE: an
 # existing image, instead of a build. NAME: name of the run. OUTPUT: URI of the outputs. POD: pod settings file.
-# NAMESPACE: namespace, if it is not that of the context. EXTRA=gpu: build the image with CUDA libraries, tag suffix -gpu.
+# NAMESPACE: namespace, if it is not that of the context. EXTRA=gpu: build the image with CUDA libraries, tag
+# suffix -gpu; EXTRA=tfq likewise with TensorFlow Quantum.
 REGISTRY ?=
 EXTRA ?=
 # A modified working tree gets a different tag for each change, because nodes cache images by tag.
@@ -22,16 +23,20 @@ tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels run demo-vertex push training inference tensorboard delete-training delete-inference \
-  delete-tensorboard k8s-demo test test-long test-faults test-cluster test-kfp lint types docs compile image figures \
+  delete-tensorboard k8s-demo test test-long test-tfq test-faults test-cluster test-kfp lint types docs compile image figures \
   frameworks simulators audit sbom release-check clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
 
-setup: .venv/.complete ## install all dependencies into .venv (other targets run this when required)
+setup: .venv$(if $(filter-out gpu,$(EXTRA)),-$(EXTRA))/.complete ## install all dependencies into .venv (other targets run this when required); EXTRA=tfq: TensorFlow Quantum into .venv-tfq
 
 .venv/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[ci]*)
 	@python=$$(scripts/find-python) && "$$python" scripts/setup.py && touch $@
+
+# Extras that require other releases of the dependencies have separate environments.
+.venv-tfq/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[ci]*)
+	@python=$$(scripts/find-python) && "$$python" scripts/setup.py tfq && touch $@
 
 kernels: ## compile the kernels of simulator statevector_cpu again, for example after the installation of a C compiler
 	@# Setup and uv install the package again if this file is newer.
@@ -48,6 +53,9 @@ test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" selects te
 
 test-long: .venv/.complete ## run the long tests: complete runs, killed processes, several workers
 	@$(BIN)/pytest -m "long and not faults" $(parallel) $(ARGS)
+
+test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv-tfq
+	@.venv-tfq/bin/pytest -m tfq $(call tests,tests/qcnn/simulators tests/qcnn/results/test_serving.py tests/trainer)
 
 test-faults: .venv/.complete ## kill training runs at 60 random times (half an hour)
 	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/steps/test_faults.py tests/components/steps/test_faults_of_roles.py)
@@ -73,7 +81,7 @@ docs: .venv/.complete ## build the documentation into build/site; a broken link 
 compile: .venv/.complete ## compile the pipelines into build/
 	@$(BIN)/python compile.py $(ARGS)
 
-image: ## build the image of all steps as qcnn:latest; ARGS="--build-arg BASE_IMAGE=..." sets its base image; EXTRA=gpu adds CUDA libraries
+image: ## build the image of all steps as qcnn:latest; ARGS="--build-arg BASE_IMAGE=..." sets its base image; EXTRA=gpu adds CUDA libraries, EXTRA=tfq has TensorFlow Quantum
 	docker build --tag qcnn:latest$(suffix) $(if $(EXTRA),--build-arg EXTRA=$(EXTRA)) --build-arg QCNN_COMMIT="$$(git rev-parse HEAD)" \
 	  --build-arg QCNN_DIRTY="$$(test -z "$$(git status --porcelain --untracked-files=no)" && echo no || echo yes)" $(ARGS) .
 	@docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' qcnn:latest$(suffix)

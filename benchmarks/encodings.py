@@ -3,6 +3,8 @@
 A step computes the readouts of a batch and the gradient of their mean square, compiled if the simulator supports it.
 """
 
+import argparse
+import json
 import os
 import time
 from collections.abc import Callable
@@ -11,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tabulate import tabulate
 
+from benchmarks.frameworks.launch import python_of, run_command
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.preparation import Preparation
@@ -18,7 +21,7 @@ from qcnn.simulators import ProductStateBatch, SimulatorLimits
 
 BATCH = 32
 ROWS = [(model, qubits) for model in ("hybrid", "deep") for qubits in (8, 12, 16)]
-SIMULATORS = ("statevector", "statevector_cpu", "lightcone", "tfq")
+SIMULATORS = ("statevector", "statevector_cpu", "lightcone")
 # Steps of which the fastest counts, after a first step that compiles.
 STEPS = 10
 
@@ -62,15 +65,22 @@ def step_seconds(simulator_name: str, model: str, qubits: int) -> float:
 
 def main() -> None:
     """Print milliseconds per step, and the speedup of the fastest simulator over TensorFlow Quantum."""
+    parser = argparse.ArgumentParser(description="Measure steps with one feature per qubit. Prints Markdown.")
+    parser.add_argument("--tfq", nargs=2, help=argparse.SUPPRESS)
+    if row_of_tfq := parser.parse_args().tfq:
+        print(json.dumps({"seconds": step_seconds("tfq", row_of_tfq[0], int(row_of_tfq[1]))}))
+        return
     rows = []
     for model, qubits in ROWS:
-        milliseconds = [1e3 * step_seconds(name, model, qubits) for name in SIMULATORS]
-        *others, reference = milliseconds
+        others = [1e3 * step_seconds(name, model, qubits) for name in SIMULATORS]
+        command = [python_of("tfq"), "-m", "benchmarks.encodings", "--tfq", model, str(qubits)]
+        reference = 1e3 * run_command(command)["seconds"]
+        milliseconds = [*others, reference]
         row = [f"{model} n = {qubits}", *(f"{each:,.3g}" for each in milliseconds), f"{reference / min(others):,.3g} x"]
         rows.append(row)
         print(" | ".join(row), flush=True)
     print(f"\nMilliseconds per step at batch {BATCH}, one feature per qubit, on {os.cpu_count()} cores:\n")
-    print(tabulate(rows, ["", *SIMULATORS, "speedup over tfq"], tablefmt="github", disable_numparse=True))
+    print(tabulate(rows, ["", *SIMULATORS, "tfq", "speedup over tfq"], tablefmt="github", disable_numparse=True))
 
 
 if __name__ == "__main__":

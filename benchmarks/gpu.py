@@ -161,7 +161,8 @@ def export(name: str, expected: npt.NDArray[np.float64] | None, folder: Path) ->
     program = step.experimental_get_compiler_ir(*arguments)(stage="hlo_serialized")  # type: ignore[attr-defined]
     values = [np.asarray(value) for value in (*arguments[0], *arguments[1:], *captured)]
     named = {f"argument_{number:03}": value for number, value in enumerate(values)}
-    np.savez(folder / f"{name}.npz", **named, **({} if expected is None else {"expected": expected}))
+    arrays: dict[str, Any] = {**named, **({} if expected is None else {"expected": expected})}
+    np.savez(folder / f"{name}.npz", **arrays)
     (folder / f"{name}.json").write_text(json.dumps({"least_bytes": least_bytes(row)}))
     (folder / f"{name}.hlo").write_bytes(program)
 

@@ -56,7 +56,7 @@ def measure_density() -> list[tuple[object, ...]]:
     return rows
 
 
-def _step_seconds(simulator: Simulator, values: np.ndarray) -> float:  # type: ignore[type-arg]
+def _step_seconds(simulator: Simulator, values: np.ndarray) -> float:
     random = np.random.default_rng(0)
     qubits = simulator.network.qubits
     batch = ExcitationBatch(

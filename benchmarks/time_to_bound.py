@@ -134,18 +134,20 @@ def create_task(config: ExperimentConfig, model: "tf_keras.Model") -> BenchmarkT
     )
 
 
-def run(module: str, task: Path, *options: str) -> Sequence[EpochSnapshot] | str:
+def run(module: str, task: Path, *options: str, environment: str | None = None) -> Sequence[EpochSnapshot] | str:
     """Train in a separate process, and return its epochs, or the reason if it fails.
 
     Args:
         module: Module of benchmarks.frameworks.
         task: File with the task or experiment.
         *options: Further options of the module.
+        environment: Environment of `launch`, if it is not that of the module.
     """
     print(f"measuring {module} {task.stem}", file=sys.stderr, flush=True)
     trace = task.with_suffix(".trace.npz")
     try:
-        launch(module, str(task), str(trace), str(time.monotonic()), str(LIMIT), *options, timeout=_TIMEOUT)
+        arguments = (str(task), str(trace), str(time.monotonic()), str(LIMIT), *options)
+        launch(module, *arguments, timeout=_TIMEOUT, environment=environment)
     except subprocess.TimeoutExpired:
         return f"no epoch in {_TIMEOUT / 60:g} min"
     except subprocess.CalledProcessError as error:
@@ -181,7 +183,7 @@ def measure(row: Row, runs: int) -> dict[str, TimeToBound | str]:
             results["tensorcircuit-ng"] = evaluate(run("tensorcircuit_to_bound", task_file, *row.tensorcircuit))
         if row.tfq:
             experiment_file.write_text(from_mapping({**config.model_dump(), "simulator": "tfq"}).to_json())
-            results["TensorFlow Quantum"] = evaluate(run("qcnn_to_bound", experiment_file))
+            results["TensorFlow Quantum"] = evaluate(run("qcnn_to_bound", experiment_file, environment="tfq"))
     return results
 
 

@@ -1,6 +1,8 @@
 """Compiler of pipelines for a target: retries, images and resources of every step."""
 
+import ast
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -235,7 +237,16 @@ def _write(
         platform_spec=target.platform(list(executors), pod) if target.platform else PlatformSpec(),
         package_path=str(path),
     )
+    path.write_text(_DEFAULT.sub(_sorted_default, path.read_text()))
     return spec
+
+
+# Default value of a struct in the comments of a compiled file. Protobuf does not define the order of its keys.
+_DEFAULT = re.compile(r"^(#    \w+: dict \[Default: )(\{.*\})\]$", re.MULTILINE)
+
+
+def _sorted_default(match: re.Match[str]) -> str:
+    return f"{match[1]}{dict(sorted(ast.literal_eval(match[2]).items()))}]"
 
 
 def _read(

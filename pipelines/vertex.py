@@ -138,7 +138,7 @@ def tuned_study(pod: PodSettings, parallelism: int, stopping: str) -> BaseCompon
 
 
 _GIGABYTE = 1e9
-# The command with which the KFP compiler (2.13, component_factory.py) starts a step from a shell.
+# The command with which the KFP compiler (2.17, component_factory.py) starts a step from a shell.
 _SHELL_COMMAND = "_KFP_RUNTIME=true python3 "
 _EXEC_COMMAND = "_KFP_RUNTIME=true exec python3 "
 

@@ -40,7 +40,7 @@ LIBRARIES = {
     "kfp.kubernetes": _SDK,
     "kfp_server_api": _SDK,
     "tensorflow": _Library("TensorFlow", ("serve", "run")),
-    "tensorflow_quantum": _Library("TensorFlow Quantum", ("run",), "Linux x86_64"),
+    "tensorflow_quantum": _Library("TensorFlow Quantum", ("tfq",), "Linux x86_64"),
     "tf_keras": _Library("Keras", ("run",)),
     "tensorboard": _TENSORBOARD,
     "tensorboard_plugin_profile": _TENSORBOARD,

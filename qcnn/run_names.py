@@ -8,4 +8,4 @@ def timestamp() -> str:
 
     Names sort by time, also if runs start in other time zones or if the local clock changes.
     """
-    return f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d-%H-%M-%S-%f}"
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d-%H-%M-%S-%f}"

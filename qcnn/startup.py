@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from qcnn.errors import ConfigError, QcnnError, RetryableError, WriteError
 from qcnn.monitoring import logs
@@ -336,14 +336,7 @@ def one_line_errors() -> Iterator[None]:
         raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else PERMANENT_ERROR) from None
 
 
-if TYPE_CHECKING:
-    _Handler = logging.StreamHandler[TextIO]
-else:
-    # In Python 3.10, the class has no type parameter.
-    _Handler = logging.StreamHandler
-
-
-class _Lines(_Handler):
+class _Lines(logging.StreamHandler[TextIO]):
     """Log handler that prints lines on the current stdout, and raises an error if it cannot."""
 
     def __init__(self) -> None:

@@ -13,14 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILT = ROOT / "build" / "release"
@@ -33,13 +29,15 @@ _IMAGE = ("--image", "registry.example/qcnn:1")
 _GOOGLE = ("--project", "my-project", "--location", "us-central1", "--pipeline-root", "gs://bucket/runs")
 _MODEL = ROOT / "tests" / "golden" / "0.1.0" / "excitations" / "export-weights" / "model"
 _PREDICT = "import qcnn, sys; qcnn.load(sys.argv[1]).predict(qubit=[0, 3], angle=[0.1, -2.0])"
+_RUN = ("qcnn", "run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1")
 # One command for each extra, by a program of the environment. It loads the libraries of the extra without a network.
 COMMANDS: Mapping[str, Sequence[str]] = {
     NO_EXTRA: ("qcnn", "submit", "--target", "tfjob", "--dry-run", "--output", "gs://bucket/run", *_IMAGE),
     "kubeflow": ("qcnn", "submit", "--target", "kubeflow", "--dry-run", "--host", "http://localhost:1", *_IMAGE),
     "vertex": ("qcnn", "submit", "--target", "vertex", "--dry-run", *_GOOGLE, *_IMAGE),
     "serve": ("python", "-c", _PREDICT, str(_MODEL)),
-    "run": ("qcnn", "run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1"),
+    "run": _RUN,
+    "tfq": (*_RUN, "--simulator", "tfq"),
 }
 # Extra that is resolved with `run`, but not installed: no code imports its packages, which are too large.
 RESOLVED = "gpu"

@@ -1,5 +1,7 @@
 """Create .venv from uv.lock with only a Python interpreter: the target `setup` of the Makefile.
 
+With the argument `tfq`, create .venv-tfq with TensorFlow Quantum, which requires other releases of the dependencies.
+
 The lock file also contains the URL and the hash of uv, so pip, the venv module and an installer script are not
 required. Each error is reported in one line.
 """
@@ -19,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / ".uv" / "setup.log"
 _WHEEL = re.compile(r'url = "(?P<url>[^"]+/uv-[^"/]+-(?P<tag>[^"/]+)\.whl)", hash = "sha256:(?P<sha256>\w+)"')
-# Platforms of TensorFlow 2.18, with the platform tag of uv's wheel.
+# Platforms of TensorFlow 2.21, with the platform tag of uv's wheel.
 _PLATFORMS = {
     ("Linux", "x86_64"): "manylinux_2_17_x86_64",
     ("Linux", "aarch64"): "manylinux_2_17_aarch64",
@@ -27,14 +29,34 @@ _PLATFORMS = {
 }
 
 
-def main() -> None:
-    """Download uv if it is missing, then install the packages of uv.lock."""
+# Python releases with wheels of TensorFlow Quantum 0.7.6.
+_PYTHONS_OF_TFQ = ((3, 11), (3, 12))
+
+
+def main(extra: str = "") -> None:
+    """Download uv if it is missing, then install the packages of uv.lock.
+
+    Args:
+        extra: Extra with a separate environment, or empty for .venv.
+    """
+    if extra:
+        check_extra(extra)
     uv = ROOT / ".uv" / "uv"
     if not uv.exists():
         download(uv)
-    print("setup: installing the packages of uv.lock into .venv (about 3 GB, takes minutes)", flush=True)
-    install(uv)
-    report_kernels()
+    folder = ROOT / f".venv{extra and '-'}{extra}"
+    print(f"setup: installing the packages of uv.lock into {folder.name} (about 3 GB, takes minutes)", flush=True)
+    install(uv, folder, ["--no-default-groups", "--group", "test", "--extra", extra] if extra else [])
+    report_kernels(folder)
+
+
+def check_extra(extra: str) -> None:
+    """Check that an extra has a separate environment and supports this machine."""
+    if extra != "tfq":
+        stop(f"EXTRA: must be tfq or empty. Given: {extra}")
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64") or sys.version_info[:2] not in _PYTHONS_OF_TFQ:
+        given = f"{platform.system()} {platform.machine()}, Python {sys.version_info[0]}.{sys.version_info[1]}"
+        stop(f"TensorFlow Quantum is published for Linux on x86-64 with Python 3.11 or 3.12 only. Given: {given}")
 
 
 def download(uv: Path) -> None:
@@ -61,13 +83,20 @@ def download(uv: Path) -> None:
         unfinished.replace(uv)
 
 
-def install(uv: Path) -> None:
-    """Install exactly the packages of uv.lock into .venv, with the current Python."""
+def install(uv: Path, folder: Path, selection: list[str]) -> None:
+    """Install exactly the packages of uv.lock into a virtual environment, with the current Python.
+
+    Args:
+        uv: Program.
+        folder: Folder of the virtual environment.
+        selection: Arguments that select extras and groups.
+    """
     command = [str(uv), "sync", "--frozen", "--compile-bytecode", "--python", sys.executable, "--no-progress"]
+    command += selection
     environment = {
         **os.environ,
         "UV_PYTHON_DOWNLOADS": "never",
-        "UV_PROJECT_ENVIRONMENT": str(ROOT / ".venv"),
+        "UV_PROJECT_ENVIRONMENT": str(folder),
     }
     environment.pop("VIRTUAL_ENV", None)
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -81,10 +110,10 @@ def install(uv: Path) -> None:
         )
 
 
-def report_kernels() -> None:
+def report_kernels(folder: Path) -> None:
     """Print why simulator statevector_cpu is not available, if it is not. uv hides the output of the build."""
     program = "from qcnn.simulators import kernels; print(kernels.missing_reason())"
-    command = [str(ROOT / ".venv" / "bin" / "python"), "-c", program]
+    command = [str(folder / "bin" / "python"), "-c", program]
     reason = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     if reason and platform.system() == "Linux":
         print(f"setup: statevector_cpu: {reason}; other simulators run. With a C compiler, make kernels adds it")
@@ -97,7 +126,7 @@ def stop(message: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        main(*sys.argv[1:])
     except KeyboardInterrupt:
         stop("interrupted")
     except OSError as error:

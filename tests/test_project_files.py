@@ -2,7 +2,7 @@
 
 import os
 import re
-import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,6 @@ from typing import Any
 import pytest
 from packaging.specifiers import SpecifierSet
 from ruamel.yaml import YAML
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

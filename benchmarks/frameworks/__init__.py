@@ -2,9 +2,9 @@
 
 Each module runs in a separate process, builds the same network, and trains it on the same batches from the same
 weights. It prints one line of JSON. The modules tensorcircuit and lightning run in .venv-frameworks, which
-`make frameworks` creates; tutorial and qcnn_step run in .venv. `python -m benchmarks.frameworks.check` compares their
-readouts and gradients with Cirq. The modules whose names end in `to_bound` train for benchmarks.time_to_bound and write
-their epochs to a file (benchmarks.frameworks.trace).
+`make frameworks` creates, tutorial in .venv-tfq (`make setup EXTRA=tfq`) and qcnn_step in .venv.
+`python -m benchmarks.frameworks.check` compares their readouts and gradients with Cirq. The modules whose names end in
+`to_bound` train for benchmarks.time_to_bound and write their epochs to a file (benchmarks.frameworks.trace).
 """
 
 import os

@@ -8,25 +8,45 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).parents[2]
-_FRAMEWORKS_PYTHON = _ROOT / ".venv-frameworks" / "bin" / "python"
-_IN_FRAMEWORKS_ENVIRONMENT = ("tensorcircuit", "tensorcircuit_to_bound", "lightning")
+# Environments beside .venv, with the commands that create them.
+_COMMANDS = {"frameworks": "make frameworks", "tfq": "make setup EXTRA=tfq"}
+# Environments of the modules that do not run in .venv.
+_ENVIRONMENTS = {
+    **dict.fromkeys(("tensorcircuit", "tensorcircuit_to_bound", "lightning"), "frameworks"),
+    "tutorial": "tfq",
+}
 
 
-def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[str, Any]:
+def python_of(environment: str) -> str:
+    """Return the path of the Python interpreter of `.venv-ENVIRONMENT`.
+
+    Raises:
+        SystemExit: If the environment does not exist.
+    """
+    python = _ROOT / f".venv-{environment}" / "bin" / "python"
+    if not python.exists():
+        raise SystemExit(f"{python.parts[-3]} is missing. Run `{_COMMANDS[environment]}`.")
+    return str(python)
+
+
+def launch(
+    module: str, *arguments: str, timeout: float | None = None, environment: str | None = None
+) -> dict[str, Any]:
     """Run `benchmarks.frameworks.MODULE` and return its result.
 
     Args:
         module: Name of the module.
         *arguments: Arguments of its command line.
         timeout: Time limit in seconds.
+        environment: Environment, if it is not that of the module.
 
     Raises:
         subprocess.TimeoutExpired: If the process exceeds the time limit.
         subprocess.CalledProcessError: If the process fails. Its stderr is printed.
+        SystemExit: If the environment of the module does not exist.
     """
-    python = str(_FRAMEWORKS_PYTHON) if module in _IN_FRAMEWORKS_ENVIRONMENT else sys.executable
-    if not Path(python).exists():
-        raise SystemExit(".venv-frameworks is missing. Run `make frameworks`.")
+    environment = environment or _ENVIRONMENTS.get(module)
+    python = python_of(environment) if environment else sys.executable
     return run_command([python, "-m", f"benchmarks.frameworks.{module}", *arguments], timeout)
 
 

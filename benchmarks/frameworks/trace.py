@@ -53,8 +53,10 @@ def save_task(task: BenchmarkTask, path: Path) -> None:
     """Write a task to an npz file."""
     values = task._asdict()
     groups = {name: value for name, value in values.items() if isinstance(value, tuple)}
-    plain = {name: np.asarray(value) for name, value in values.items() if name not in groups}
-    columns = {f"{name} {index}": array for name, group in groups.items() for index, array in enumerate(group)}
+    plain: dict[str, Any] = {name: np.asarray(value) for name, value in values.items() if name not in groups}
+    columns: dict[str, Any] = {
+        f"{name} {index}": array for name, group in groups.items() for index, array in enumerate(group)
+    }
     np.savez(path, **plain, **columns)
 
 
@@ -114,8 +116,10 @@ class TrainingTrace:
     def save(self, path: Path) -> None:
         """Write all snapshots to an npz file."""
         *columns, weights = zip(*self._snapshots, strict=True)
-        stacked = {f"weights {index}": np.stack(values) for index, values in enumerate(zip(*weights, strict=True))}
-        np.savez(path, **dict(zip(_COLUMNS, map(np.array, columns), strict=True)), **stacked)
+        arrays: dict[str, Any] = dict(zip(_COLUMNS, map(np.array, columns), strict=True))
+        for index, values in enumerate(zip(*weights, strict=True)):
+            arrays[f"weights {index}"] = np.stack(values)
+        np.savez(path, **arrays)
 
 
 def load_trace(path: Path) -> Sequence[EpochSnapshot]:

@@ -94,7 +94,6 @@ def run(
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
 
-    # The module of .venv's older jaxlib has a different name.
     library: Any = importlib.import_module("jaxlib._jax")
     device = jax.devices()[0]
     arguments = [jax.device_put(value, device) for value in values]

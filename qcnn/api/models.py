@@ -295,7 +295,7 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
 
 def _column(name: str, column: Any) -> npt.NDArray[np.float64]:
     with contextlib.suppress(TypeError, ValueError):
-        if np.ma.is_masked(column):  # type: ignore[no-untyped-call]
+        if np.ma.is_masked(column):
             # Masked values are missing values.
             column = column.astype(np.float64).filled(np.nan)
         array = np.asarray(column)

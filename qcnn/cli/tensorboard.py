@@ -219,6 +219,10 @@ def _resolve(names: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> 
     return local, ids
 
 
+# Folder with links to the profiles of all runs, below the folder that TensorBoard reads.
+_PROFILES = "profiles"
+
+
 @contextlib.contextmanager
 def _linked_logs(logs: LogSource, folder: Path, *, wait: bool) -> Iterator[None]:
     """Context manager that links logs into a folder, or downloads them from a bucket and updates them.
@@ -233,7 +237,12 @@ def _linked_logs(logs: LogSource, folder: Path, *, wait: bool) -> Iterator[None]
     """
     uri = parse_bucket_uri(logs.address)
     if uri is None:
-        (folder / logs.name).symlink_to(Path(logs.address).absolute())
+        source = Path(logs.address).absolute()
+        (folder / logs.name).symlink_to(source)
+        # The profile plugin (xprof 2.24) searches for folders plugins/profile without following links.
+        profiles = folder / _PROFILES / logs.name / "train" / "plugins"
+        profiles.mkdir(parents=True)
+        (profiles / "profile").symlink_to(source / "train" / "plugins" / "profile")
         yield
         return
     click.echo(f"reading {uri}", err=True)

@@ -32,7 +32,7 @@ _LAYOUT, _SOURCE = TypeAdapter(FeatureLayout), TypeAdapter(Source | None)
 
 def save(dataset: Dataset, folder: Path) -> None:
     """Write dataset.npz and dataset.json into a new folder, atomically."""
-    arrays = {
+    arrays: dict[str, Any] = {
         f"{name}_{field}": values for name, samples in dataset.splits() for field, values in _arrays(samples).items()
     }
     description = {

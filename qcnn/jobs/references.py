@@ -87,8 +87,7 @@ def parse_time(text: str) -> datetime.datetime:
     Raises:
         ValueError: If text is not a timestamp.
     """
-    # Python 3.10 does not parse the suffix "Z".
-    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return datetime.datetime.fromisoformat(text)
 
 
 def micro_time(time: datetime.datetime) -> str:

@@ -119,7 +119,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
         folder: Folder of the checkpoints in the training folder.
     """
     leader = checkpoint.leader
-    arrays = {**_arrays_of("", checkpoint.line), **(_arrays_of(_LEADER, leader) if leader else {})}
+    arrays: dict[str, Any] = {**_arrays_of("", checkpoint.line), **(_arrays_of(_LEADER, leader) if leader else {})}
     description = {
         "config": checkpoint.config.model_dump(),
         "dataset_digest": checkpoint.dataset_digest,

@@ -16,7 +16,7 @@ class _Nadam(tf_keras.optimizers.Nadam):
     """Keras' Nadam with the product of its momenta in a variable, for compiled programs and checkpoints.
 
     Keras counts updates of the product in Python, so a compiled program would update it once per variable of a step.
-    The formula is that of Keras (tf_keras 2.18, optimizers/nadam.py, after Dozat, 2015).
+    The formula is that of Keras (tf_keras 2.21, optimizers/nadam.py, after Dozat, 2015).
     """
 
     def build(self, var_list: Sequence[tf.Variable]) -> None:

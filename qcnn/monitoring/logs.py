@@ -146,7 +146,7 @@ def _to_json(
 ) -> str:
     job = os.environ.get(JOB_VARIABLE)
     values = {
-        "timestamp": datetime.datetime.fromtimestamp(created, datetime.timezone.utc).isoformat(timespec="microseconds"),
+        "timestamp": datetime.datetime.fromtimestamp(created, datetime.UTC).isoformat(timespec="microseconds"),
         "severity": severity,
         "message": message,
         "logger": logger,

@@ -101,7 +101,8 @@ class ErrorAccumulator:
     def error_by_qubit(self) -> Values:
         """Mean squared error of each qubit's excitations, (qubits,), NaN for qubits without rows."""
         count, total = self._of_qubits
-        return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+        mean: npt.NDArray[np.float64] = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+        return mean
 
     @property
     def sample(self) -> dict[str, Values]:

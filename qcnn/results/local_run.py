@@ -145,7 +145,7 @@ def _read(run: Path) -> RunRecord:
 
 
 def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
+    return datetime.datetime.now(datetime.UTC)
 
 
 @dataclasses.dataclass(frozen=True)

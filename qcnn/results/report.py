@@ -86,7 +86,8 @@ def qubit_errors(samples: Samples, predictions: npt.NDArray[np.float64], qubits:
     """
     count = np.bincount(samples.qubit, minlength=qubits)
     total = np.bincount(samples.qubit, (predictions - samples.label) ** 2, minlength=qubits)
-    return np.divide(total, count, out=np.full(qubits, np.nan), where=count > 0)
+    mean: npt.NDArray[np.float64] = np.divide(total, count, out=np.full(qubits, np.nan), where=count > 0)
+    return mean
 
 
 def _headline(metrics: Mapping[str, float], bound: ErrorBound | None, *, is_generated: bool) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import math
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -112,13 +113,19 @@ def unsupported_reason(simulator: str, qubits: int, *, noise: bool, shifts: bool
 
 
 def check_installed(simulator: str) -> None:
-    """Check that this machine has what a simulator needs: compiled kernels, and the library of its platform.
+    """Check that this machine has what a simulator needs: compiled kernels, or its library.
 
     Raises:
-        ConfigError: If the kernels cannot run here, or the library is not published for this platform.
+        ConfigError: If the kernels cannot run here, or the library is not installed or not published for this platform.
     """
     if reason := _missing_reason(simulator):
         raise ConfigError(reason)
+    library = "" if simulator == "auto" else SIMULATORS[simulator].DECLARATION.library
+    if library and importlib.util.find_spec(library) is None:
+        raise ConfigError(
+            f"simulator: {simulator} needs {extras.LIBRARIES[library].title}, which make setup EXTRA={simulator} "
+            f"installs into a separate environment, .venv-{simulator}. Given: {simulator}"
+        )
 
 
 def _missing_reason(simulator: str) -> str:
@@ -228,6 +235,8 @@ def cheapest(every: tuple[Estimate, ...], network: CircuitIR, limits: SimulatorL
     Raises:
         ConfigError: If no simulator fits in memory.
     """
+    # With a library in a separate environment, workers could select different simulators.
+    every = tuple(each for each in every if not SIMULATORS[each.simulator].DECLARATION.library)
     fitting = [estimate for estimate in every if estimate.fits]
     if not fitting:
         smallest = min(every, key=lambda estimate: estimate.cost.memory)

@@ -159,4 +159,4 @@ class StatevectorSimulator:
 
 
 def _bit_signs(position: int, bits: int) -> npt.NDArray[np.float64]:
-    return 1.0 - 2 * (np.arange(2**bits) >> (bits - 1 - position) & 1)
+    return (1.0 - 2 * (np.arange(2**bits) >> (bits - 1 - position) & 1)).astype(np.float64)

@@ -149,7 +149,7 @@ def _write_array(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: np
     file.seek(0)
     # ZipInfo without a date makes files of equal tables equal.
     with archive.open(zipfile.ZipInfo(f"{name}{_EXTENSION}"), "w", force_zip64=True) as member:
-        npy.write_array_header_1_0(member, described)  # type: ignore[no-untyped-call]
+        npy.write_array_header_1_0(member, described)
         shutil.copyfileobj(file, member, _CHUNK)
 
 
@@ -157,9 +157,9 @@ def _read_header(archive: zipfile.ZipFile, member: str) -> _Array:
     if not member.endswith(_EXTENSION) or archive.getinfo(member).compress_type not in _COMPRESSIONS:
         raise ArtifactError(f"data: must hold arrays only, as np.savez writes them. Given: {member}")
     with archive.open(member) as file:
-        if npy.read_magic(file) != _VERSION:  # type: ignore[no-untyped-call]
+        if npy.read_magic(file) != _VERSION:
             raise ArtifactError(f"data: array {member} must hold numbers or text. Given: a structure")
-        shape, by_column, dtype = npy.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
+        shape, by_column, dtype = npy.read_array_header_1_0(file)
         if len(shape) not in (1, 2) or shape[1:] == (0,):
             raise ArtifactError(f"data: array {member} must have the shape (rows,) or (rows, k). Given: {shape}")
         # For a single column the order does not matter.

@@ -88,11 +88,18 @@ def test_all_stages_have_same_base_image() -> None:
     assert "sbom.json /usr/share/qcnn/sbom.json" in _last_stage()
 
 
-def test_extra_gpu_is_installed_on_request_only() -> None:
-    (exported,) = re.findall(r"uv export (?:.*\\\n)*?.*--output-file requirements.txt", DOCKERFILE)
-    assert '${EXTRA:+--extra "$EXTRA"}' in exported
+@pytest.mark.parametrize(
+    ("extra", "installed"),
+    [("", "run vertex"), ("gpu", "run vertex gpu"), ("tfq", "tfq")],
+)
+def test_extra_is_installed_on_request_only(extra: str, installed: str) -> None:
+    (selection,) = re.findall(r"RUN (case (?:.*\\\n)*? *esac)", DOCKERFILE)
+    command = ["sh", "-euc", f"{selection}\necho $extras"]
+    printed = subprocess.run(command, env={"EXTRA": extra}, capture_output=True, text=True, check=True).stdout
+    assert printed.split() == [part for name in installed.split() for part in ("--extra", name)]
+    assert len(re.findall(r"uv export .*--no-default-groups \$extras", DOCKERFILE)) == 2
     # Empty by default, in each stage that uses it.
-    assert re.findall(r"^ARG EXTRA(.*)$", DOCKERFILE, re.MULTILINE) == ["=", "="]
+    assert re.findall(r"^ARG EXTRA(.*)$", DOCKERFILE, re.MULTILINE) == ["=", "=", "="]
     assert re.findall(r"LD_LIBRARY_PATH=(.*)$", _last_stage(), re.MULTILINE) == ["${EXTRA:+/usr/local/nvidia/lib64}"]
 
 
@@ -121,6 +128,3 @@ def test_make_tags_gpu_image_with_suffix(variables: tuple[str, ...], build: str,
 def test_dockerfile_is_independent_of_architecture() -> None:
     # The lock file has markers for packages that an architecture lacks (tests/test_lock.py).
     assert not re.findall(r"x86|amd64|aarch64|arm64|TARGETARCH|--platform", DOCKERFILE.partition("ARG BASE_IMAGE")[2])
-    (installed,) = re.findall(r"uv export (?:.*\\\n)*?.*--output-file requirements.txt", DOCKERFILE)
-    assert "--extra run" in installed
-    assert "tensorflow" not in installed

@@ -20,9 +20,9 @@ def _time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("_time_zone")
 def test_timestamp_in_any_time_zone_sorts_by_time() -> None:
-    before = datetime.datetime.now(datetime.timezone.utc)
+    before = datetime.datetime.now(datetime.UTC)
     text = timestamp()
-    after = datetime.datetime.now(datetime.timezone.utc)
+    after = datetime.datetime.now(datetime.UTC)
     parsed = datetime.datetime.strptime(f"{text} +0000", "%Y-%m-%d-%H-%M-%S-%f %z")
     assert before <= parsed <= after
     assert text <= timestamp()

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _OF_A_CLUSTER = ("KUBECONFIG", "STORAGE_EMULATOR_HOST")
-WITHOUT_A_CLUSTER = ["lint", "types", "test", "test-long", "docs"]
+WITHOUT_A_CLUSTER = ["lint", "types", "test", "test-tfq", "test-long", "docs"]
 # FAILS is the name of a program that always fails, or with "once" only at its first call.
 _CALLED = """name=$(basename "$0") && echo "$name $*" >>called
 case "${FAILS:-}" in
@@ -82,7 +82,7 @@ def test_ci_with_cluster_runs_its_tests_and_stops_it(checkout: Path, cluster: Pa
     made = (checkout / "made").read_text().splitlines()
     # The other tests run in parallel with those on the cluster, without its settings.
     assert sorted(line.strip() for line in made if "its-config" not in line) == sorted(WITHOUT_A_CLUSTER[:-1])
-    assert [made[0].strip(), made[1].strip(), made[2].strip(), made[-1].split()[0]] == ["lint", "types", "test", "docs"]
+    assert [line.split()[0] for line in (*made[:4], made[-1])] == ["lint", "types", "test", "test-tfq", "docs"]
     storage, whole, on_cluster = (
         line for line in made if line.endswith(" its-config its-buckets") and not line.startswith("docs")
     )

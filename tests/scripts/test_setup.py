@@ -48,7 +48,7 @@ def _first_line(text: str) -> str:
 def test_setup_without_suitable_python_fails(checkout: Path) -> None:
     finished = _make(checkout, PYTHON="false")
     assert finished.returncode != 0
-    assert _first_line(finished.stderr).startswith("setup: Python 3.10, 3.11 or 3.12 is required")
+    assert _first_line(finished.stderr).startswith("setup: Python 3.11, 3.12 or 3.13 is required")
     assert not (checkout / ".venv").exists()
 
 

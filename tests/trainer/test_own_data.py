@@ -157,7 +157,7 @@ def test_evaluate_step_of_regression_has_no_confusion_matrix(regression: Trained
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", [{"simulator": "tfq"}, {"shots": 1000}], ids=str)
+@pytest.mark.parametrize("words", [pytest.param({"simulator": "tfq"}, marks=pytest.mark.tfq), {"shots": 1000}], ids=str)
 def test_classes_are_trained_with_tfq_and_with_shots(tmp_path: Path, words: dict[str, Any]) -> None:
     units = np.random.default_rng(5).uniform(-1, 1, (60, 3))
     rows = "\n".join(f"{x},{y},{z},{int(x > 0)}" for x, y, z in units)

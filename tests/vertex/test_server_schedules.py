@@ -15,7 +15,7 @@ from tests.vertex.fake_service.pipelines.jobs import SUCCEEDED
 from tests.vertex.fake_service.vertex import Vertex
 from tests.vertex.test_server_pipelines import study
 
-_NOW = datetime.datetime(2026, 11, 22, 10, 30, tzinfo=datetime.timezone.utc)
+_NOW = datetime.datetime(2026, 11, 22, 10, 30, tzinfo=datetime.UTC)
 _SDK = """
 import os, sys, warnings
 warnings.simplefilter("ignore")

@@ -188,7 +188,7 @@ class NamespaceClient:
 
     def now(self) -> datetime.datetime:
         """Return the time of the server's clock, which is used for Leases."""
-        return datetime.datetime.fromtimestamp(time.time() + self._server.clock_difference, datetime.timezone.utc)
+        return datetime.datetime.fromtimestamp(time.time() + self._server.clock_difference, datetime.UTC)
 
     def get(self, resource: Resource, name: str) -> Object | None:
         """Return an object, or None if it does not exist."""

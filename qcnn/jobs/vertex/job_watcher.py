@@ -168,7 +168,7 @@ class JobLogReader:
 
 def lines_filter(job: str, since: datetime.datetime) -> str:
     """Return the log filter for the entries of a job ID from a time on."""
-    time = since.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    time = since.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return f'resource.type="ml_job" AND resource.labels.job_id="{job}" AND timestamp>="{time}"'
 
 

@@ -127,4 +127,4 @@ def state_of(job: CustomJob | HyperparameterTuningJob) -> str:
 def creation_time(resource: Any) -> datetime.datetime:
     """Return the creation time of a resource, or 1970 if the service does not return it."""
     time: datetime.datetime | None = resource.create_time
-    return time or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
+    return time or datetime.datetime.fromtimestamp(0, datetime.UTC)

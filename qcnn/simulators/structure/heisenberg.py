@@ -92,9 +92,9 @@ def channel_matrix(channel: GateNoise, qubits: int) -> Floats:
 @functools.cache
 def paulis(qubits: int) -> Complex:
     """Return all products of Pauli matrices, complex128 (4^qubits, 2^qubits, 2^qubits)."""
-    products = np.ones((1, 1, 1), np.complex128)
+    products: Complex = np.ones((1, 1, 1), np.complex128)
     for _ in range(qubits):
-        products = np.kron(products, PAULIS)
+        products = np.kron(products, PAULIS).astype(np.complex128)
     return products
 
 

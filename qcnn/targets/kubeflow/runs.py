@@ -110,7 +110,7 @@ def namespace_of(client: kfp.Client, backend: KfpConnection, experiment: str) ->
 def creation_time(run: kfp_server_api.V2beta1Run) -> datetime.datetime:
     """Return the creation time of a run, or 1970 if the backend does not report it."""
     time: datetime.datetime | None = run.created_at
-    return time or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
+    return time or datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
 def duration_of(run: kfp_server_api.V2beta1Run) -> float | None:

@@ -526,7 +526,7 @@ def _delete(client: kfp.Client, backend: KfpConnection, run: kfp_server_api.V2be
 
 
 def _status(run: kfp_server_api.V2beta1Run, experiment: str = "") -> JobStatus:
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     error = run.error.message if run.error else ""
     return JobStatus(
         job=run.run_id,

@@ -41,7 +41,7 @@ from qcnn.targets.settings import setting
 _ENDED = ("succeeded", "failed", "interrupted")
 # Files that identify a run of earlier releases, which stored no record.
 _OLD_MARKS = ("log.txt", "generate-data")
-_BEGINNING = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
+_BEGINNING = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 PREDICT_HELP = """
 Predict the rows of a file. Without --data, predict the test split.
@@ -260,7 +260,7 @@ def _status(folder: Path, *, with_parts: bool = False) -> JobStatus:
         state = "unknown"
     except (OSError, ValueError):
         state = "damaged"
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     model = of_run(folder).exported
     return JobStatus(
         job=str(folder),

@@ -40,7 +40,7 @@ def age_of(resource: PipelineJob | CustomJob) -> float | None:
     """Return the seconds since a run or job was created, or None if the creation time is unknown."""
     if not resource.create_time:
         return None
-    age = datetime.datetime.now(datetime.timezone.utc) - resource.create_time
+    age = datetime.datetime.now(datetime.UTC) - resource.create_time
     return max(float(age.total_seconds()), 0.0)
 
 

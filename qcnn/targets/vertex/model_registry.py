@@ -2,7 +2,7 @@
 
 Source: "Prebuilt containers for inference" (cloud.google.com/vertex-ai/docs/predictions/pre-built-containers), as of
 November 2026; the newest of TensorFlow is 2.15. TensorFlow 2.15.1 loads the exported models, and predicts the same
-numbers as TensorFlow 2.18.1, which exports them.
+numbers as TensorFlow 2.21.0, which exports them.
 """
 
 from __future__ import annotations

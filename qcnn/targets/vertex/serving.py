@@ -110,7 +110,9 @@ def deploy_requests(vertex: VertexClient, settings: DeploySettings) -> Mapping[s
         aiplatform.CreateEndpointRequest(endpoints.create_request(vertex, settings.endpoint)),
         aiplatform.DeployModelRequest(endpoints.deploy_request(at, first, "1", settings.machines, account, shares)),
     )
-    return {type(each).__name__: type(each).to_dict(each, including_default_value_fields=False) for each in requests}
+    return {
+        type(each).__name__: type(each).to_dict(each, always_print_fields_with_no_presence=False) for each in requests
+    }
 
 
 def deploy(

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def test_killed_chief_resumes_from_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_rerun_in_finished_folder_exits_at_once(tmp_path: Path) -> None:
-    line = {f"variable_{number}": np.zeros(1) for number in range(2)}
+    line: dict[str, Any] = {f"variable_{number}": np.zeros(1) for number in range(2)}
     np.savez(tmp_path / "line.npz", updates=np.array(UPDATES), **line)
     with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
         assert launcher.finish() == 0, launcher.output

@@ -88,7 +88,7 @@ def test_predict_accepts_array_in_column_order(model: qcnn.Model) -> None:
         ({"qubit": [0], "angle": [7]}, "angle: row 1 must be at least -pi and less than pi. Given: 7"),
         ({"qubit": [0], "angle": [float("nan")]}, "angle: row 1 must be a finite number. Given: nan"),
         (
-            {"qubit": np.ma.masked_equal([0, 1], 1), "angle": [0.0, 0.0]},  # type: ignore[no-untyped-call]
+            {"qubit": np.ma.masked_equal([0, 1], 1), "angle": [0.0, 0.0]},
             "qubit: row 2 must be a finite number. Given: nan",
         ),
         ({"qubit": [0, 1], "angle": [0.0, float("inf")]}, "angle: row 2 must be a finite number. Given: inf"),

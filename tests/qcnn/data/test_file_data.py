@@ -108,7 +108,8 @@ def test_read_radians_and_real_labels_unchanged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.parquet", "a.npz", "a.jsonl"])
 def test_read_every_format_gives_equal_samples(name: str, excited: Path, tmp_path: Path) -> None:
     qubit, angle, label = map(np.array, zip(*EXCITED, strict=True))
-    columns, path = {"qubit": qubit, "angle": angle, "label": label}, tmp_path / name
+    path = tmp_path / name
+    columns: dict[str, Any] = {"qubit": qubit, "angle": angle, "label": label}
     if name.endswith("npz"):
         np.savez(path, **columns)
     else:

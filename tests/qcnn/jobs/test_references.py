@@ -77,7 +77,7 @@ def test_check_namespace_invalid_name_is_an_error(text: str) -> None:
         check_namespace(text)
 
 
-NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=datetime.timezone.utc)
+NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=datetime.UTC)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ WORDS = {"qubits": 8, "options": {"max_restarts": 3}}
 
 def test_run_recorder_records_fields_times_and_steps(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "first"
-    before = datetime.datetime.now(datetime.timezone.utc)
+    before = datetime.datetime.now(datetime.UTC)
     with RunRecorder(WORDS) as recorder:
         recorder.begin_step("generate-data", run)
         assert read_record(run).steps == (RecordedStep("generate-data", "running"),)
@@ -28,7 +28,7 @@ def test_run_recorder_records_fields_times_and_steps(tmp_path: Path) -> None:
         recorder.begin_step("train", run)
         running = read_record(run)
         recorder.end_step(True)
-    after = datetime.datetime.now(datetime.timezone.utc)
+    after = datetime.datetime.now(datetime.UTC)
     assert (running.state, running.ended, running.seconds) == ("running", None, None)
     assert [(step.name, step.state) for step in running.steps] == [
         ("generate-data", "succeeded"),
@@ -113,7 +113,7 @@ def test_read_record_without_locks_is_running(tmp_path: Path, monkeypatch: pytes
 
 
 def test_read_record_run_ending_during_read_is_succeeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = RunRecord("running", datetime.datetime.now(datetime.timezone.utc), None, (), {})
+    running = RunRecord("running", datetime.datetime.now(datetime.UTC), None, (), {})
     answers = iter([running, RunRecord("succeeded", running.started, running.started, (), {})])
     monkeypatch.setattr("qcnn.results.local_run._read", lambda run: next(answers))
     assert read_record(tmp_path).state == "succeeded"

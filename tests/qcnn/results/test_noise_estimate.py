@@ -28,7 +28,7 @@ def few() -> ExperimentConfig:
     return from_mapping({**words, "options": {"trajectories": 60}})
 
 
-def _predicted(config: ExperimentConfig, samples: data.Samples) -> tuple[TrajectoryEstimate, np.ndarray]:  # type: ignore[type-arg]
+def _predicted(config: ExperimentConfig, samples: data.Samples) -> tuple[TrajectoryEstimate, np.ndarray]:
     """Return the predictions of an untrained network, estimated from trajectories and exact by density matrices."""
     model = build_model(config)
     ansatz, ring = circuits.build("hybrid", 4), circuits.ring(4)

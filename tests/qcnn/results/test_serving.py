@@ -28,7 +28,7 @@ def network(**words: Any) -> ExperimentConfig:
         network(qubits=7, hidden_activation="tanh", hidden_units=3),
         network(qubits=6, model="deep"),
         network(qubits=30, simulator="lightcone", hidden_activation="gelu"),
-        network(qubits=5, simulator="tfq"),
+        pytest.param(network(qubits=5, simulator="tfq"), marks=pytest.mark.tfq),
     ],
     ids=["linear", "tanh", "one readout", "windows", "tfq"],
 )

@@ -68,7 +68,9 @@ def by_cirq(model: str, qubits: int) -> Expected:
 
 @pytest.mark.parametrize("qubits", range(4, 13))
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-@pytest.mark.parametrize("name", ["lightcone", "statevector", "statevector_cpu", "tfq"])
+@pytest.mark.parametrize(
+    "name", ["lightcone", "statevector", "statevector_cpu", pytest.param("tfq", marks=pytest.mark.tfq)]
+)
 def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) -> None:
     if name == "tfq" and qubits not in (4, 5, 8, 11):
         pytest.skip("TensorFlow Quantum is the reference of others; its own code is tested by its authors")
@@ -139,7 +141,9 @@ def test_expectations_do_not_depend_on_batch_size(name: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-@pytest.mark.parametrize("name", ["lightcone", "statevector", "statevector_cpu", "tfq"])
+@pytest.mark.parametrize(
+    "name", ["lightcone", "statevector", "statevector_cpu", pytest.param("tfq", marks=pytest.mark.tfq)]
+)
 def test_table_equals_expectations(name: str, model: str) -> None:
     qubits, random = 7, np.random.default_rng(3)
     simulator, count = create(name, model, qubits)

@@ -85,7 +85,9 @@ def test_lightcone_gate_between_parts_equals_cirq(layer: int) -> None:
     assert np.abs(without - expected[0]).max() > 1e-2
 
 
-@pytest.mark.parametrize("name", ["lightcone", "statevector", "statevector_cpu", "tfq", "auto"])
+@pytest.mark.parametrize(
+    "name", ["lightcone", "statevector", "statevector_cpu", pytest.param("tfq", marks=pytest.mark.tfq), "auto"]
+)
 def test_circuit_without_parameters_equals_cirq(name: str) -> None:
     """A fixed circuit may precede trainable layers."""
     ring = circuits.ring(5)
@@ -106,7 +108,10 @@ ROTATED = cirq.X(PLACE) ** SYMBOL
 PHASE = cirq.global_phase_operation(1j**0.7)
 
 
-@pytest.mark.parametrize("name", ["lightcone", "statevector", "statevector_cpu", "density", "tfq", "auto"])
+@pytest.mark.parametrize(
+    "name",
+    ["lightcone", "statevector", "statevector_cpu", "density", pytest.param("tfq", marks=pytest.mark.tfq), "auto"],
+)
 @pytest.mark.parametrize(
     ("operations", "run_by_tfq"),
     [

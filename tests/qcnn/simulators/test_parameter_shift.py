@@ -92,7 +92,7 @@ def test_parameter_shift_without_rule_raises(phases: tuple[float, ...], given: s
         def _num_qubits_(self) -> int:
             return 2
 
-        def _eigen_components(self) -> list[tuple[float, np.ndarray]]:  # type: ignore[type-arg]
+        def _eigen_components(self) -> list[tuple[float, np.ndarray]]:
             return [(phase, np.diag(row)) for phase, row in zip(phases, np.eye(4), strict=True)]
 
     ansatz = Ansatz(cirq.Circuit(Odd(exponent=S)(*RING[:2])), (S,), (RING[0],))

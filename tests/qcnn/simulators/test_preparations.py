@@ -28,6 +28,9 @@ SUPPORTED = [
     for kind in KINDS
     if kind != "state" or name.startswith("statevector")
 ]
+of_supported = pytest.mark.parametrize(
+    ("name", "kind"), [pytest.param(*each, marks=[pytest.mark.tfq] * (each[0] == "tfq")) for each in SUPPORTED]
+)
 
 
 class Case(NamedTuple):
@@ -88,7 +91,7 @@ def assert_equals_cirq(name: str, case: Case, *, slopes: int, compiled: bool) ->
     ("model", "qubits", "features", "compiled"),
     [("hybrid", 7, 7, True), ("deep", 6, 4, False), ("hybrid", 8, 1, False), ("deep", 5, 5, False)],
 )
-@pytest.mark.parametrize(("name", "kind"), SUPPORTED)
+@of_supported
 def test_readouts_and_gradient_equal_cirq(
     name: str, kind: Kind, model: str, qubits: int, features: int, compiled: bool
 ) -> None:
@@ -98,7 +101,9 @@ def test_readouts_and_gradient_equal_cirq(
     assert_equals_cirq(name, case(built, qubits, kind, features), slopes=2, compiled=compiled)
 
 
-@pytest.mark.parametrize("name", ["statevector", "statevector_cpu", "lightcone", "tfq"])
+@pytest.mark.parametrize(
+    "name", ["statevector", "statevector_cpu", "lightcone", pytest.param("tfq", marks=pytest.mark.tfq)]
+)
 @pytest.mark.parametrize("kind", ["rx", "ry", "rz"])
 def test_large_angles_equal_cirq(name: str, kind: Kind) -> None:
     every = case(circuits.build("hybrid", 4), 4, kind, 4)
@@ -187,7 +192,13 @@ def test_auto_selects_cheapest_simulator_per_preparation(model: str, qubits: int
 
 @pytest.mark.parametrize("memory", [2**31, 2**15])
 @pytest.mark.parametrize(
-    ("name", "kind"), [("statevector", "ry"), ("statevector", "state"), ("lightcone", "rz"), ("tfq", "rx")]
+    ("name", "kind"),
+    [
+        ("statevector", "ry"),
+        ("statevector", "state"),
+        ("lightcone", "rz"),
+        pytest.param("tfq", "rx", marks=pytest.mark.tfq),
+    ],
 )
 def test_expectations_accept_dynamic_batch_size(name: str, kind: Kind, memory: float) -> None:
     qubits = 5

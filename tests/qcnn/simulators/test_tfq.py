@@ -15,6 +15,8 @@ from qcnn.simulators import ExcitationBatch, SimulatorLimits
 from tests.qcnn.simulators import random_circuits
 from tests.qcnn.simulators.structure.test_gates import ONE_QUBIT, TWO_QUBITS, A, B, C, Q
 
+pytestmark = pytest.mark.tfq
+
 LIMITS = SimulatorLimits(memory=2**30, batch=4)
 # Gates without symmetries, so that the readouts depend on every symbol and operation.
 BEFORE = [[cirq.X(q) ** (0.1 + 0.17 * i), cirq.Y(q) ** 0.3] for i, q in enumerate(Q)]

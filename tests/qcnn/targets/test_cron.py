@@ -91,7 +91,7 @@ def test_unix_cron_accepts_time_zone(text: str, read: str) -> None:
     assert unix_cron(text) == read
 
 
-_NOW = datetime.datetime(2026, 11, 22, 10, 30, tzinfo=datetime.timezone.utc)
+_NOW = datetime.datetime(2026, 11, 22, 10, 30, tzinfo=datetime.UTC)
 
 
 @pytest.mark.parametrize(

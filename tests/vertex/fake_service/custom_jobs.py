@@ -61,7 +61,7 @@ class CustomJobs:
         job = copied(given)
         job.name = f"{place}/customJobs/{state.new_id()}"
         job.state = QUEUED
-        job.create_time = job.update_time = datetime.datetime.now(datetime.timezone.utc)
+        job.create_time = job.update_time = datetime.datetime.now(datetime.UTC)
         kept = copied(job)
         state.add(job.name, job)
         with self._lock:

@@ -74,7 +74,7 @@ class Logs:
                     "ml.googleapis.com/trial_id": "",
                     "ml.googleapis.com/trial_type": "",
                 },
-                timestamp=datetime.datetime.now(datetime.timezone.utc),
+                timestamp=datetime.datetime.now(datetime.UTC),
                 severity=severity,
                 insert_id=f"{len(self._entries) + len(self._fresh or ()):016x}",
                 **self._payload(replica, text, severity),

@@ -118,7 +118,7 @@ class State:
         with self.changed:
             if _state_name(job.state) == "CANCELLING" and name not in _ENDED:
                 return
-            now = datetime.datetime.now(datetime.timezone.utc)
+            now = datetime.datetime.now(datetime.UTC)
             job.state, job.update_time = state, now
             if name == "RUNNING":
                 job.start_time = now

@@ -73,7 +73,7 @@ class TuningJobs:
         require("parallel_trial_count", job.parallel_trial_count > 0)
         check_job_spec(job.trial_job_spec)
         job.name = f"{place}/hyperparameterTuningJobs/{self._state.new_id()}"
-        job.create_time = job.update_time = datetime.datetime.now(datetime.timezone.utc)
+        job.create_time = job.update_time = datetime.datetime.now(datetime.UTC)
         job.state = job_run.PENDING
         self._state.add(job.name, job)
         kept = copied(job)
@@ -115,14 +115,14 @@ class TuningJobs:
                 id=str(number),
                 state=_STATES.ACTIVE,
                 parameters=[{"parameter_id": name, "value": value} for name, value in values.items()],
-                start_time=datetime.datetime.now(datetime.timezone.utc),
+                start_time=datetime.datetime.now(datetime.UTC),
                 custom_job=created.name,
             )
             self._show(job, trial)
         ended = self._state.until(lambda: self._if_ended(created.name))
         measurements = _measurements(file, job.study_spec)
         trial.measurements = measurements
-        trial.end_time = datetime.datetime.now(datetime.timezone.utc)
+        trial.end_time = datetime.datetime.now(datetime.UTC)
         if (ended.state == job_run.SUCCEEDED or ended.name in self._stopped) and measurements:
             trial.state, trial.final_measurement = _state("SUCCEEDED"), _chosen(measurements, job.study_spec)
         else:

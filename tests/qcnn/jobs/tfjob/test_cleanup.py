@@ -15,7 +15,7 @@ from qcnn.jobs.tfjob.cleanup import OwnedObject, find_orphans, objects_of_run, w
 from qcnn.jobs.tfjob.manifest import JobTimeouts, lease, profiler_service, tfjob
 from qcnn.jobs.tfjob.predict_job import for_training
 
-NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
+NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
 JOB: JobSpec = cluster_job(from_mapping({}), "gs://bucket", PodSettings(image="qcnn"))
 
 

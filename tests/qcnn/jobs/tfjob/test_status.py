@@ -13,7 +13,7 @@ from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
 from qcnn.startup import ABANDONED
 from tests.qcnn.jobs.kubernetes.processes import process
 
-NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
+NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
 OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
 
 

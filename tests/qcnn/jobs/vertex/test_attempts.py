@@ -67,7 +67,7 @@ def test_root_cause_replica_is_parsed_from_message(message: str, replica: Replic
     assert root_cause_replica(message) == replica
 
 
-_BEGIN = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
+_BEGIN = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
 _EXITED = "The replica workerpool1-0 exited with a non-zero status of {}. Termination reason: Error."
 _NO_MACHINES = "Resources are insufficient in region: us-central1. Try a different region."
 

@@ -19,7 +19,7 @@ class _Clock:
 
 
 def _job(state: str) -> Attempt:
-    return Attempt("jobs/1", datetime.datetime.now(datetime.timezone.utc), state)
+    return Attempt("jobs/1", datetime.datetime.now(datetime.UTC), state)
 
 
 def test_capacity_timeout_counts_from_first_missing_machine() -> None:
@@ -49,7 +49,7 @@ def test_capacity_timeout_running_job_resets_it() -> None:
     capacity.observe(_job("QUEUED"))
 
 
-_BEGIN = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
+_BEGIN = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
 
 
 def _entry(name: str, second: float) -> LogEntry:

@@ -14,7 +14,7 @@ from tests.vertex.fake_service.vertex import Vertex
 
 def _spec(*parameters: Candidates | NumericRange, stopping: str = NONE, best_report: bool = False) -> dict[str, Any]:
     study = StudySpec(parameters, "val_loss", 5, parallel=2, stopping=stopping, best_report=best_report)
-    spec: dict[str, Any] = v1.StudySpec.to_dict(study_spec(study), including_default_value_fields=False)
+    spec: dict[str, Any] = v1.StudySpec.to_dict(study_spec(study), always_print_fields_with_no_presence=False)
     return spec
 
 

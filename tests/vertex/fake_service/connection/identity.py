@@ -45,7 +45,7 @@ def write_identity(folder: Path, project: str, tokens_from: str) -> Identity:
 
 def _certificate(key: rsa.RSAPrivateKey) -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     # Clients reach hosts of googleapis.com through the proxy, which forwards to this server.
     names = [
         x509.DNSName("localhost"),

@@ -25,7 +25,7 @@ class Metadata:
 
     def keep(self, kind: type[Any], collection: str, identifier: str = "", **fields: Any) -> Any:
         """Create an artifact, execution or context, and return a copy of it."""
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = datetime.datetime.now(datetime.UTC)
         name = f"{self.store}/{collection}/{identifier or self._state.new_id()}"
         made = kind(name=name, create_time=now, update_time=now, etag="1", **fields)
         self._state.add(name, made)

@@ -46,7 +46,7 @@ def next_time(cron: str, after: datetime.datetime) -> datetime.datetime:
         if day.month not in months or not (any(fits) if either else all(fits)):
             continue
         for hour, minute in itertools.product(sorted(hours), sorted(minutes)):
-            moment = datetime.datetime.combine(day, datetime.time(hour, minute), zone).astimezone(datetime.timezone.utc)
+            moment = datetime.datetime.combine(day, datetime.time(hour, minute), zone).astimezone(datetime.UTC)
             if moment > after:
                 return moment
     raise StatusError(400, f"Invalid cron schedule: it is never due. Given: {cron}")

@@ -95,4 +95,4 @@ def executor_artifacts(artifacts: Mapping[str, Sequence[v1.Artifact]]) -> dict[s
 
 
 def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
+    return datetime.datetime.now(datetime.UTC)

@@ -79,7 +79,7 @@ class PipelineJobs:
             raise StatusError(400, f"Invalid pipeline_job_id: must match {_ID.pattern}. Given: {identifier}")
         job.name = f"{place}/pipelineJobs/{identifier}"
         job.state, job.schedule_name = PENDING, schedule
-        job.create_time = job.update_time = datetime.datetime.now(datetime.timezone.utc)
+        job.create_time = job.update_time = datetime.datetime.now(datetime.UTC)
         job.service_account = job.service_account or f"{job.name.split('/')[1]}-compute@developer.gserviceaccount.com"
         services.state.add(job.name, job)
         kept = copied(job)

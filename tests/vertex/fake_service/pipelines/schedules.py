@@ -55,7 +55,7 @@ class Schedules:
             schedule = self._state.get(v1.Schedule, name)
             if schedule.state != _ACTIVE or self._is_busy(schedule):
                 return ""
-            now = datetime.datetime.now(datetime.timezone.utc)
+            now = datetime.datetime.now(datetime.UTC)
             request = schedule.create_pipeline_job_request
             pipeline = read_spec(copied(request.pipeline_job))["pipelineInfo"]["name"]
             identifier = f"{pipeline}-{now:%Y%m%d%H%M%S}-{schedule.started_run_count}"
@@ -88,7 +88,7 @@ class Schedules:
         if schedule.create_pipeline_job_request.pipeline_job_id:
             raise StatusError(400, "`pipeline_job_id` must not be set in the request of a schedule.")
         read_spec(copied(schedule.create_pipeline_job_request.pipeline_job))
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = datetime.datetime.now(datetime.UTC)
         schedule.name = f"{self._state.parent(request.parent)}/schedules/{self._state.new_id()}"
         schedule.state, schedule.create_time, schedule.update_time = _ACTIVE, now, now
         schedule.start_time = schedule.start_time or now
@@ -104,14 +104,14 @@ class Schedules:
         with self._state.changed:
             schedule = self._in_state(request.name, _ACTIVE)
             schedule.state = _PAUSED
-            schedule.last_pause_time = datetime.datetime.now(datetime.timezone.utc)
+            schedule.last_pause_time = datetime.datetime.now(datetime.UTC)
         return empty_pb2.Empty()
 
     def _resume(self, request: v1.ResumeScheduleRequest) -> Any:
         with self._state.changed:
             schedule = self._in_state(request.name, _PAUSED)
             schedule.state, schedule.catch_up = _ACTIVE, request.catch_up
-            schedule.last_resume_time = datetime.datetime.now(datetime.timezone.utc)
+            schedule.last_resume_time = datetime.datetime.now(datetime.UTC)
         return empty_pb2.Empty()
 
     def _update(self, request: v1.UpdateScheduleRequest) -> v1.Schedule:
@@ -119,7 +119,7 @@ class Schedules:
             schedule = self._state.get(v1.Schedule, request.schedule.name)
             for path in request.update_mask.paths:
                 setattr(schedule, path, getattr(request.schedule, path))
-            schedule.next_run_time = next_time(schedule.cron, datetime.datetime.now(datetime.timezone.utc))
+            schedule.next_run_time = next_time(schedule.cron, datetime.datetime.now(datetime.UTC))
             return copied(schedule)
 
     def _delete(self, request: v1.DeleteScheduleRequest) -> Any:

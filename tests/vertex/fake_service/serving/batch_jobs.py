@@ -66,7 +66,7 @@ class BatchJobs:
         require("dedicated_resources.machine_spec", job.dedicated_resources.machine_spec.machine_type)
         job.name = f"{place}/batchPredictionJobs/{self._state.new_id()}"
         job.model_version_id = model.version_id
-        job.create_time = job.update_time = datetime.datetime.now(datetime.timezone.utc)
+        job.create_time = job.update_time = datetime.datetime.now(datetime.UTC)
         job.state = job_run.PENDING
         self._state.add(job.name, job)
         kept = copied(job)

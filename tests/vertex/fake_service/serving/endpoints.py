@@ -70,7 +70,7 @@ class Endpoints:
         check_display_name(endpoint.display_name)
         check_labels(dict(endpoint.labels))
         endpoint.name = f"{place}/endpoints/{request.endpoint_id or self._state.new_id()}"
-        endpoint.create_time = endpoint.update_time = datetime.datetime.now(datetime.timezone.utc)
+        endpoint.create_time = endpoint.update_time = datetime.datetime.now(datetime.UTC)
         self._state.add(endpoint.name, endpoint)
         kept = copied(endpoint)
         return self._operations.run(endpoint.name, lambda: kept, v1.CreateEndpointOperationMetadata())
@@ -111,7 +111,7 @@ class Endpoints:
             deployed.id = deployed.id or self._state.new_id()
             deployed.model, deployed.model_version_id = model.name, model.version_id
             deployed.display_name = deployed.display_name or model.display_name
-            deployed.create_time = datetime.datetime.now(datetime.timezone.utc)
+            deployed.create_time = datetime.datetime.now(datetime.UTC)
             split = {deployed.id if key == "0" else key: share for key, share in request.traffic_split.items()}
             endpoint.deployed_models.append(deployed)
             try:

@@ -68,7 +68,7 @@ class Models:
             raise StatusError(409, f"The Model already exists. Name: {name}")
         with self._state.changed:
             versions = self._models.setdefault(name, [])
-            now = datetime.datetime.now(datetime.timezone.utc)
+            now = datetime.datetime.now(datetime.UTC)
             given.name = name
             given.version_id = str(int(versions[-1].version_id) + 1 if versions else 1)
             given.create_time = versions[0].create_time if versions else now

@@ -88,5 +88,5 @@ def _by_pool(addresses: Mapping[tuple[int, int], str]) -> dict[int, list[str]]:
 
 
 def _to_json(cluster: Mapping[str, list[str]], task: Mapping[str, Any], job: v1.CustomJob) -> str:
-    spec = json.loads(v1.CustomJobSpec.to_json(job.job_spec, including_default_value_fields=False))
+    spec = json.loads(v1.CustomJobSpec.to_json(job.job_spec, always_print_fields_with_no_presence=False))
     return json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": spec})
