@@ -31,11 +31,11 @@ help: ## print the targets
 
 setup: .venv$(if $(filter-out gpu,$(EXTRA)),-$(EXTRA))/.complete ## install all dependencies into .venv (other targets run this when required); EXTRA=tfq: TensorFlow Quantum into .venv-tfq
 
-.venv/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[ci]*)
+.venv/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[chi]*)
 	@python=$$(scripts/find-python) && "$$python" scripts/setup.py && touch $@
 
 # Extras that require other releases of the dependencies have separate environments.
-.venv-tfq/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[ci]*)
+.venv-tfq/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[chi]*)
 	@python=$$(scripts/find-python) && "$$python" scripts/setup.py tfq && touch $@
 
 kernels: ## compile the kernels of simulator statevector_cpu again, for example after the installation of a C compiler

@@ -1,23 +1,19 @@
 """Connections to the other processes of a training job: timeouts, errors, proxies and open ports."""
 
 import contextlib
-import ctypes
-import functools
 import logging
 import os
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, MutableMapping
-from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
-from tensorflow.python import pywrap_tfe
 
 from qcnn.errors import RetryableError, single_line
-from qcnn.operating_system import bind_to_loopback, descriptors, shared_library
+from qcnn.operating_system import bind_to_loopback, descriptors
 from qcnn.startup import ERROR, RETRYABLE, START_TIMEOUT_SECONDS, exit_with_message
+from qcnn.tensorflow_internals import without_interpreter_lock
 from qcnn.trainer.distribution.roles import ClusterConfig
 
 logger = logging.getLogger("qcnn")
@@ -47,6 +43,9 @@ def joining(cluster: ClusterConfig | None, heartbeat_timeout_seconds: float) -> 
 
     Other threads of this process continue to handle signals, heartbeats and metrics. If the block takes longer than
     `join_timeout`, this process exits with a message that lists the processes that do not respond.
+
+    Raises:
+        ConfigError: If TensorFlow lacks a function for this.
     """
     if cluster is None:
         yield
@@ -56,7 +55,7 @@ def joining(cluster: ClusterConfig | None, heartbeat_timeout_seconds: float) -> 
     arguments = (cluster, join_timeout(cluster, heartbeat_timeout_seconds), joined)
     threading.Thread(target=_end_after, args=arguments, name="joining", daemon=True).start()
     try:
-        with _without_interpreter_lock():
+        with without_interpreter_lock():
             yield
     finally:
         joined.set()
@@ -97,60 +96,6 @@ def _missing(cluster: ClusterConfig) -> str:
         if (role, index) != (cluster.role, cluster.index) and not answers(address)
     ]
     return ", ".join(missing) or "a process that responds, but does not join"
-
-
-@contextlib.contextmanager
-def _without_interpreter_lock() -> Iterator[None]:
-    """Context manager in which TensorFlow joins a cluster without holding Python's interpreter lock.
-
-    TensorFlow's binding of this function holds the lock until all processes have joined.
-    """
-    original = pywrap_tfe.TFE_EnableCollectiveOps
-    pywrap_tfe.TFE_EnableCollectiveOps = _enable_collective_ops
-    try:
-        yield
-    finally:
-        pywrap_tfe.TFE_EnableCollectiveOps = original
-
-
-def _enable_collective_ops(context: object, server: bytes) -> None:
-    """Call TFE_EnableCollectiveOps of TensorFlow's C interface (tensorflow/c/eager/c_api_experimental.h).
-
-    Args:
-        context: Capsule of the TFE_Context.
-        server: Serialized ServerDef.
-
-    Raises:
-        tf.errors.OpError: If this process cannot listen on its address, or another process fails.
-    """
-    library = _library()
-    status = library.TF_NewStatus()
-    try:
-        library.TFE_EnableCollectiveOps(_pointer(context), server, len(server), status)
-        code, message = library.TF_GetCode(status), library.TF_Message(status).decode(errors="replace")
-    finally:
-        library.TF_DeleteStatus(status)
-    if code:
-        raise tf.compat.v1.errors.exception_type_from_error_code(code)(None, None, message)
-
-
-@functools.cache
-def _library() -> Any:
-    # Functions of ctypes.CDLL release the interpreter lock while they run.
-    library = ctypes.CDLL(str(Path(tf.sysconfig.get_lib(), shared_library("tensorflow_cc", 2))))
-    library.TF_NewStatus.restype = ctypes.c_void_p
-    library.TF_NewStatus.argtypes = ()
-    library.TF_GetCode.argtypes = library.TF_Message.argtypes = library.TF_DeleteStatus.argtypes = (ctypes.c_void_p,)
-    library.TF_Message.restype = ctypes.c_char_p
-    library.TF_DeleteStatus.restype = library.TFE_EnableCollectiveOps.restype = None
-    library.TFE_EnableCollectiveOps.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)
-    return library
-
-
-def _pointer(capsule: object) -> int:
-    """Return the pointer of a capsule without a name."""
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    return int(prototype(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, None))
 
 
 # Variables with hosts to which gRPC connects without a proxy. gRPC uses the first that is set

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
-from tensorflow.python.eager import context
 
 from qcnn.errors import RetryableError
 from qcnn.requirements import CHIEF, PS
 from qcnn.startup import RETRYABLE, buffer_stderr, exit_with_message, start_compiler
+from qcnn.tensorflow_internals import liveness_check
 from qcnn.trainer.distribution.joining import (
     answers,
     connect_directly,
@@ -230,7 +230,7 @@ class TrainableModel(Protocol):
         """Return whether XLA can compile the gradient of a batch."""
 
 
-def _exit_on_server_failure(devices: Sequence[str]) -> None:
+def _exit_on_server_failure(devices: Sequence[str], check: Callable[[str], bool]) -> None:
     """Exit after a parameter server fails or restarts, because a restarted one lacks the weights.
 
     TensorFlow's coordinator would treat that as an error of the worker, and retry forever.
@@ -239,21 +239,25 @@ def _exit_on_server_failure(devices: Sequence[str]) -> None:
     while max(failed_probes.values()) < _MAX_FAILED_PROBES:
         time.sleep(_PROBE_SECONDS)
         for device in devices:
-            failed_probes[device] = 0 if _is_alive(device) else failed_probes[device] + 1
+            failed_probes[device] = 0 if _is_alive(device, check) else failed_probes[device] + 1
     failed = max(devices, key=lambda device: failed_probes[device])
     exit_with_message(f"lost {PS} {devices.index(failed)}; training resumes from the last checkpoint", RETRYABLE)
 
 
-def _is_alive(device: str) -> bool:
+def _is_alive(device: str, check: Callable[[str], bool]) -> bool:
     """Return whether the process of a device still has the variables of this process."""
     try:
-        return bool(context.check_alive(device.partition("/device:")[0]))
+        return check(device.partition("/device:")[0])
     except tf.errors.OpError:
         return False
 
 
 class Coordinator:
-    """Chief of asynchronous training, which dispatches batches to workers."""
+    """Chief of asynchronous training, which dispatches batches to workers.
+
+    Raises:
+        ConfigError: If TensorFlow cannot monitor parameter servers.
+    """
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy, servers: int, model: TrainableModel) -> None:
         self._model = model
@@ -262,7 +266,8 @@ class Coordinator:
         sizes = [shape.num_elements() for shape in shapes]
         devices = [f"/job:{PS}/replica:0/task:{number}/device:CPU:0" for number in range(servers)]
         shared = self._shared = SharedWeights(devices, sum(sizes), model.clone_optimizer)
-        threading.Thread(target=_exit_on_server_failure, args=(devices,), name="parameter servers", daemon=True).start()
+        watched = (devices, liveness_check())
+        threading.Thread(target=_exit_on_server_failure, args=watched, name="parameter servers", daemon=True).start()
 
         def gradient(flat: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
             weights = [tf.reshape(part, shape) for part, shape in zip(tf.split(flat, sizes), shapes, strict=True)]

@@ -5,6 +5,7 @@ import functools
 import sys
 from pathlib import Path
 
+from qcnn import tensorflow_internals
 from qcnn.errors import single_line
 
 # Compiled at installation, see hatch_build.py. If that fails, the build hook writes the reason to the other file.
@@ -21,7 +22,9 @@ def missing_reason() -> str:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         return f"the library cannot be loaded ({single_line(error)})"
-    return "" if library.qcnn_supports_processor() else "this processor has no AVX2"
+    if not library.qcnn_supports_processor():
+        return "this processor has no AVX2"
+    return tensorflow_internals.missing_ffi()
 
 
 def _not_compiled_reason() -> str:

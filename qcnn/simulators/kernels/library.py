@@ -2,12 +2,12 @@
 
 import ctypes
 import functools
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
-from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
+from qcnn import tensorflow_internals
 from qcnn.operating_system import cores_of_quota
 from qcnn.simulators.kernels import LIBRARY
 from qcnn.simulators.kernels.encoding import EncodedProgram
@@ -15,22 +15,12 @@ from qcnn.simulators.kernels.program import MIN_THREAD_WORK
 from qcnn.simulators.tensor_ops import as_input
 
 _SUFFIXES = {tf.float32: "float", tf.float64: "double"}
+# Types of elements in StableHLO.
+_ELEMENTS = {tf.int32: "i32", tf.float32: "f32", tf.float64: "f64"}
 # Bytes for the alignment of kept states (ALIGNMENT in statevector.c).
 _ALIGNMENT_BYTES = 2 * 64
 # Maximum number of threads of a call (MAX_THREADS in threads.inc).
 _MAX_THREADS = 64
-# xla::CustomCallTargetRegistry of TensorFlow (xla/service/custom_call_target_registry.h): `Global` and `Register`.
-_REGISTRY = "_ZN3xla24CustomCallTargetRegistry6GlobalEv"
-_REGISTER = "_ZN3xla24CustomCallTargetRegistry8RegisterERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEPvS8_"
-
-# Callers define the gradient of the kernels. TensorFlow would still ask for that of the operation.
-tf.no_gradient("XlaCustomCallV2")
-
-
-class _String(ctypes.Structure):
-    """std::string of libstdc++, as a constant."""
-
-    _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_size_t), ("rest", ctypes.c_char * 16)]
 
 
 class Threads(NamedTuple):
@@ -55,18 +45,12 @@ def max_threads() -> int:
 
 @functools.cache
 def register() -> None:
-    """Register the kernels with XLA, once per process."""
-    kernels = ctypes.CDLL(str(LIBRARY))
-    tensorflow = ctypes.CDLL(str(Path(tf.__file__).with_name("libtensorflow_cc.so.2")))
-    registry, add = tensorflow[_REGISTRY], tensorflow[_REGISTER]
-    registry.restype, add.restype = ctypes.c_void_p, None
-    add.argtypes = [ctypes.c_void_p, ctypes.POINTER(_String), ctypes.c_void_p, ctypes.POINTER(_String)]
-    platform = _String(b"Host", len(b"Host"))
-    for name in [
-        f"qcnn_{direction}_{suffix}" for direction in ("forward", "backward") for suffix in _SUFFIXES.values()
-    ]:
-        symbol = _String(name.encode(), len(name))
-        add(registry(), ctypes.byref(symbol), ctypes.cast(kernels[name], ctypes.c_void_p), ctypes.byref(platform))
+    """Register the kernels with XLA, once per process.
+
+    Raises:
+        ConfigError: If TensorFlow's interface for this does not have the version of the kernels.
+    """
+    tensorflow_internals.register_handlers(ctypes.CDLL(str(LIBRARY)), "qcnn_register")
 
 
 def forward(
@@ -82,11 +66,11 @@ def forward(
         keep: Whether to return the evolved states, which `backward` reads.
     """
     bundles, lanes = states.shape[0], states.shape[-1]
-    dtypes, shapes = [tf.float64], [[bundles, program.values, lanes]]
+    results = [tf.TensorSpec((bundles, program.values, lanes), tf.float64)]
     if keep:
-        dtypes.append(states.dtype)
-        shapes.append([bundles * program.rows * 2 * lanes + _ALIGNMENT_BYTES // states.dtype.size])
-    return _call("forward", program, threads, [parameters, states], dtypes, shapes, keep=keep)
+        size = bundles * program.rows * 2 * lanes + _ALIGNMENT_BYTES // states.dtype.size
+        results.append(tf.TensorSpec((size,), states.dtype))
+    return _call("forward", program, threads, [parameters, states], results)
 
 
 def backward(
@@ -108,24 +92,46 @@ def backward(
         kept: Evolved states that `forward` returned, or None to compute them again.
     """
     operands = [parameters, states, upstream, *([] if kept is None else [kept])]
-    dtypes, shapes = [tf.float64], [[program.parameters]]
-    return _call("backward", program, threads, operands, dtypes, shapes, keep=kept is not None)[0]
+    return _call("backward", program, threads, operands, [tf.TensorSpec((program.parameters,), tf.float64)])[0]
 
 
 def _call(
     direction: str,
     program: EncodedProgram,
     threads: Threads,
-    operands: list[tf.Tensor],
-    dtypes: list[tf.DType],
-    shapes: list[list[int]],
-    *,
-    keep: bool,
+    operands: Sequence[tf.Tensor],
+    results: Sequence[tf.TensorSpec],
 ) -> list[tf.Tensor]:
     bundles, suffix = operands[1].shape[0], _SUFFIXES[operands[1].dtype]
     if bundles * program.rows * program.operations < MIN_THREAD_WORK:
         threads = threads._replace(maximum=1)
-    encoded = [as_input(program.integers), as_input(program.constants), tf.constant([bundles, *threads], tf.int32)]
-    name, mode = f"qcnn_{direction}_{suffix}", "keep" if keep else "drop"
-    results: list[tf.Tensor] = gen_xla_ops.xla_custom_call_v2([*encoded, *operands], name, mode, False, dtypes, shapes)
-    return results
+    inputs = [as_input(program.integers), as_input(program.constants), *operands]
+    module = _module(f"qcnn_{direction}_{suffix}", threads, inputs, results)
+    # Callers define the gradient of the kernels. TensorFlow would still ask for that of the operation.
+    return [tf.stop_gradient(each) for each in tensorflow_internals.call_module(module, inputs, results)]
+
+
+def _module(kernel: str, threads: Threads, operands: Sequence[tf.Tensor], results: Sequence[tf.TensorSpec]) -> str:
+    """Return the text of a StableHLO module that calls a kernel (StableHLO specification, custom_call)."""
+    names = [f"%{number}" for number in range(len(operands))]
+    arguments = [f"{name}: {_type_of(each)}" for name, each in zip(names, operands, strict=True)]
+    returned = [f"%results#{number}" for number in range(len(results))]
+    operand_types, result_types = ", ".join(map(_type_of, operands)), ", ".join(map(_type_of, results))
+    options = f"share_bundles = {str(threads.share_bundles).lower()}, threads = {threads.maximum} : i32"
+    return f"""func.func @main({", ".join(arguments)}) -> ({result_types}) {{
+  %results:{len(results)} = stablehlo.custom_call @{kernel}({", ".join(names)}) {{
+    api_version = 4 : i32, backend_config = {{{options}}},
+    operand_layouts = [{", ".join(map(_layout_of, operands))}], result_layouts = [{", ".join(map(_layout_of, results))}]
+  }} : ({operand_types}) -> ({result_types})
+  return {", ".join(returned)} : {result_types}
+}}"""
+
+
+def _type_of(tensor: tf.Tensor | tf.TensorSpec) -> str:
+    return f"tensor<{''.join(f'{size}x' for size in tensor.shape)}{_ELEMENTS[tensor.dtype]}>"
+
+
+def _layout_of(tensor: tf.Tensor | tf.TensorSpec) -> str:
+    """Return the layout of C: the last dimension is contiguous."""
+    rank = tensor.shape.rank
+    return f"dense<{list(reversed(range(rank)))}> : tensor<{rank}xindex>"

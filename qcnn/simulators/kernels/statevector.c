@@ -1,9 +1,8 @@
 // State vectors on CPUs: readouts of a circuit for bundles of samples, and their gradient by the adjoint method
 // (Jones and Gacon, arXiv:2009.02823).
 //
-// XLA calls the functions at the end of this file as custom calls (API version STATUS_RETURNING_UNIFIED,
-// xla/service/custom_call_status.h). `encoding.py` writes the programs that they run, in the order of the structures
-// below.
+// `encoding.py` writes the programs that the entries at the end of this file run, in the order of the structures below.
+// The entries depend on nothing but the C library. XLA calls them through the handlers in `handlers.inc`.
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -21,16 +20,18 @@
 #define MAX_QUBITS 4
 #define MAX_SIZE (1 << MAX_QUBITS)
 #define MAX_TILE 8
+// Bytes of the real or imaginary parts of a row.
+#define VECTOR_BYTES 32
 // Rows below which an operation is not divided into parts.
 #define MIN_SHARED_ROWS 4096
 
-#include "program.inc"
 #include "threads.inc"
 #include "memory.inc"
+#include "program.inc"
 #include "matrices.inc"
 
 #define REAL float
-#define LANES 8
+#define LANES (VECTOR_BYTES / 4)
 #define NAME(identifier) identifier##_float
 #include "evolution.inc"
 #undef REAL
@@ -38,7 +39,7 @@
 #undef NAME
 
 #define REAL double
-#define LANES 4
+#define LANES (VECTOR_BYTES / 8)
 #define NAME(identifier) identifier##_double
 #include "evolution.inc"
 
@@ -75,20 +76,6 @@ static void run_call(const call *of, void (*run)(const call *, size_t)) {
   for (size_t bundle = alone; bundle < of->bundles; bundle++) run(&together, bundle);
 }
 
-static call read_call(const void **in) {
-  const int32_t *counts = in[2];
-  call of = {.program = read_program(in[0], in[1]), .bundles = counts[0], .threads = available_cores(),
-             .share_bundles = counts[2], .threads_of_bundle = 1, .parts = 1, .parameters = in[3], .leaves = in[4]};
-  if (of.threads > (size_t)counts[1]) of.threads = counts[1];
-  if (of.share_bundles)
-    of.parts = PARTS;
-  else if (of.program.state_rows >= MIN_SHARED_ROWS)
-    of.parts = PARTS_OF_BUNDLE;
-  of.matrices = take_memory(of.program.numbers * sizeof(element));
-  compute_matrices(&of.program, of.parameters, of.matrices);
-  return of;
-}
-
 // Kept states begin at the first aligned byte after their offset. XLA may copy them to memory of another alignment.
 enum { ALIGNMENT = 64 };
 
@@ -105,50 +92,81 @@ static void *find_states(const void *memory) {
   return (char *)memory + offset;
 }
 
-// Operands: integers and constants of the program, numbers of bundles and threads and whether the threads share
-// bundles, parameters, leaves. Results: values of the readouts, float64, and the states if they are kept. A single
-// result is not in a list.
-static void forward_call(void *out, const void **in, int keep, void (*run)(const call *, size_t)) {
-  call of = read_call(in);
-  of.values = keep ? ((void **)out)[0] : out;
-  of.states = keep ? place_states(((void **)out)[1]) : NULL;
-  run_call(&of, run);
-  give_back_memory(of.matrices);
+// Compute the matrices of a call. Return whether there is enough memory.
+static int start_call(call *of) {
+  size_t cores = available_cores();
+  if (of->threads > cores) of->threads = cores;
+  of->threads_of_bundle = of->parts = 1;
+  if (of->share_bundles)
+    of->parts = PARTS;
+  else if (of->program.state_rows >= MIN_SHARED_ROWS)
+    of->parts = PARTS_OF_BUNDLE;
+  of->matrices = take_memory(of->program.numbers * sizeof(element));
+  return of->matrices && compute_matrices(&of->program, of->parameters, of->matrices);
 }
 
-// Further operands: gradient of the values, float64, and the states if they were kept. Result: gradient of the
-// parameters, float64.
-static void backward_call(void *out, const void **in, int keep, int is_single, void (*run)(const call *, size_t)) {
-  call of = read_call(in);
+static int run_forward(call of, void (*run)(const call *, size_t)) {
+  int lacks_memory = 0;
+  of.lacks_memory = &lacks_memory;
+  if (start_call(&of))
+    run_call(&of, run);
+  else
+    lacks_memory = 1;
+  give_back_memory(of.matrices);
+  return lacks_memory;
+}
+
+static int run_backward(call of, double *gradient, int is_single, void (*run)(const call *, size_t)) {
   size_t numbers = of.program.numbers;
+  int lacks_memory = 0;
+  of.lacks_memory = &lacks_memory;
+  int is_started = start_call(&of);
   of.scales = take_memory(of.program.operations * sizeof(double));
-  set_scales(&of.program, of.matrices, is_single, of.scales);
-  of.upstream = in[5];
-  of.states = keep ? find_states(in[6]) : NULL;
   of.sums = take_memory((of.bundles + 1) * numbers * sizeof(element));
-  run_call(&of, run);
-  // In the order of the bundles, so that the result does not depend on the threads.
-  element *total = of.sums + of.bundles * numbers;
-  memset(total, 0, numbers * sizeof(element));
-  for (size_t bundle = 0; bundle < of.bundles; bundle++)
-    for (size_t number = 0; number < numbers; number++) total[number] += of.sums[bundle * numbers + number];
-  differentiate_matrices(&of.program, of.parameters, of.matrices, total, out);
+  if (is_started && of.scales && of.sums && set_scales(&of.program, of.matrices, is_single, of.scales)) {
+    run_call(&of, run);
+    // In the order of the bundles, so that the result does not depend on the threads.
+    element *total = of.sums + of.bundles * numbers;
+    memset(total, 0, numbers * sizeof(element));
+    if (!lacks_memory)
+      for (size_t bundle = 0; bundle < of.bundles; bundle++)
+        for (size_t number = 0; number < numbers; number++) total[number] += of.sums[bundle * numbers + number];
+    lacks_memory |= !differentiate_matrices(&of.program, of.parameters, of.matrices, total, gradient);
+  } else {
+    lacks_memory = 1;
+  }
   give_back_memory(of.sums);
   give_back_memory(of.scales);
   give_back_memory(of.matrices);
+  return lacks_memory;
 }
 
-#define CUSTOM_CALLS(type)                                                                                       \
-  void qcnn_forward_##type(void *out, const void **in, const char *opaque, size_t size, void *status) {          \
-    (void)size;                                                                                                  \
-    (void)status;                                                                                                \
-    forward_call(out, in, opaque[0] == 'k', forward_bundle_##type);                                              \
-  }                                                                                                              \
-  void qcnn_backward_##type(void *out, const void **in, const char *opaque, size_t size, void *status) {         \
-    (void)size;                                                                                                  \
-    (void)status;                                                                                                \
-    backward_call(out, in, opaque[0] == 'k', sizeof(type) == sizeof(float), backward_bundle_##type);             \
+// Entries, which return 0, or 1 if there is not enough memory:
+//   qcnn_forward_float, qcnn_forward_double: set the values of the readouts (bundles, values, lanes), and the kept states
+//     unless they are NULL.
+//   qcnn_backward_float, qcnn_backward_double: set the gradient of the parameters from the gradient of the values,
+//     `upstream`. Without kept states, the states are evolved again.
+// `encoding.py` writes `integers` and `constants`. There are 1 to MAX_THREADS threads, which share every bundle if
+// `share_bundles` is not 0. `leaves` are the input states (bundles, rows of the input, 2, lanes).
+#define CALL(...)                                                                                                  \
+  {.program = read_program(integers, constants), .bundles = bundles, .threads = threads,                           \
+   .share_bundles = share_bundles, .parameters = parameters, .leaves = leaves, __VA_ARGS__}
+
+#define ENTRIES(type)                                                                                              \
+  int qcnn_forward_##type(const int32_t *integers, const double *constants, size_t bundles, size_t threads,        \
+                          int share_bundles, const double *parameters, const type *leaves, double *values,         \
+                          type *kept) {                                                                            \
+    call of = CALL(.values = values, .states = kept ? place_states(kept) : NULL);                                  \
+    return run_forward(of, forward_bundle_##type);                                                                 \
+  }                                                                                                                \
+  int qcnn_backward_##type(const int32_t *integers, const double *constants, size_t bundles, size_t threads,       \
+                           int share_bundles, const double *parameters, const type *leaves,                        \
+                           const double *upstream, const type *kept, double *gradient) {                           \
+    call of = CALL(.upstream = upstream, .states = kept ? find_states(kept) : NULL);                               \
+    return run_backward(of, gradient, sizeof(type) == sizeof(float), backward_bundle_##type);                      \
   }
 
-CUSTOM_CALLS(float)
-CUSTOM_CALLS(double)
+ENTRIES(float)
+ENTRIES(double)
+
+#include "handlers.inc"
