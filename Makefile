@@ -24,7 +24,7 @@ tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels run demo-vertex push training inference tensorboard delete-training delete-inference \
   delete-tensorboard k8s-demo test test-long test-tfq test-faults test-cluster test-kfp lint types docs compile image figures \
-  frameworks simulators audit sbom release-check clean
+  frameworks simulators audit sbom wheels release-check clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
@@ -148,7 +148,10 @@ sbom: ## copy the SBOM (CycloneDX) of the image qcnn:latest to build/sbom.json
 	@UV_PROJECT_ENVIRONMENT=.venv-release UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group release \
 	  --python $(BIN)/python && touch $@
 
-release-check: docs .venv-release/.complete ## build the sdist and the wheel, and test the wheel with each Python and each extra; ARGS="--tag v0.1.0" fails if the release is incomplete
+wheels: .venv-release/.complete ## build and check the sdist and the wheels of a release in build/release
+	@$(BIN)/python scripts/release_files.py
+
+release-check: docs .venv-release/.complete ## build and check the files of a release, and test the wheel with each Python and each extra; ARGS="--tag v0.1.0" fails if the release is incomplete
 	@$(BIN)/python scripts/release_check.py $(ARGS)
 
 clean: ## delete the environments and build/; runs/ is kept

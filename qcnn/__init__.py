@@ -10,7 +10,6 @@ This import does not load TensorFlow. Functions load it on first use. See docs/p
 """
 
 import importlib
-import importlib.metadata
 import os
 from typing import TYPE_CHECKING
 
@@ -30,10 +29,13 @@ if TYPE_CHECKING:
 # Before all imports that a module in the working folder could shadow with python -m.
 _leave_folder_last()
 
+from qcnn import installation as _installation  # noqa: E402
+
 # TensorFlow Quantum 0.7 requires Keras 2, which TensorFlow provides only if this is set before its import.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
-__version__ = importlib.metadata.version("qcnn")
+__version__ = _installation.version()
+_installation.warn_about_other_distribution()
 
 # Modules of the public names, imported on first use. Training processes import this package, but need none of them.
 _MODULES = {

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from qcnn import operating_system
 from qcnn.errors import QcnnError
+from qcnn.installation import install_command
 
 
 class MissingLibraryError(QcnnError):
@@ -76,7 +77,7 @@ def missing(error: ModuleNotFoundError, caller: str, extra: str = "") -> str | N
         extra: Extra to name if it installs the library. By default, the first one that does.
 
     >>> missing(ModuleNotFoundError(name="kfp.dsl"), "qcnn run", "run")
-    'qcnn run needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
+    'qcnn run needs Kubeflow\'s SDK: pip install "qcnn-pipelines[run]". Given: kfp is not installed'
     """
     name, known = error.name or "", {**_SHARED, **LIBRARIES}
     while name and name not in known:
@@ -85,7 +86,7 @@ def missing(error: ModuleNotFoundError, caller: str, extra: str = "") -> str | N
         return None
     library = known[name]
     named = extra if extra in library.extras else library.extras[0]
-    return f'{caller} needs {library.title}: pip install "qcnn[{named}]". Given: {name} is not installed'
+    return f"{caller} needs {library.title}: {install_command(named)}. Given: {name} is not installed"
 
 
 @contextlib.contextmanager

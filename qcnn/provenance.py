@@ -7,13 +7,14 @@ import platform
 import subprocess
 from pathlib import Path
 
+from qcnn import installation
 from qcnn.experiment import ExperimentConfig
 
 # Image of the process.
 IMAGE_VARIABLE = "QCNN_IMAGE"
 
 _ROOT = Path(__file__).parents[1]
-_PACKAGES = ("cirq-core", "kfp", "numpy", "qcnn", "tensorflow", "tensorflow-quantum", "tf-keras")
+_PACKAGES = ("cirq-core", "kfp", "numpy", "tensorflow", "tensorflow-quantum", "tf-keras")
 
 
 def provenance(config: ExperimentConfig, simulator_used: str = "") -> dict[str, str]:
@@ -36,6 +37,7 @@ def provenance(config: ExperimentConfig, simulator_used: str = "") -> dict[str, 
         "simulator": config.simulator,
         **({"simulator_used": simulator_used} if simulator_used else {}),
         "python": platform.python_version(),
+        "qcnn": installation.version(),
         **{package: _version(package) for package in _PACKAGES},
         "experiment": config.to_json(),
     }

@@ -1,15 +1,14 @@
 """Check what a release publishes: `make release-check`.
 
-Build the sdist and the wheel, install the wheel into a fresh environment of each Python with each extra, run there what
-the extra exists for, and write the licenses of the installed packages to build/licenses.txt.
+Build and check the files of a release (`release_files.py`). Install the wheel of this machine into a fresh environment
+of each Python with each extra, run there what the extra exists for, and write the licenses of the installed packages to
+build/licenses.txt.
 """
 
 import argparse
 import importlib.metadata
 import itertools
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,12 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-BUILT = ROOT / "build" / "release"
+from release_files import BUILT, ROOT, UV, CheckError, build_and_check, environment_of, run
+
 LICENSES = ROOT / "build" / "licenses.txt"
 # The name of an installation without extras.
 NO_EXTRA = "none"
-_UV = str(ROOT / ".uv" / "uv")
 _PYTHON_CLASSIFIER = "Programming Language :: Python :: "
 _IMAGE = ("--image", "registry.example/qcnn:1")
 _GOOGLE = ("--project", "my-project", "--location", "us-central1", "--pipeline-root", "gs://bucket/runs")
@@ -42,10 +40,6 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 # Extra that is resolved with `run`, but not installed: no code imports its packages, which are too large.
 RESOLVED = "gpu"
 EXTRAS = (*COMMANDS, RESOLVED)
-
-
-class CheckError(Exception):
-    """Error of a failed command, with a one-line message."""
 
 
 def main() -> int:
@@ -69,7 +63,7 @@ def main() -> int:
 
 
 def try_release(version: str, pythons: Sequence[str], extras: Sequence[str]) -> tuple[set[tuple[str, str]], list[str]]:
-    """Build the files, test the wheel with each local Python and each extra, and write the licenses.
+    """Build and check the files, test the wheel with each Python and each extra, and write the licenses.
 
     Args:
         version: Version of the release.
@@ -80,7 +74,7 @@ def try_release(version: str, pythons: Sequence[str], extras: Sequence[str]) -> 
         The pairs of Python and extra that work, and one line for each failure.
     """
     try:
-        wheel = build()
+        wheel = build_and_check()
     except CheckError as error:
         return set(), [str(error)]
     tried: set[tuple[str, str]] = set()
@@ -109,26 +103,9 @@ def supported_pythons(project: Mapping[str, Any]) -> list[str]:
 
 def find_python(version: str) -> str:
     """Return the path of a Python of this machine, or an empty string if there is none."""
-    command = [_UV, "python", "find", "--no-project", "--no-python-downloads", version]
-    done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
+    command = [UV, "python", "find", "--no-project", "--no-python-downloads", version]
+    done = subprocess.run(command, cwd=ROOT, env=environment_of({}), capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def build() -> Path:
-    """Build the sdist, the wheel from the sdist, check their metadata and return the path of the wheel.
-
-    Raises:
-        CheckError: If a file or the kernels cannot be built, or a package index would reject the metadata.
-    """
-    shutil.rmtree(BUILT, ignore_errors=True)
-    _run([_UV, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(BUILT)], ROOT)
-    files = sorted(path for path in BUILT.iterdir() if path.name.endswith((".whl", ".tar.gz")))
-    _run([str(ROOT / ".venv-release" / "bin" / "twine"), "check", "--strict", *map(str, files)], ROOT)
-    print(f"built {', '.join(path.name for path in files)}", flush=True)
-    wheel = next(path for path in files if path.suffix == ".whl")
-    if sys.platform == "linux" and wheel.name.endswith("-any.whl"):
-        raise CheckError(f"wheel: must contain the compiled kernels, see qcnn/simulators/kernels. Given: {wheel.name}")
-    return wheel
 
 
 def try_wheel(wheel: Path, version: str, python: str, extra: str) -> dict[str, str]:
@@ -150,15 +127,15 @@ def try_wheel(wheel: Path, version: str, python: str, extra: str) -> dict[str, s
         # An empty folder, as Python may import modules from the working directory.
         folder, environment = Path(name) / "empty", Path(name) / "environment"
         folder.mkdir()
-        _run([_UV, "venv", "--quiet", "--python", python, str(environment)], folder)
+        run([UV, "venv", "--quiet", "--python", python, str(environment)], folder)
         if extra == RESOLVED:
             path = str(environment / "bin" / "python")
-            _run([_UV, "pip", "install", "--dry-run", "--python", path, f"{wheel}[run,{RESOLVED}]"], folder)
+            run([UV, "pip", "install", "--dry-run", "--python", path, f"{wheel}[run,{RESOLVED}]"], folder)
             return {}
         wanted = str(wheel) if extra == NO_EXTRA else f"{wheel}[{extra}]"
         of_environment = ("--quiet", "--python", str(environment / "bin" / "python"))
-        _run([_UV, "pip", "install", *of_environment, wanted], folder)
-        _run([_UV, "pip", "check", *of_environment], folder)
+        run([UV, "pip", "install", *of_environment, wanted], folder)
+        run([UV, "pip", "check", *of_environment], folder)
         use(environment / "bin", version, extra, folder)
         (packages,) = environment.glob("lib/python*/site-packages")
         found = importlib.metadata.distributions(path=[str(packages)])
@@ -178,12 +155,12 @@ def use(programs: Path, version: str, extra: str, folder: Path) -> None:
         CheckError: If a command fails, a library of the extra is missing or another version is printed.
     """
     statement = "import qcnn" if extra == NO_EXTRA else f"import qcnn.extras; qcnn.extras.check({extra!r})"
-    _run([str(programs / "python"), "-c", statement], folder)
-    printed = _run([str(programs / "qcnn"), "--version"], folder).strip()
+    run([str(programs / "python"), "-c", statement], folder)
+    printed = run([str(programs / "qcnn"), "--version"], folder).strip()
     if version not in printed.split():
         raise CheckError(f"qcnn --version: must print {version}. Given: {printed}")
     program, *arguments = COMMANDS[extra]
-    _run([str(programs / program), *arguments], folder)
+    run([str(programs / program), *arguments], folder)
 
 
 def license_of(metadata: importlib.metadata.PackageMetadata) -> str:
@@ -238,27 +215,6 @@ def _write_licenses(licenses: Mapping[str, str]) -> None:
     LICENSES.write_text("".join(lines))
     unknown = ", ".join(package for package, name in licenses.items() if name == "unknown")
     print(f"licenses of {len(licenses)} packages: {LICENSES.relative_to(ROOT)}; unknown: {unknown or 'none'}")
-
-
-def _run(command: Sequence[str], folder: Path) -> str:
-    """Run a command in a folder and return its output.
-
-    Raises:
-        CheckError: If it fails; its output goes to standard error.
-    """
-    done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        output = (done.stdout + done.stderr).rstrip()
-        print(output, file=sys.stderr, flush=True)
-        shown = " ".join([Path(command[0]).name, *command[1:]])
-        last = output.rpartition("\n")[2].strip()
-        raise CheckError(f"{shown}: must succeed. Given: exit code {done.returncode}, {last}")
-    return done.stdout
-
-
-def _environment() -> dict[str, str]:
-    hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT")
-    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 if __name__ == "__main__":

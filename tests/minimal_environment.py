@@ -9,11 +9,13 @@ from types import ModuleType
 
 from packaging.requirements import Requirement
 
+from qcnn.installation import DISTRIBUTION
+
 
 def distributions(*extras: str) -> set[str]:
     """Return the names of the distributions that an installation of this package with extras contains."""
     found: set[tuple[str, frozenset[str]]] = set()
-    waiting = [("qcnn", frozenset(extras))]
+    waiting = [(DISTRIBUTION, frozenset(extras))]
     while waiting:
         name, selected = waiting.pop()
         if (name, selected) in found:

@@ -74,6 +74,46 @@ def test_compiled_kernels_replace_recorded_reason(
 
 
 @pytest.mark.parametrize(
+    ("platform", "target", "architecture"),
+    [
+        ("manylinux_2_17_x86_64", "-target x86_64-linux-gnu.2.17", "-march=x86_64_v3"),
+        ("manylinux_2_28_aarch64", "-target aarch64-linux-gnu.2.28", ""),
+    ],
+)
+def test_published_kernels_are_compiled_for_platform(
+    hook: types.ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    platform: str,
+    target: str,
+    architecture: str,
+) -> None:
+    script = 'arguments="$*"; while [ "$1" != -o ]; do shift; done; echo "$arguments" >"$2"'
+    monkeypatch.setattr(hook, "_ZIG", (_compiler(tmp_path, script),))
+    (tmp_path / "built").mkdir()
+    hook.build_for_platform(platform, ROOT / hook.FOLDER, tmp_path / "built")
+    command = (tmp_path / "built" / hook.LIBRARY).read_text()
+    assert target in command
+    assert [word for word in command.split() if word.startswith("-march=")] == [architecture][: bool(architecture)]
+    assert "-ffp-contract=fast" in command
+
+
+@pytest.mark.parametrize(
+    ("platform", "message"),
+    [
+        ("linux_x86_64", r"must be any or .*\. Given: linux_x86_64$"),
+        ("manylinux_2_17_x86_64", r"must .* Given: manylinux_2_17_x86_64, .*compiler ended with .*unknown type$"),
+    ],
+)
+def test_published_wheel_without_kernels_is_an_error(
+    hook: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, message: str
+) -> None:
+    monkeypatch.setattr(hook, "_ZIG", (_compiler(tmp_path, _ERRORS),))
+    with pytest.raises(ValueError, match=rf"^QCNN_WHEEL_PLATFORM: {message}"):
+        hook.build_for_platform(platform, ROOT / hook.FOLDER, tmp_path)
+
+
+@pytest.mark.parametrize(
     ("content", "reason"),
     [(None, "not compiled at installation"), (b"no library", "the library cannot be loaded (")],
 )

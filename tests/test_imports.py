@@ -15,7 +15,7 @@ LAYERS = (
     (
         *("errors", "frozen", "input_files", "atomic_files", "artifact_io", "monitoring", "startup", "environment"),
         *("defaults", "cgroups", "extras", "operating_system", "process_limits", "import_path", "run_module"),
-        *("run_names", "tensorflow_internals"),
+        *("run_names", "installation", "tensorflow_internals"),
     ),
     ("storage", "tables", "circuits"),
     ("simulators",),

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
 PACKAGES = {(package["name"], package["version"]): package for package in LOCK["package"]}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+NAME = PROJECT["project"]["name"]
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 # Debian 12 and macOS 14. TensorFlow requires macOS 12, other packages a later version.
 GLIBC, MACOS = 36, (14, 0)
@@ -66,13 +67,14 @@ def _needed(
     platform: tuple[str, str], python: tuple[int, int], extras: tuple[str, ...], groups: tuple[str, ...]
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the packages of an installation."""
-    own = PACKAGES["qcnn", PROJECT["project"]["version"]]
+    own = PACKAGES[NAME, PROJECT["project"]["version"]]
     # Groups may require extras.
     of_groups = [each for group in groups for each in own["dev-dependencies"][group]]
-    group_extras = {extra for each in of_groups if each["name"] == "qcnn" for extra in each["extra"]}
+    group_extras = {extra for each in of_groups if each["name"] == NAME for extra in each["extra"]}
     # Extra run requires other extras.
     every = sorted({*extras, *group_extras, *(("kubeflow", "serve") if "run" in group_extras else ())})
-    chosen = frozenset((*(f"extra-4-qcnn-{each}" for each in every), *(f"group-4-qcnn-{each}" for each in groups)))
+    suffix = f"{len(NAME)}-{NAME}"
+    chosen = frozenset((*(f"extra-{suffix}-{each}" for each in every), *(f"group-{suffix}-{each}" for each in groups)))
     waiting = [
         *own["dependencies"],
         *(each for extra in every for each in own["optional-dependencies"][extra]),
@@ -81,7 +83,7 @@ def _needed(
     seen = set()
     while waiting:
         requirement = waiting.pop()
-        if requirement["name"] == "qcnn" or not _applies(requirement.get("marker", ""), platform, python, chosen):
+        if requirement["name"] == NAME or not _applies(requirement.get("marker", ""), platform, python, chosen):
             continue
         found = [
             package

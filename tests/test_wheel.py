@@ -22,6 +22,7 @@ from qcnn.circuits.circuits import deep
 def mine(qubits):
     return deep(qubits)
 """
+ZIG = "import pathlib, sys; pathlib.Path(sys.argv[sys.argv.index('-o') + 1]).write_text(' '.join(sys.argv[1:]))\n"
 IMAGE = ("--image", "registry.example/qcnn:1")
 CLOUD = ("--project", "my-project", "--location", "us-central1")
 TARGETS = {
@@ -64,9 +65,9 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _build(target: str, source: Path, folder: Path) -> Path:
+def _build(target: str, source: Path, folder: Path, **variables: str) -> Path:
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)]
-    subprocess.run(command, cwd=source, capture_output=True, check=True)
+    subprocess.run(command, cwd=source, env=os.environ | variables, capture_output=True, check=True)
     (built,) = folder.iterdir()
     return built
 
@@ -100,6 +101,34 @@ def test_wheel_from_sdist_has_same_files(wheel: Path, tmp_path: Path) -> None:
     (source,) = (tmp_path / "unpacked").iterdir()
     with zipfile.ZipFile(wheel) as wanted, zipfile.ZipFile(_build("wheel", source, tmp_path / "wheel")) as rebuilt:
         assert sorted(rebuilt.namelist()) == sorted(wanted.namelist())
+
+
+@pytest.mark.parametrize(
+    ("platform", "file", "content", "is_pure"),
+    [
+        ("manylinux_2_17_aarch64", "statevector.so", "-target aarch64-linux-gnu.2.17", False),
+        ("any", "not_compiled.txt", "the wheel for any platform has no kernels", True),
+    ],
+)
+def test_published_wheel_has_tag_and_kernels_of_platform(
+    tmp_path: Path, platform: str, file: str, content: str, is_pure: bool
+) -> None:
+    # The compiler of this package writes its arguments instead of a library.
+    (tmp_path / "ziglang").mkdir()
+    (tmp_path / "ziglang" / "__main__.py").write_text(ZIG)
+    library = ROOT / "qcnn" / "simulators" / "kernels" / "statevector.so"
+    before = library.read_bytes()
+    variables = {"QCNN_WHEEL_PLATFORM": platform, "PYTHONPATH": str(tmp_path)}
+    wheel = _build("wheel", ROOT, tmp_path / "wheel", **variables)
+    assert wheel.name.startswith("qcnn_pipelines-")
+    assert wheel.name.endswith(f"-py3-none-{platform}.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        kernels = [name for name in opened.namelist() if name.endswith((".so", "not_compiled.txt"))]
+        assert kernels == [f"qcnn/simulators/kernels/{file}"]
+        assert content in opened.read(kernels[0]).decode()
+        (metadata,) = (opened.read(name).decode() for name in opened.namelist() if name.endswith("/WHEEL"))
+    assert f"Root-Is-Purelib: {str(is_pure).lower()}" in metadata
+    assert library.read_bytes() == before
 
 
 def test_import_uses_installed_package(installed: Path, users: Path) -> None:

@@ -15,6 +15,7 @@ from qcnn.cli.output import FAILED, INTERRUPTED, PIPE_CLOSED, REJECTED
 from qcnn.cli.target_choice import requested_target, target_command
 from qcnn.errors import QcnnError, WriteError, single_line
 from qcnn.extras import missing
+from qcnn.installation import version, warn_about_other_distribution
 from qcnn.startup import drop_output, open_standard_streams
 from qcnn.targets.errors import StepError
 
@@ -100,7 +101,7 @@ class _LazyGroup(click.Group):
         "token_normalize_func": lambda token: token.replace("_", "-"),
     },
 )
-@click.version_option(package_name="qcnn", message="%(package)s %(version)s")
+@click.version_option(version(), message="qcnn %(version)s")
 def qcnn() -> None:
     """Train quantum convolutional networks locally, on Kubernetes, in Kubeflow Pipelines or on Vertex AI."""
 
@@ -113,6 +114,8 @@ def main() -> None:
 def run(command: click.Command) -> None:
     """Run a command with the arguments of this process, and exit with a one-line message on expected errors."""
     open_standard_streams()
+    # That distribution may have replaced qcnn/__init__.py.
+    warn_about_other_distribution()
     # Circuits of thousands of gates are read into millions of objects, which rarely become garbage.
     gc.set_threshold(_NEW_OBJECTS)
     error = _expected_error(command)

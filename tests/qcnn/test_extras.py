@@ -8,6 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from qcnn.extras import LIBRARIES, missing
+from qcnn.installation import DISTRIBUTION
 from tests.minimal_environment import distributions, modules
 
 ROOT = Path(__file__).parents[2]
@@ -35,18 +36,18 @@ def test_extra_gpu_is_cuda_extra_of_tensorflow() -> None:
         chosen = [each for each in required if each.marker and f'extra == "{extra}"' in str(each.marker)]
         return {each.name: str(each.specifier) for each in chosen}
 
-    assert pins("qcnn", "gpu") == pins("tensorflow", "and-cuda")
-    assert "nvidia-cuda-nvcc-cu12" in pins("qcnn", "gpu")
+    assert pins(DISTRIBUTION, "gpu") == pins("tensorflow", "and-cuda")
+    assert "nvidia-cuda-nvcc-cu12" in pins(DISTRIBUTION, "gpu")
 
 
 def test_missing_names_extra_of_target_if_it_has_library() -> None:
     error = ModuleNotFoundError(name="kfp.dsl")
     given = "Given: kfp is not installed"
     assert missing(error, "qcnn submit", "vertex") == (
-        f'qcnn submit needs Kubeflow\'s SDK: pip install "qcnn[vertex]". {given}'
+        f'qcnn submit needs Kubeflow\'s SDK: pip install "qcnn-pipelines[vertex]". {given}'
     )
     assert missing(error, "qcnn submit", "serve") == (
-        f'qcnn submit needs Kubeflow\'s SDK: pip install "qcnn[kubeflow]". {given}'
+        f'qcnn submit needs Kubeflow\'s SDK: pip install "qcnn-pipelines[kubeflow]". {given}'
     )
 
 
@@ -59,10 +60,10 @@ def test_missing_google_package_names_extra() -> None:
     """Python then reports the missing namespace package google for any of the libraries."""
     error, given = ModuleNotFoundError(name="google"), "Given: google is not installed"
     for command, extra in (("status --target vertex", "vertex"), ("run", "run")):
-        expected = f'qcnn {command} needs Google\'s libraries: pip install "qcnn[{extra}]". {given}'
+        expected = f'qcnn {command} needs Google\'s libraries: pip install "qcnn-pipelines[{extra}]". {given}'
         assert missing(error, f"qcnn {command}", extra) == expected
     assert missing(error, "qcnn.load", "serve") == (
-        f'qcnn.load needs Google\'s libraries: pip install "qcnn[run]". {given}'
+        f'qcnn.load needs Google\'s libraries: pip install "qcnn-pipelines[run]". {given}'
     )
 
 

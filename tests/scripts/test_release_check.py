@@ -20,8 +20,10 @@ OTHER_TAG = "tag: must be v1.2.0, as in pyproject.toml. Given: v1.3.0"
 
 
 @pytest.fixture
-def script() -> types.ModuleType:
+def script(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """Return the script as a module."""
+    # Python puts the folder of a script first. The script imports another one.
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     spec = importlib.util.spec_from_file_location("release_check", ROOT / "scripts" / "release_check.py")
     assert spec
     assert spec.loader
@@ -113,12 +115,3 @@ def test_main_with_incomplete_release_fails_only_with_tag(
     printed = capsys.readouterr()
     assert f"release-check: {NO_SECTION}" in (printed.err if arguments else printed.out).splitlines()
     assert [f"release-check: {failure}" for failure in failures] == (printed.err.splitlines() if failures else [])
-
-
-def test_run_failing_command_prints_output_and_raises(
-    script: types.ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    program = "import sys; print('first'); sys.exit('error: no libraries')"
-    with pytest.raises(script.CheckError, match=r"must succeed\. Given: exit code 1, error: no libraries$"):
-        script._run([sys.executable, "-c", program], tmp_path)
-    assert capsys.readouterr().err == "first\nerror: no libraries\n"

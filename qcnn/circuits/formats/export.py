@@ -18,6 +18,7 @@ from qcnn.circuits.ansatz import Ansatz, decompose_once
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import JSON, QASM
 from qcnn.errors import ConfigError, single_line
+from qcnn.installation import install_command
 
 # Maximum depth of nested decompositions of an operation.
 _MAX_DEPTH = 50
@@ -317,7 +318,7 @@ def _write_qpy(ansatz: Ansatz, qubits: Sequence[cirq.Qid], path: Path, notes: Se
         from qiskit.circuit import Parameter
     except ImportError:
         raise ConfigError(
-            f'export: needs Qiskit, which is not installed: pip install "qcnn[run]". Given: {QPY}'
+            f"export: needs Qiskit, which is not installed: {install_command('run')}. Given: {QPY}"
         ) from None
     place = {qubit: number for number, qubit in enumerate(qubits)}
     inputs = {str(symbol.name): Parameter(symbol.name) for symbol in ansatz.symbols}

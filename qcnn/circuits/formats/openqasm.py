@@ -14,6 +14,7 @@ import sympy
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError, single_line
+from qcnn.installation import install_command
 
 if TYPE_CHECKING:
     from openqasm3.ast import Program, QASMNode
@@ -287,7 +288,7 @@ def _unique_line_prefix(code: str, word: str) -> str:
 
 
 def _missing_library(library: str, name: str) -> ConfigError:
-    return ConfigError(f'model: needs {library}, which is not installed: pip install "qcnn[run]". Given: {name}')
+    return ConfigError(f"model: needs {library}, which is not installed: {install_command('run')}. Given: {name}")
 
 
 def _parser_error(error: Exception, name: str) -> ConfigError:

@@ -29,6 +29,7 @@
 #include "memory.inc"
 #include "program.inc"
 #include "matrices.inc"
+#include "processor.inc"
 
 #define REAL float
 #define LANES (VECTOR_BYTES / 4)
@@ -46,7 +47,7 @@
 // Whether the processor has the instructions that this file was compiled for.
 int qcnn_supports_processor(void) {
 #ifdef __x86_64__
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return processor_has_avx2();
 #else
   return 1;
 #endif

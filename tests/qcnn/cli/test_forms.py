@@ -65,7 +65,7 @@ def test_commands_without_targets_have_format(name: str) -> None:
 
 @pytest.mark.parametrize("option", ["--version"])
 def test_version_is_that_of_package(typed: Typed, option: str) -> None:
-    assert typed(option) == (0, f"qcnn {importlib.metadata.version('qcnn')}\n", "")
+    assert typed(option) == (0, f"qcnn {importlib.metadata.version('qcnn-pipelines')}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from qcnn.artifact_io import save_description
 from qcnn.experiment_io import from_mapping
+from qcnn.installation import install_command
 
 ROOT = Path(__file__).parents[3]
 ON_VERTEX = "--project my-project --location us-central1"
@@ -103,20 +104,20 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_command_without_extra_names_it_in_one_line(output: list[str]) -> None:
     lines = iter(output)
     for typed, (command, title, extra, library) in TYPED.items():
-        what = f'qcnn {command} needs {title}: pip install "qcnn[{extra}]"'
+        what = f'qcnn {command} needs {title}: pip install "qcnn-pipelines[{extra}]"'
         expected = f"error: {what}. Given: {library} is not installed"
         assert (next(lines), next(lines)) == (expected, "code 2"), typed
 
 
 def test_function_without_extra_names_it(output: list[str]) -> None:
     *_, train, study, plan, generate, experiment, load, circuit, samples, _ = output
-    assert train == 'qcnn.train needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
-    assert study == 'qcnn.study needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
-    assert plan == 'qcnn.plan needs cirq: pip install "qcnn[run]". Given: cirq is not installed'
-    assert generate == 'qcnn.generate needs SciPy: pip install "qcnn[run]". Given: scipy is not installed'
-    assert experiment == 'qcnn.Experiment needs pyarrow: pip install "qcnn[run]". Given: pyarrow is not installed'
-    assert load == 'qcnn.load needs TensorFlow: pip install "qcnn[serve]". Given: tensorflow is not installed'
-    assert circuit == 'qcnn.Experiment needs cirq: pip install "qcnn[run]". Given: cirq is not installed'
+    assert train == 'qcnn.train needs Kubeflow\'s SDK: pip install "qcnn-pipelines[run]". Given: kfp is not installed'
+    assert study == 'qcnn.study needs Kubeflow\'s SDK: pip install "qcnn-pipelines[run]". Given: kfp is not installed'
+    assert plan == 'qcnn.plan needs cirq: pip install "qcnn-pipelines[run]". Given: cirq is not installed'
+    assert generate == 'qcnn.generate needs SciPy: pip install "qcnn-pipelines[run]". Given: scipy is not installed'
+    assert experiment == f"qcnn.Experiment needs pyarrow: {install_command('run')}. Given: pyarrow is not installed"
+    assert load == 'qcnn.load needs TensorFlow: pip install "qcnn-pipelines[serve]". Given: tensorflow is not installed'
+    assert circuit == 'qcnn.Experiment needs cirq: pip install "qcnn-pipelines[run]". Given: cirq is not installed'
     assert int(samples) > 0
 
 

@@ -15,6 +15,7 @@ from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.circuits.formats.loading import embed_file, with_circuits, with_embedded_circuit
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping, with_circuit_read
+from qcnn.installation import install_command
 from qcnn.simulators.structure.gates import fingerprint
 from tests.docs.documents import ROOT
 
@@ -108,8 +109,8 @@ for file in files:
     )
     assert done.stdout.splitlines() == [
         "2",
-        f'model: needs Qiskit\'s reader of OpenQASM 3, which is not installed: pip install "qcnn[run]". Given: {file}',
-        f'model: needs Qiskit, which is not installed: pip install "qcnn[run]". Given: {old}',
+        f"model: needs Qiskit's reader of OpenQASM 3, which is not installed: {install_command('run')}. Given: {file}",
+        f"model: needs Qiskit, which is not installed: {install_command('run')}. Given: {old}",
     ]
 
 
