@@ -16,15 +16,17 @@ OUTPUT =
 pods = --image $(image) $(if $(POD),--pod $(POD))
 where = $(if $(NAMESPACE),--namespace $(NAMESPACE))
 # Two processes of 5 GB each run the tests, one file at a time; a selection of tests is faster in one process. The order
-# of the files is kept, because pytest-xdist would run the longest files last: they contain one test each.
+# of the files is kept: tests/durations.py sorts them.
 parallel = $(if $(ARGS),,--numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder)
+# Without ARGS, slow tests are skipped.
+fast = $(if $(ARGS),,--fast)
 # The test paths in ARGS, or else those of the target.
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels run demo-vertex push training inference tensorboard delete-training delete-inference \
-  delete-tensorboard k8s-demo test test-long test-tfq test-faults test-cluster test-kfp lint types docs compile image figures \
-  frameworks simulators audit sbom wheels release-check clean
+  delete-tensorboard k8s-demo test test-all test-long test-durations test-tfq test-oldest test-faults test-cluster test-kfp \
+  lint types docs compile image figures frameworks simulators audit sbom wheels release-check clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
@@ -48,20 +50,38 @@ run: .venv/.complete ## run the pipeline locally; ARGS="--epochs 10" sets fields
 demo-vertex: .venv/.complete ## run the Vertex AI commands against a local server
 	@$(BIN)/python -W ignore scripts/vertex_demo.py
 
-test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" selects tests
+test: .venv/.complete ## run the fast tests (tests/durations.json); ARGS="tests/trainer -k order" selects from all tests
+	@$(BIN)/pytest $(fast) $(parallel) $(ARGS)
+
+test-all: .venv/.complete ## run the fast and the slow tests
 	@$(BIN)/pytest $(parallel) $(ARGS)
 
 test-long: .venv/.complete ## run the long tests: complete runs, killed processes, several workers
 	@$(BIN)/pytest -m "long and not faults" $(parallel) $(ARGS)
 
+test-durations: .venv/.complete ## write tests/durations.json; requires an idle machine (half an hour)
+	@$(BIN)/pytest --record -m "not faults and not cluster and not kfp and not tfq" $(parallel)
+
 test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv-tfq
 	@.venv-tfq/bin/pytest -m tfq $(call tests,tests/qcnn/simulators tests/qcnn/results/test_serving.py tests/trainer)
+
+# The oldest supported releases of the direct dependencies, with the newest of all others. Old releases use functions
+# that the others deprecate.
+.venv-oldest/.complete: .venv/.complete
+	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --resolution lowest-direct \
+	  --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
+	@UV_PYTHON_DOWNLOADS=never .uv/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
+	@.uv/uv pip install --quiet --compile-bytecode --python .venv-oldest/bin/python -r build/oldest.txt --group test
+	@.uv/uv pip install --quiet --python .venv-oldest/bin/python --no-deps --editable . && touch $@
+
+test-oldest: .venv-oldest/.complete ## run the fast tests with the oldest supported releases of the dependencies
+	@.venv-oldest/bin/pytest -W ignore::DeprecationWarning $(fast) $(parallel) $(ARGS)
 
 test-faults: .venv/.complete ## kill training runs at 60 random times (half an hour)
 	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/steps/test_faults.py tests/components/steps/test_faults_of_roles.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG (requires the image qcnn:latest there)
-	@$(BIN)/pytest -m cluster $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
+	@$(BIN)/pytest -m cluster $(parallel) $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
 
 test-kfp: .venv/.complete ## run the tests on the KFP backend at KFP_HOST (requires the image KFP_IMAGE there)
 	@$(BIN)/pytest -m kfp $(call tests,tests/kfp tests/test_kfp_backend.py)

@@ -14,7 +14,7 @@ import pytest
 from tests import buckets
 from tests.qcnn.jobs.apiserver import ApiServer
 
-pytest_plugins = ["tests.shared_training_runs", "tests.forks"]
+pytest_plugins = ["tests.shared_training_runs", "tests.forks", "tests.durations"]
 
 if TYPE_CHECKING:
     from tests.monitored_process import Watched

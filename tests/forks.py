@@ -21,7 +21,7 @@ from qcnn.components.steps.train_local import PRELOADED_MODULES
 from qcnn.jobs.local.fork_client import ChildProcess, fork_server, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 
-_MODULES = (
+MODULES = (
     *PRELOADED_MODULES,
     "qcnn.results.evaluate",
     "qcnn.results.report",
@@ -44,7 +44,7 @@ def fork_variables() -> Iterator[Mapping[str, str]]:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in _SET_BY_LOADING.items():
                 patch.setenv(name, value)
-            stack.enter_context(fork_server(_MODULES))
+            stack.enter_context(fork_server(MODULES))
         # If the operating system does not support forking, processes are started normally.
         yield {VARIABLE: os.environ.pop(VARIABLE, ""), **_SET_BY_LOADING}
 

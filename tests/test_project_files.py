@@ -37,11 +37,25 @@ def test_classifiers_match_supported_python_versions() -> None:
     assert [f"3.{minor}" for minor in range(8, 20) if f"3.{minor}" in supported] == PYTHONS
 
 
-def test_checks_workflow_runs_on_supported_python_versions() -> None:
-    checks = dict(_jobs(ROOT / ".github" / "workflows" / "checks.yml"))["checks"]
-    assert checks["strategy"]["matrix"]["python"] == PYTHONS
-    assert ".ci/run" in [step.get("run") for step in checks["steps"]]
-    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+def _made(commands: str) -> set[str]:
+    """Return the targets that the lines of a script make."""
+    lines = re.findall(r"^ *make ([a-z -]+)$", commands, re.MULTILINE)
+    return {name for line in lines for name in line.split()}
+
+
+def _checked() -> set[str]:
+    """Return the targets of checks.yml, whose jobs may have a matrix of targets."""
+    jobs = [job for _, job in _jobs(ROOT / ".github" / "workflows" / "checks.yml")]
+    commands = "\n".join(step["run"] for job in jobs for step in job["steps"] if "run" in step)
+    return _made(commands).union(*(job["strategy"]["matrix"]["target"] for job in jobs if "strategy" in job))
+
+
+def test_checks_workflow_runs_targets_of_ci_on_supported_python_versions() -> None:
+    checks = dict(_jobs(ROOT / ".github" / "workflows" / "checks.yml"))
+    assert checks["tests"]["strategy"]["matrix"]["python"] == PYTHONS
+    # docs.yml builds the documentation.
+    assert _checked() - {"release-check"} == _made((ROOT / ".ci" / "run").read_text()) - {"docs"}
+    assert all(os.access(ROOT / ".ci" / name, os.X_OK) for name in ("run", "cluster"))
 
 
 def test_release_workflow_checks_supported_versions_first() -> None:
@@ -80,7 +94,8 @@ def test_make_targets_in_workflows_hooks_and_forms_exist() -> None:
     targets = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     files = [*ROOT.glob(".github/**/*.*"), ROOT / ".pre-commit-config.yaml"]
     named = {name for path in files for name in re.findall(r"\bmake ([a-z][a-z0-9-]*)", path.read_text())}
-    assert {"setup", "docs", "release-check", "types"} <= named <= targets
+    named |= _checked()
+    assert {"test-all", "test-long", "docs", "release-check", "types"} <= named <= targets
 
 
 def test_hooks_use_locked_linter_versions() -> None:

@@ -82,7 +82,7 @@ def test_command_without_requirements_runs(
         case ["make", *targets]:
             for target in targets:
                 assert _recipe(target)
-        case [".venv/bin/pytest", "$(parallel)"]:
+        case [".venv/bin/pytest", "$(fast)", "$(parallel)"]:
             pass  # Its arguments are those of this process.
         case [".venv/bin/python", "compile.py", *arguments]:
             monkeypatch.setattr(sys, "argv", ["compile.py", *arguments])

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _OF_A_CLUSTER = ("KUBECONFIG", "STORAGE_EMULATOR_HOST")
-WITHOUT_A_CLUSTER = ["lint", "types", "test", "test-tfq", "test-long", "docs"]
+WITHOUT_A_CLUSTER = ["lint", "types", "test-all", "test-tfq", "test-long", "docs"]
 # FAILS is the name of a program that always fails, or with "once" only at its first call.
 _CALLED = """name=$(basename "$0") && echo "$name $*" >>called
 case "${FAILS:-}" in
@@ -23,7 +23,8 @@ def checkout(tmp_path: Path) -> Path:
     """Checkout without a cluster folder next to it, and stubs of the programs that .ci/run calls."""
     folder = tmp_path / "checkout"
     (folder / ".ci").mkdir(parents=True)
-    shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
+    for name in ("run", "cluster"):
+        shutil.copy(ROOT / ".ci" / name, folder / ".ci" / name)
     _program(folder / "scripts" / "install-browser", "exit 1")
     _program(tmp_path / "bin" / "make", 'echo "$@" >>made; test "$1" != "${FAILS:-}"')
     return folder
@@ -81,15 +82,10 @@ def test_ci_with_cluster_runs_its_tests_and_stops_it(checkout: Path, cluster: Pa
     assert _run(checkout) == 0
     made = (checkout / "made").read_text().splitlines()
     # The other tests run in parallel with those on the cluster, without its settings.
-    assert sorted(line.strip() for line in made if "its-config" not in line) == sorted(WITHOUT_A_CLUSTER[:-1])
-    assert [line.split()[0] for line in (*made[:4], made[-1])] == ["lint", "types", "test", "test-tfq", "docs"]
-    storage, whole, on_cluster = (
-        line for line in made if line.endswith(" its-config its-buckets") and not line.startswith("docs")
-    )
-    assert [storage.split("=")[0], whole.split("=")[0], on_cluster.split()[0]] == [
-        "test ARGS",
-        "test-long ARGS",
-        "test-cluster",
+    assert [line.strip() for line in made if "its-config" not in line] == WITHOUT_A_CLUSTER
+    assert [line for line in made if "its-config" in line] == [
+        f"{target} its-config its-buckets"
+        for target in ("test-all ARGS=tests/qcnn/storage", "test-long ARGS=tests/qcnn/storage", "test-cluster")
     ]
     assert _called(checkout) == ["install", "up", "gcs", "build-image", "gcs", "down"]
 
@@ -103,6 +99,16 @@ def test_ci_with_failing_parallel_target_fails(checkout: Path, cluster: Path, ta
     assert f"{target} failed" in done.stdout
     assert "docs" not in (checkout / "made").read_text()
     assert _called(checkout)[-2:] == ["gcs", "down"]
+
+
+def test_failing_ci_ends_tests_on_cluster_before_cluster(checkout: Path, cluster: Path) -> None:
+    os.mkfifo(checkout / "started")
+    # `lint` fails when the tests on the cluster have started, which run until SIGTERM.
+    tests = "trap 'echo ended >>called; exit 1' TERM; echo up >started; while :; do sleep 0.1; done"
+    make = f'case "$1" in lint) read -r up <started; exit 1 ;; test-cluster) {tests} ;; esac'
+    _program(checkout.parent / "bin" / "make", make)
+    assert _run(checkout) != 0
+    assert _called(checkout)[-3:] == ["ended", "gcs", "down"]
 
 
 def test_ci_recreates_cluster_that_does_not_start(checkout: Path, cluster: Path) -> None:

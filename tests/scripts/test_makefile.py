@@ -11,15 +11,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CONTRACT = "tests/qcnn/jobs/test_apiserver.py"
 ONE = f"{CONTRACT}::test_only_the_object_that_is_meant_is_deleted"
-
-
+PARALLEL = "--numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder"
 FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_of_roles"))
 
 
 @pytest.mark.parametrize(
     ("target", "arguments", "run"),
     [
-        ("test-cluster", "", f"-m cluster tests/cluster {CONTRACT}"),
+        ("test-cluster", "", f"-m cluster {PARALLEL} tests/cluster {CONTRACT}"),
         ("test-cluster", ONE, f"-m cluster {ONE}"),
         ("test-cluster", f"{ONE} -x", f"-m cluster {ONE} -x"),
         ("test-cluster", "-k deleted", f"-m cluster tests/cluster {CONTRACT} -k deleted"),
@@ -27,7 +26,9 @@ FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_
         ("test-kfp", "tests/kfp/test_runs.py", "-m kfp tests/kfp/test_runs.py"),
         ("test-faults", "-k torn", f'-m "faults or not faults" {FAULTS} -k torn'),
         ("test-long", "tests/trainer", '-m "long and not faults" tests/trainer'),
+        ("test", "", f"--fast {PARALLEL}"),
         ("test", "tests/trainer -k order", "tests/trainer -k order"),
+        ("test-all", "", PARALLEL),
     ],
 )
 def test_test_targets_with_path_in_args_run_only_it(target: str, arguments: str, run: str) -> None:

@@ -20,7 +20,7 @@ class FaultyProxy:
         self.suffered: list[str] = []
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler(server))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def next_faults(self, method: str, faults: Sequence[str]) -> None:
         """Set the faults of the next requests of a method, in order: a status, slow, cut-request or cut-answer."""
