@@ -81,7 +81,7 @@ test-faults: .venv/.complete ## kill training runs at 60 random times (half an h
 	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/steps/test_faults.py tests/components/steps/test_faults_of_roles.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG (requires the image qcnn:latest there)
-	@$(BIN)/pytest -m cluster $(parallel) $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
+	@$(BIN)/pytest -m cluster $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
 
 test-kfp: .venv/.complete ## run the tests on the KFP backend at KFP_HOST (requires the image KFP_IMAGE there)
 	@$(BIN)/pytest -m kfp $(call tests,tests/kfp tests/test_kfp_backend.py)

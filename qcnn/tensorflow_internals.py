@@ -43,7 +43,7 @@ def missing_ffi() -> str:
             is_known = library.find(f"\0{_FFI}\0".encode()) >= 0
     except (OSError, ValueError):
         is_known = False
-    return "" if is_known else f"TensorFlow {_release()} has no {_FFI}"
+    return "" if is_known else f"TensorFlow {_release()} has no {_FFI}, which the release of the extra run has"
 
 
 def register_handlers(library: ctypes.CDLL, function: str) -> None:

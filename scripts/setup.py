@@ -111,12 +111,13 @@ def install(uv: Path, folder: Path, selection: list[str]) -> None:
 
 
 def report_kernels(folder: Path) -> None:
-    """Print why simulator statevector_cpu is not available, if it is not. uv hides the output of the build."""
+    """Print the reason if simulator statevector_cpu is not available. uv hides the output of the build."""
     program = "from qcnn.simulators import kernels; print(kernels.missing_reason())"
     command = [str(folder / "bin" / "python"), "-c", program]
     reason = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     if reason and platform.system() == "Linux":
-        print(f"setup: statevector_cpu: {reason}; other simulators run. With a C compiler, make kernels adds it")
+        advice = ". With a C compiler, make kernels adds it" if reason.startswith("not compiled") else ""
+        print(f"setup: statevector_cpu: {reason}; other simulators run{advice}")
 
 
 def stop(message: str) -> None:

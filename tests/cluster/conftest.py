@@ -1,7 +1,6 @@
 """Fixtures: a new namespace on the cluster of KUBECONFIG, and launchers with the permissions of deploy/."""
 
 import contextlib
-import fcntl
 import os
 import secrets
 import signal
@@ -34,34 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
 
 
-@contextlib.contextmanager
-def _locked(path: Path, operation: int) -> Iterator[None]:
-    """Context manager that holds a lock on a file."""
-    with path.open("w") as file:
-        fcntl.flock(file, operation)
-        yield
-
-
-@pytest.fixture
-def alone() -> None:
-    """Run the test while no other process runs tests on the cluster."""
-
-
 @pytest.fixture(autouse=True)
-def _admission(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Wait for the tests of other processes if one of them, or this test, must run alone."""
-    # The parent folder is the same for all processes of pytest-xdist.
-    folder = tmp_path_factory.getbasetemp().parent
-    with contextlib.ExitStack() as stack:
-        # A test that waits for the others keeps the queue, so that no further test starts.
-        with _locked(folder / "cluster-queue.lock", fcntl.LOCK_EX):
-            is_alone = "alone" in request.fixturenames
-            stack.enter_context(_locked(folder / "cluster.lock", fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH))
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _in_time(_admission: None) -> Iterator[None]:
+def _in_time() -> Iterator[None]:
     """Fail a test that exceeds the timeout."""
 
     def expire(number: int, frame: FrameType | None) -> None:

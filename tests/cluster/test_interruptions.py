@@ -84,7 +84,6 @@ def test_training_resumes_after_pod_deletion(
     _check(launcher, _checkpoint(f"{bucket}/{name}/training"), uninterrupted)
 
 
-@pytest.mark.usefixtures("alone")
 def test_training_continues_while_api_server_is_stopped(
     launchers: Launchers, training: JobSpec, bucket: str, uninterrupted: Checkpoint
 ) -> None:

@@ -32,7 +32,7 @@ from pathlib import Path
 components = json.loads(Path("/usr/share/qcnn/sbom.json").read_text())["components"]
 listed = {each["name"].lower().replace("_", "-") for each in components}
 installed = {each.name.lower().replace("_", "-") for each in importlib.metadata.distributions()}
-print("not listed", sorted(installed - listed - {"qcnn"}))
+print("not listed", sorted(installed - listed - {"qcnn-pipelines"}))
 """
 WRITING = "open('/output/checkpoint', 'w').write('all'); print('written')"
 

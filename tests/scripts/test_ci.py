@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _OF_A_CLUSTER = ("KUBECONFIG", "STORAGE_EMULATOR_HOST")
-WITHOUT_A_CLUSTER = ["lint", "types", "test-all", "test-tfq", "test-long", "docs"]
+WITHOUT_A_CLUSTER = ["lint", "types", "test-all", "test-tfq", "test-oldest", "test-long", "docs"]
 # FAILS is the name of a program that always fails, or with "once" only at its first call.
 _CALLED = """name=$(basename "$0") && echo "$name $*" >>called
 case "${FAILS:-}" in

@@ -18,7 +18,7 @@ FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_
 @pytest.mark.parametrize(
     ("target", "arguments", "run"),
     [
-        ("test-cluster", "", f"-m cluster {PARALLEL} tests/cluster {CONTRACT}"),
+        ("test-cluster", "", f"-m cluster tests/cluster {CONTRACT}"),
         ("test-cluster", ONE, f"-m cluster {ONE}"),
         ("test-cluster", f"{ONE} -x", f"-m cluster {ONE} -x"),
         ("test-cluster", "-k deleted", f"-m cluster tests/cluster {CONTRACT} -k deleted"),

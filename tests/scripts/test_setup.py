@@ -72,8 +72,15 @@ def test_setup_with_failing_installation_fails(checkout: Path) -> None:
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="kernels are compiled on Linux")
-@pytest.mark.parametrize("reason", ["not compiled at installation, no C compiler (cc)", ""])
-def test_setup_reports_kernels_that_were_not_compiled(checkout: Path, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("not compiled at installation, no C compiler (cc)", ". With a C compiler, make kernels adds it"),
+        ("TensorFlow 2.18.1 has no XLA_FFI_GetApi", ""),
+        ("", ""),
+    ],
+)
+def test_setup_reports_missing_kernels(checkout: Path, reason: str, advice: str) -> None:
     uv = checkout / ".uv" / "uv"
     uv.parent.mkdir()
     installed = f"""for name in python qcnn; do
@@ -85,8 +92,7 @@ def test_setup_reports_kernels_that_were_not_compiled(checkout: Path, reason: st
     finished = _make(checkout, PYTHON=sys.executable)
     assert finished.returncode == 0, finished.stderr
     _, *lines = finished.stdout.splitlines()
-    advice = "other simulators run. With a C compiler, make kernels adds it"
-    assert lines == ([f"setup: statevector_cpu: {reason}; {advice}"] if reason else [])
+    assert lines == ([f"setup: statevector_cpu: {reason}; other simulators run{advice}"] if reason else [])
 
 
 def test_make_without_target_prints_targets(checkout: Path) -> None:

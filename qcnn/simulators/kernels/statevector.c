@@ -143,8 +143,8 @@ static int run_backward(call of, double *gradient, int is_single, void (*run)(co
 }
 
 // Entries, which return 0, or 1 if there is not enough memory:
-//   qcnn_forward_float, qcnn_forward_double: set the values of the readouts (bundles, values, lanes), and the kept states
-//     unless they are NULL.
+//   qcnn_forward_float, qcnn_forward_double: set the values of the readouts (bundles, values, lanes), and the kept
+//     states unless they are NULL.
 //   qcnn_backward_float, qcnn_backward_double: set the gradient of the parameters from the gradient of the values,
 //     `upstream`. Without kept states, the states are evolved again.
 // `encoding.py` writes `integers` and `constants`. There are 1 to MAX_THREADS threads, which share every bundle if

@@ -16,6 +16,8 @@ from qcnn.studies.trials import load_failure
 from qcnn.trainer import loop
 from tests.components.conftest import error_line
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 # The last Z rotation of a pooling source commutes with its CNOT. Its gradient is exactly zero, and Adam amplifies
 # rounding errors.
 _SOURCES_LAST_Z = 20

@@ -6,13 +6,20 @@ import math
 import pytest
 
 from qcnn.operating_system import cores
+from qcnn.planning import machine_benchmark
 from qcnn.planning.machine_benchmark import benchmark_machine
-from qcnn.simulators import kernels
+from qcnn.simulators import SimulatorLimits, kernels
+from qcnn.simulators.costs import statevector
 from qcnn.simulators.costs.cost import NOMINAL
+from qcnn.simulators.structure.gates import read_model
 
 
 def test_benchmark_without_compiled_kernels_has_rate_of_typical_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "missing_reason", lambda: "not compiled at installation")
+    # The other rates, which take seconds.
+    cost = statevector.estimate(read_model("deep", 4)[1], SimulatorLimits(2**30, 1))
+    monkeypatch.setattr(machine_benchmark, "_epoch", lambda: (1e-3, 1e-6))
+    monkeypatch.setattr(machine_benchmark, "_evolution", lambda *_: (1.0, cost))
     assert benchmark_machine().speed.compiled_flops == NOMINAL.compiled_flops * cores() / 2
 
 

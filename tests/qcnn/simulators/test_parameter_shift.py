@@ -47,9 +47,8 @@ def test_parameter_shift_without_shots_equals_adjoint(name: str, noise: str) -> 
     shifted, adjoint = (create(name, gradient, noise=parse(noise)) for gradient in ("parameter_shift", "adjoint"))
     assert isinstance(shifted, ParameterShift)
     assert shifted.name == adjoint.name == name
-    found, expected = (
-        step(each, values, BATCH, WEIGHTS, compiled=name == "statevector") for each in (shifted, adjoint)
-    )
+    found = step(shifted, values, BATCH, WEIGHTS, compiled=name == "statevector")
+    expected = step(adjoint, values, BATCH, WEIGHTS)
     np.testing.assert_allclose(found[0], expected[0], atol=1e-9)
     np.testing.assert_allclose(found[1], expected[1], atol=1e-7)
     assert np.abs(expected[1]).min() > 0.01

@@ -61,7 +61,7 @@ class FaultyProxy:
                     if name.lower() not in _HOP_BY_HOP
                 ]
                 if fault == "slow":
-                    threading.Event().wait(2)
+                    threading.Event().wait(0.2)
                 self._answer(answer.status, headers, content, cut=fault == "cut-answer")
 
             def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes, cut: bool = False) -> None:
