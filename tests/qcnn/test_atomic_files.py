@@ -64,6 +64,7 @@ def test_new_file_replaces_only_when_complete(tmp_path: Path) -> None:
         unfinished.write_text("ha")
         raise KeyError
     assert path.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["history.csv"]
     with new_file(path) as unfinished:
         unfinished.write_text("new")
         # Unfinished files must not be mirrored.

@@ -15,7 +15,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
-from qcnn.trainer.evaluator import evaluate_checkpoints
+from qcnn.trainer.evaluator import CheckpointEvaluation, evaluate_checkpoints
 from tests.shared_training_runs import copy_checkpoint, train
 from tests.tensorboard_server import scalars
 
@@ -30,6 +30,11 @@ def _growing_folder(trained: Path, folder: Path) -> Callable[[], Path]:
         return folder
 
     return look
+
+
+def test_measures_are_the_available_metrics() -> None:
+    regression = CheckpointEvaluation(epoch=3, val_loss=0.0, val_accuracy=None, fresh_mse=None)
+    assert regression.measures == {"val_loss": 0.0}
 
 
 @pytest.fixture(autouse=True)

@@ -70,10 +70,17 @@ def test_lines_have_seconds_and_memory() -> None:
     ]
 
 
-def test_lines_have_number_of_processes() -> None:
-    words = {"qubits": 12, "strategy": "multi_worker", "workers": 2}
-    (line, *_) = expected("lightcone", **words).lines(50)
-    assert line.startswith("expected on two cores for each of 2 processes: about ")
+@pytest.mark.parametrize(
+    ("words", "processes"),
+    [
+        ({"strategy": "multi_worker", "workers": 2}, 2),
+        ({"strategy": "parameter_server", "workers": 2, "ps": 1}, 4),
+    ],
+    ids=["workers", "roles"],
+)
+def test_lines_have_number_of_processes(words: dict[str, Any], processes: int) -> None:
+    (line, *_) = expected("lightcone", qubits=12, **words).lines(50)
+    assert line.startswith(f"expected on two cores for each of {processes} processes: about ")
 
 
 @pytest.mark.parametrize("batch", [32, 256])
