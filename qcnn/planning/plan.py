@@ -1,11 +1,15 @@
 """Cost prediction of an experiment, by operation counts and seconds, without importing TensorFlow."""
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import cirq
 
+from qcnn.circuits.formats.embedded import MODELS, is_embedded
+from qcnn.circuits.noise import Noise
+from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.planning.machine import MachineProfile, expected_seconds, steps_of
@@ -119,8 +123,18 @@ def network_of(config: ExperimentConfig) -> CircuitIR:
     Raises:
         ConfigError: If the circuit cannot be built, or no simulator or gradient supports it.
     """
-    _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
-    return with_shift_rule(network, config.options.gradient)
+    # A module can change between two calls.
+    read = _network if config.model in MODELS or is_embedded(config.model) else _network.__wrapped__
+    return read(
+        config.model, config.qubits, config.preparation, config.noise_in_training, gradient=config.options.gradient
+    )
+
+
+# Cached, because the check of an experiment and its plan use the same network. Analyzing large ones takes seconds.
+@functools.lru_cache(maxsize=1)
+def _network(model: str, qubits: int, preparation: Preparation, noise: Noise, *, gradient: str) -> CircuitIR:
+    _, network = read_model(model, qubits, preparation, noise)
+    return with_shift_rule(network, gradient)
 
 
 def predict(config: ExperimentConfig, counts: Counts, machine: MachineProfile) -> Prediction:
