@@ -57,7 +57,7 @@ test-all: .venv/.complete ## run the fast and the slow tests
 	@$(BIN)/pytest $(parallel) $(ARGS)
 
 test-long: .venv/.complete ## run the long tests: complete runs, killed processes, several workers
-	@$(BIN)/pytest -m "long and not faults" $(parallel) $(ARGS)
+	@$(BIN)/pytest -m "long and not faults and not tfq" $(parallel) $(ARGS)
 
 test-durations: .venv/.complete ## write tests/durations.json; requires an idle machine (half an hour)
 	@$(BIN)/pytest --record -m "not faults and not cluster and not kfp and not tfq" $(parallel)

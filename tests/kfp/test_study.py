@@ -6,7 +6,7 @@ from tests.kfp.conftest import SMALL, Kubeflow
 
 
 def test_study_with_failed_trials_evaluates_best(kubeflow: Kubeflow) -> None:
-    search = ("--grid", "learning_rate=0.02,1e38", "--grid", "hidden_activation=linear,relu")
+    search = ("--grid", "learning_rate=0.02,1e200", "--grid", "hidden_activation=linear,relu")
     flags = ("--seed", str(kubeflow.seed), "--parallelism", "2", "--wait")
     run, done = kubeflow.submit("study", *search, *SMALL, *flags, command="study")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -16,7 +16,7 @@ def test_study_with_failed_trials_evaluates_best(kubeflow: Kubeflow) -> None:
     ]
     assert sorted(experiment["seed"] for experiment in experiments) == [kubeflow.seed + trial for trial in range(4)]
     assert {(each["learning_rate"], each["hidden_activation"]) for each in experiments} == {
-        (rate, activation) for rate in (0.02, 1e38) for activation in ("linear", "relu")
+        (rate, activation) for rate in (0.02, 1e200) for activation in ("linear", "relu")
     }
     (model,) = [artifact for artifact in artifacts if artifact.type == "system.Model"]
     row = kubeflow.rows()["study"]

@@ -25,7 +25,7 @@ FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_
         ("test-kfp", "", "-m kfp tests/kfp tests/test_kfp_backend.py"),
         ("test-kfp", "tests/kfp/test_runs.py", "-m kfp tests/kfp/test_runs.py"),
         ("test-faults", "-k torn", f'-m "faults or not faults" {FAULTS} -k torn'),
-        ("test-long", "tests/trainer", '-m "long and not faults" tests/trainer'),
+        ("test-long", "tests/trainer", '-m "long and not faults and not tfq" tests/trainer'),
         ("test", "", f"--fast {PARALLEL}"),
         ("test", "tests/trainer -k order", "tests/trainer -k order"),
         ("test-all", "", PARALLEL),

@@ -12,7 +12,7 @@ from qcnn import data
 from qcnn.experiment_io import from_mapping
 from tests.tensorboard_server import opened
 
-_TABLE = "framework_op_stats^"
+_TABLE = "framework_op_stats"
 _PORT = re.compile(r"\[worker (\d)\] profiler server on port (\d+)")
 
 
@@ -50,7 +50,7 @@ def test_profiler_servers_of_two_workers_capture_profiles(tmp_path: Path) -> Non
         # Two folders, or one if both profiles were captured within the same second.
         opens = {}
         for profile in board.wait("plugin/profile/runs", len):
-            assert profile.startswith("watched/train/")
+            assert profile.startswith("profiles/watched/train/")
             for host in board.get("plugin/profile/hosts", run=profile, tag=_TABLE):
                 if (name := host["hostname"]) == "ALL_HOSTS":
                     continue

@@ -96,9 +96,9 @@ def test_only_chief_writes_and_its_profile_opens(runs: Path) -> None:
     assert len(files) == 4
     with opened(str(runs / "two-workers"), folder=runs.parent) as board:
         (run,) = board.wait("plugin/profile/runs", lambda found: len(found) == 1)
-        assert run.startswith("two-workers/train/")
-        (host,) = board.get("plugin/profile/hosts", run=run, tag="framework_op_stats^")
-        table, *_ = board.get("plugin/profile/data", run=run, tag="framework_op_stats^", host=host["hostname"])
+        assert run.startswith("profiles/two-workers/train/")
+        (host,) = board.get("plugin/profile/hosts", run=run, tag="framework_op_stats")
+        table, *_ = board.get("plugin/profile/data", run=run, tag="framework_op_stats", host=host["hostname"])
         assert "CollectiveReduce" in str(table["rows"])
 
 
