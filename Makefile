@@ -20,6 +20,8 @@ where = $(if $(NAMESPACE),--namespace $(NAMESPACE))
 parallel = $(if $(ARGS),,--numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder)
 # Without ARGS, slow tests are skipped.
 fast = $(if $(ARGS),,--fast)
+# Files that determine what an environment contains.
+installed = uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[chi]*)
 # The test paths in ARGS, or else those of the target.
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
@@ -33,11 +35,11 @@ help: ## print the targets
 
 setup: .venv$(if $(filter-out gpu,$(EXTRA)),-$(EXTRA))/.complete ## install all dependencies into .venv (other targets run this when required); EXTRA=tfq: TensorFlow Quantum into .venv-tfq
 
-.venv/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[chi]*)
+.venv/.complete: $(installed)
 	@python=$$(scripts/find-python) && "$$python" scripts/setup.py && touch $@
 
 # Extras that require other releases of the dependencies have separate environments.
-.venv-tfq/.complete: uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[chi]*)
+.venv-tfq/.complete: $(installed)
 	@python=$$(scripts/find-python) && "$$python" scripts/setup.py tfq && touch $@
 
 kernels: ## compile the kernels of simulator statevector_cpu again, for example after the installation of a C compiler

@@ -1,12 +1,12 @@
 """Build hook: the kernels are compiled, or the reason is recorded where the package finds it."""
 
-import importlib.util
 import types
 from pathlib import Path
 
 import pytest
 
 from qcnn.simulators import kernels
+from tests.scripts_as_modules import load_script
 
 ROOT = Path(__file__).parents[1]
 
@@ -14,12 +14,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def hook() -> types.ModuleType:
     """Return the hook as a module."""
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "hatch_build.py")
 
 
 def _compiler(folder: Path, script: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from qcnn import data, environment, operating_system, requirements
-from qcnn.circuits.formats.embedded import MODELS, is_embedded
+from qcnn.circuits.formats.embedded import MODELS, is_function
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
@@ -132,7 +132,7 @@ def _check_checkpoint(config: ExperimentConfig) -> None:
 
 def _has_circuit(config: ExperimentConfig, place: Place) -> bool:
     """Return whether this process can build the circuit, and has the circuit of the training processes."""
-    if config.model not in MODELS and not is_embedded(config.model) and not place.has_modules:
+    if is_function(config.model) and not place.has_modules:
         return False
     # Jobs can be submitted without the libraries of training.
     return place.is_local or importlib.util.find_spec("cirq") is not None

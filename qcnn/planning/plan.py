@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import cirq
 
-from qcnn.circuits.formats.embedded import MODELS, is_embedded
+from qcnn.circuits.formats.embedded import is_function
 from qcnn.circuits.noise import Noise
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
@@ -124,7 +124,7 @@ def network_of(config: ExperimentConfig) -> CircuitIR:
         ConfigError: If the circuit cannot be built, or no simulator or gradient supports it.
     """
     # A module can change between two calls.
-    read = _network if config.model in MODELS or is_embedded(config.model) else _network.__wrapped__
+    read = _network.__wrapped__ if is_function(config.model) else _network
     return read(
         config.model, config.qubits, config.preparation, config.noise_in_training, gradient=config.options.gradient
     )

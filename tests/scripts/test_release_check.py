@@ -1,13 +1,14 @@
 """Tests of scripts/release_check.py."""
 
 import importlib.metadata
-import importlib.util
 import sys
 import tomllib
 import types
 from pathlib import Path
 
 import pytest
+
+from tests.scripts_as_modules import load_script
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -24,12 +25,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """Return the script as a module."""
     # Python puts the folder of a script first. The script imports another one.
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    spec = importlib.util.spec_from_file_location("release_check", ROOT / "scripts" / "release_check.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "scripts" / "release_check.py")
 
 
 def test_commands_contain_all_extras(script: types.ModuleType) -> None:

@@ -1,12 +1,13 @@
 """Tests of scripts/release_files.py."""
 
-import importlib.util
 import sys
 import types
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.scripts_as_modules import load_script
 
 ROOT = Path(__file__).parents[2]
 # Lines of auditwheel show, which breaks lines at 80 characters.
@@ -21,12 +22,7 @@ TAG = "manylinux_2_17_x86_64"
 @pytest.fixture(scope="module")
 def script() -> types.ModuleType:
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("release_files", ROOT / "scripts" / "release_files.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "scripts" / "release_files.py")
 
 
 @pytest.mark.parametrize("needed", ["manylinux_2_17_x86_64", "manylinux_2_5_x86_64"])

@@ -1,6 +1,5 @@
 """Tests of the setup with missing prerequisites."""
 
-import importlib.util
 import io
 import os
 import platform
@@ -12,6 +11,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.scripts_as_modules import load_script
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,12 +105,7 @@ def test_make_without_target_prints_targets(checkout: Path) -> None:
 @pytest.fixture
 def setup() -> types.ModuleType:
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("setup_script", ROOT / "scripts" / "setup.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "scripts" / "setup.py")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,11 @@ def is_embedded(model: str) -> bool:
     return bool(_EMBEDDED.fullmatch(model))
 
 
+def is_function(model: str) -> bool:
+    """Return whether a model is a function of a module, neither a built-in model nor an embedded circuit."""
+    return model not in MODELS and not is_embedded(model)
+
+
 def embed(file: str, content: str) -> str:
     """Return a circuit as embedded text.
 
