@@ -37,6 +37,8 @@ START_TIMEOUT_SECONDS = 600.0
 # Signals of crashes in libraries.
 FAULTS = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 
+# Seconds in which another thread must end the line that it writes, before the last line of a process.
+_LAST_LINE_SECONDS = 1.0
 # Seconds between two restorations of the signal handlers.
 _RESTORE_SECONDS = 0.1
 # Upper bound of the size of C's struct sigaction, whose layout depends on the operating system.
@@ -113,7 +115,11 @@ def start_compiler() -> None:
 
 
 def exit_with_message(reason: str, code: int) -> NoReturn:
-    """Exit the process immediately from any thread, and print the reason on stderr if it is open."""
+    """Exit the process immediately from any thread, and print the reason as the last line of stderr if it is open."""
+    # Other threads run while a line is written. A handler whose output is blocked keeps its lock.
+    for handler in (*logging.getLogger("qcnn").handlers, *logging.root.handlers):
+        if handler.lock:
+            handler.lock.acquire(timeout=_LAST_LINE_SECONDS)
     with contextlib.suppress(OSError):
         os.write(_stderr, f"{logs.format_message(reason, logging.ERROR)}\n".encode())
     os._exit(code)

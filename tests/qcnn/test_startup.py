@@ -32,6 +32,27 @@ def test_buffer_stderr_discards_output_unless_process_fails(program: str, stderr
     assert done.stderr == stderr
 
 
+LOGGING = """
+import logging, os, sys, threading
+from qcnn.startup import exit_with_message
+logging.basicConfig(format="%(message)s", level=logging.INFO)
+def log():
+    while True: logging.info("a line")
+for _ in range(50):
+    if not (child := os.fork()):
+        threads = [threading.Thread(target=log, daemon=True) for _ in range(4)]
+        [thread.start() for thread in threads]
+        exit_with_message("the reason", 143)
+    os.waitpid(child, 0)
+    os.write(2, b"exited\\n")
+"""
+
+
+def test_exit_with_message_prints_last_line_of_process() -> None:
+    done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, check=True)
+    assert done.stderr.count("the reason\nexited\n") == 50
+
+
 KILLED = """
 import ctypes, os, sys, threading
 from qcnn.startup import buffer_stderr
