@@ -11,13 +11,14 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 from qcnn.cli.main import run
 from qcnn.components.training_job import check_data
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import as_parameters, read_file
-from qcnn.fields import EXCITATIONS
+from qcnn.experiment.fields import EXCITATIONS
+from qcnn.experiment.parsing import as_parameters
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
 from qcnn.pipelines.parts import TensorBoardLink
 from qcnn.targets import targets_that
 from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import file_sha256
+from qcnn.yaml_files import read_file
 
 
 @click.command()

@@ -13,10 +13,10 @@ from tabulate import tabulate
 
 from qcnn import data
 from qcnn.circuits.error_bound import error_bound
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.history import initializations
-from qcnn.startup import load_tensorflow
+from qcnn.process.library_loading import load_tensorflow
 
 SEEDS = range(5)
 ROWS = {

@@ -11,11 +11,11 @@ import sys
 from tabulate import tabulate
 
 from benchmarks.simulators import Measured, measure
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
-from qcnn.operating_system import cores as available_cores
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.plan import count, predict
+from qcnn.process.operating_system import cores as available_cores
 
 _BATCH = 32
 _NETWORKS = (("hybrid", 8), ("hybrid", 16), ("deep", 12), ("deep", 14), ("deep", 16))

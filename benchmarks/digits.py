@@ -16,8 +16,8 @@ from tabulate import tabulate
 
 from benchmarks.held_out import train_and_evaluate
 from examples.digits import COMPONENTS, columns, write
-from qcnn.experiment_io import read_file
-from qcnn.startup import load_tensorflow
+from qcnn.process.library_loading import load_tensorflow
+from qcnn.yaml_files import read_file
 
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.yaml"
 SEEDS = range(3)

@@ -54,13 +54,13 @@ def measure(fields: dict[str, Any]) -> dict[str, float]:
 
 def train_once(fields: dict[str, Any]) -> None:
     """Train, and print epoch seconds, memory in MB and the predicted seconds as JSON."""
-    from qcnn.startup import load_tensorflow, start_compiler
+    from qcnn.process.library_loading import load_tensorflow, start_compiler
 
     load_tensorflow()
     start_compiler()
     base = _peak_megabytes()
     from qcnn import data
-    from qcnn.experiment_io import from_mapping
+    from qcnn.experiment.parsing import from_mapping
     from qcnn.planning.machine_benchmark import benchmark_machine
     from qcnn.planning.plan import count, predict
     from qcnn.trainer.loop import train

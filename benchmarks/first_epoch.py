@@ -56,12 +56,12 @@ def measure(row: Row) -> dict[str, float]:
 
 def train_once(fields: dict[str, Any]) -> None:
     """Train, and print CPU seconds by part, seconds of later epochs and number of operations as JSON."""
-    from qcnn.startup import load_tensorflow, start_compiler
+    from qcnn.process.library_loading import load_tensorflow, start_compiler
 
     load_tensorflow()
     start_compiler()
     from qcnn import data
-    from qcnn.experiment_io import from_mapping
+    from qcnn.experiment.parsing import from_mapping
     from qcnn.trainer.loop import train
     from qcnn.trainer.state import TrainingState
 

@@ -26,8 +26,8 @@ from benchmarks.frameworks import xla_programs
 from benchmarks.frameworks.network import HIDDEN_UNITS, StepTask
 from benchmarks.frameworks.process import repeat
 from benchmarks.frameworks.qcnn_step import shards_of
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign, values_of
 from qcnn.model.steps import gradient_of

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qcnn import data
-from qcnn.experiment_io import from_mapping, merge
+from qcnn.experiment.parsing import from_mapping, merge
 
 if TYPE_CHECKING:
     from qcnn.results.evaluate import EvaluationResult

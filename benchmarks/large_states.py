@@ -20,7 +20,7 @@ from tabulate import tabulate
 from benchmarks.frameworks.launch import run_command
 from benchmarks.gpu import Row, step_of
 from qcnn.circuits.preparation import Preparation
-from qcnn.operating_system import cores
+from qcnn.process.operating_system import cores
 from qcnn.simulators import SimulatorLimits
 from qcnn.simulators.costs.statevector_cpu import plan_memory, samples_of_a_bundle
 from qcnn.simulators.kernels.lanes import spread

@@ -40,7 +40,7 @@ _WORKERS = 2
 _DELAY = 10
 _PROGRAM = """
 from benchmarks.launchers import launch_job
-from qcnn.startup import one_line_errors
+from qcnn.process.error_lines import one_line_errors
 with one_line_errors():
     launch_job("{run}", 0, "import time; print(time.time())", cpu="10m")
 """

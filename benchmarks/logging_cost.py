@@ -10,7 +10,7 @@ import tensorflow as tf
 from tabulate import tabulate
 
 from qcnn import data
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import epoch_seconds, history_columns
 from qcnn.model.history_file import HistoryFile

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from qcnn.startup import load_tensorflow, start_compiler
+from qcnn.process.library_loading import load_tensorflow, start_compiler
 
 POSITIONS = (100, 1_000, 5_000, 20_000)
 WINDOW = 100
@@ -52,7 +52,7 @@ def main() -> None:
     load_tensorflow()
     start_compiler()
     from qcnn import data
-    from qcnn.experiment_io import from_mapping
+    from qcnn.experiment.parsing import from_mapping
     from qcnn.trainer.loop import train
 
     config = from_mapping({**FIELDS, "epochs": epochs, "options": {"profile_batches": ""}})

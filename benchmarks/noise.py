@@ -23,7 +23,7 @@ from qcnn import data, simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.noise import parse
 from qcnn.circuits.sample_circuits import excitation, noisy_circuit
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import assemble, build_model
 from qcnn.results import evaluate, noise_estimate
 from qcnn.simulators import ExcitationBatch, Simulator, SimulatorLimits

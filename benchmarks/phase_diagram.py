@@ -14,10 +14,10 @@ from tabulate import tabulate
 from benchmarks.held_out import train_and_evaluate
 from qcnn.circuits.cluster_ising import string_order
 from qcnn.data import Samples
-from qcnn.experiment_io import read_file
 from qcnn.model.signs import signs_match
+from qcnn.process.library_loading import load_tensorflow
 from qcnn.results import plots
-from qcnn.startup import load_tensorflow
+from qcnn.yaml_files import read_file
 
 _ROOT = Path(__file__).parents[1]
 _EXAMPLE = _ROOT / "examples" / "cluster_ising.yaml"

@@ -18,8 +18,8 @@ import numpy as np
 from tabulate import tabulate
 
 from qcnn import data
-from qcnn.experiment_io import from_mapping
-from qcnn.startup import load_tensorflow
+from qcnn.experiment.parsing import from_mapping
+from qcnn.process.library_loading import load_tensorflow
 from qcnn.tables import EXTENSIONS
 from qcnn.tables.table import new_table
 

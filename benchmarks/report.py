@@ -12,7 +12,7 @@ from tabulate import tabulate
 
 from qcnn import data
 from qcnn.circuits.error_bound import ErrorBound
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.history import EpochMetrics
 from qcnn.results.report import report_page
 

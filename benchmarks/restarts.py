@@ -13,8 +13,8 @@ from tabulate import tabulate
 
 from qcnn import data
 from qcnn.components.training_job import local_job
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.local.processes import EventHandler
 from qcnn.jobs.local.runner import run_processes
 

@@ -19,7 +19,7 @@ from tabulate import tabulate
 
 from qcnn import data
 from qcnn.components.training_job import local_job
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.local.runner import run_processes
 from qcnn.model import checkpoints
 from qcnn.model.history import epoch_seconds, trial_epochs

@@ -28,10 +28,10 @@ from benchmarks.frameworks.launch import launch
 from benchmarks.frameworks.trace import BenchmarkTask, EpochSnapshot, load_trace, save_task
 from qcnn import data
 from qcnn.circuits.error_bound import error_bound
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.history import initializations, trial_epochs
-from qcnn.startup import load_tensorflow
+from qcnn.process.library_loading import load_tensorflow
 
 if TYPE_CHECKING:
     import tf_keras

@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from qcnn import data
 from qcnn.components.steps.train_local import train
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 
 # Samples of all splits; a sampling round has 8.

@@ -80,11 +80,11 @@ def train_once(fields: dict[str, Any], folder: Path, core: int) -> None:
     """
     # Set before TensorFlow counts the available cores.
     os.sched_setaffinity(0, {core})
-    from qcnn.startup import load_tensorflow
+    from qcnn.process.library_loading import load_tensorflow
 
     load_tensorflow()
     from qcnn import data
-    from qcnn.experiment_io import from_mapping
+    from qcnn.experiment.parsing import from_mapping
     from qcnn.trainer.distribution.roles import parse_cluster
     from qcnn.trainer.loop import train
 

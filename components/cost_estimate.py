@@ -4,9 +4,9 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from qcnn import operating_system
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.requirements import ROLES, STRATEGIES
 from qcnn.jobs.accelerators import ACCELERATORS, Accelerator
 from qcnn.jobs.pod_settings import PodSettings, parse_quantity
 from qcnn.jobs.pricing import CostEstimate, Prices, estimate_node_cost, total_cost
@@ -16,7 +16,7 @@ from qcnn.planning.machine import MachineProfile
 from qcnn.planning.memory import process_bytes
 from qcnn.planning.plan import Counts, count, predict, with_simulator_on_gpus, with_synchronous_workers
 from qcnn.planning.training_estimate import break_even_workers, seconds_of_epochs
-from qcnn.requirements import ROLES, STRATEGIES
+from qcnn.process import operating_system
 from qcnn.simulators.costs.cost import MachineSpeed
 from qcnn.simulators.registry import builtin_simulators
 

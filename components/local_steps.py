@@ -21,21 +21,17 @@ from qcnn.components.steps.study import select_best
 from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import PRELOADED_MODULES, train
 from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError, WriteError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.jobs.local.processes import GRACE, EventHandler, LineHandler, print_line
 from qcnn.jobs.local.runner import run_processes
+from qcnn.process.error_lines import errors_raised, exit_immediately, one_line_errors
+from qcnn.process.exit_codes import PERMANENT_ERROR
+from qcnn.process.library_loading import load_tensorflow
+from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results import model_folder
 from qcnn.results.local_run import METADATA, RunFolders, RunRecorder
-from qcnn.startup import (
-    PERMANENT_ERROR,
-    errors_raised,
-    exit_immediately,
-    load_tensorflow,
-    one_line_errors,
-    terminated_as_interrupt,
-)
 from qcnn.studies.record import SELECT_STEP
 
 # Modules that the fork server imports for all steps of a run.

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from qcnn import requirements
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig, affecting
-from qcnn.experiment_io import from_mapping
-from qcnn.fields import GENERATED, Affects
+from qcnn.experiment import requirements
+from qcnn.experiment.config import ExperimentConfig, affecting
+from qcnn.experiment.fields import GENERATED, Affects
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import OUTPUTS, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE

@@ -13,8 +13,8 @@ from kfp.dsl.pipeline_task import PipelineTask
 from qcnn.components.definitions.kubeflow import tensorboard as tensorboard_with_button
 from qcnn.components.definitions.pipeline import tensorboard, train
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
-from qcnn.fields import describe
+from qcnn.experiment.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
+from qcnn.experiment.fields import describe
 
 # Automatic values stay unresolved, because they depend on the fields of each run.
 DEFAULTS = ExperimentConfig.model_construct()

@@ -13,7 +13,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
-from qcnn.import_path import leave_folder_last as _leave_folder_last
+from qcnn.process.import_path import leave_folder_last as _leave_folder_last
 
 if TYPE_CHECKING:
     from qcnn.api.experiments import Experiment, Plan, generate, plan
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from qcnn.api.training import Study, Training, TrainingResult, study, train
     from qcnn.data import Dataset, Samples
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
-    from qcnn.extras import MissingLibraryError
     from qcnn.model.history import EpochMetrics
+    from qcnn.process.extras import MissingLibraryError
     from qcnn.targets.base import JobStatus
 
 # Before all imports that a module in the working folder could shadow with python -m.
 _leave_folder_last()
 
-from qcnn import installation as _installation  # noqa: E402
+from qcnn.process import installation as _installation  # noqa: E402
 
 # TensorFlow Quantum 0.7 requires Keras 2, which TensorFlow provides only if this is set before its import.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
@@ -39,7 +39,7 @@ _installation.warn_about_other_distribution()
 
 # Modules of the public names, imported on first use. Training processes import this package, but need none of them.
 _MODULES = {
-    "qcnn.extras": ("MissingLibraryError",),
+    "qcnn.process.extras": ("MissingLibraryError",),
     "qcnn.api.experiments": ("Experiment", "Plan", "generate", "plan"),
     "qcnn.api.jobs": ("Job", "get_job", "list_jobs", "requests", "submit"),
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),

@@ -7,8 +7,8 @@ import platform
 import subprocess
 from pathlib import Path
 
-from qcnn import installation
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.process import installation
 
 # Image of the process.
 IMAGE_VARIABLE = "QCNN_IMAGE"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ConfigError
-from qcnn.operating_system import shared_library
+from qcnn.process.operating_system import shared_library
 
 if TYPE_CHECKING:
     import tensorflow as tf

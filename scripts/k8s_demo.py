@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from qcnn.jobs.kubernetes.tensorboard import PORT  # noqa: E402
-from qcnn.startup import terminated_as_interrupt  # noqa: E402
+from qcnn.process.signals import terminated_as_interrupt  # noqa: E402
 
 _QCNN = Path(sys.executable).with_name("qcnn")
 _SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "5", "--num-initializations", "1")

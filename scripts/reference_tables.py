@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qcnn.cli.options.settings import flag_of
-from qcnn.experiment import ALL_FIELDS, PURPOSES
-from qcnn.fields import Purpose, describe_allowed, written_default
+from qcnn.experiment.config import ALL_FIELDS, PURPOSES
+from qcnn.experiment.fields import Purpose, describe_allowed, written_default
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
 from qcnn.targets.settings import Described, describe_settings

@@ -154,7 +154,7 @@ def use(programs: Path, version: str, extra: str, folder: Path) -> None:
     Raises:
         CheckError: If a command fails, a library of the extra is missing or another version is printed.
     """
-    statement = "import qcnn" if extra == NO_EXTRA else f"import qcnn.extras; qcnn.extras.check({extra!r})"
+    statement = "import qcnn" if extra == NO_EXTRA else f"from qcnn.process import extras; extras.check({extra!r})"
     run([str(programs / "python"), "-c", statement], folder)
     printed = run([str(programs / "qcnn"), "--version"], folder).strip()
     if version not in printed.split():

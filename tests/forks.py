@@ -33,7 +33,7 @@ MODULES = (
     "qcnn.pipelines.compiler",
     "qcnn.cli.main",
 )
-# `qcnn.startup.loading` sets it in every process, and child processes inherit it.
+# `qcnn.process.library_loading.loading` sets it in every process, and child processes inherit it.
 _SET_BY_LOADING = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from packaging.requirements import Requirement
 
-from qcnn.installation import DISTRIBUTION
+from qcnn.process.installation import DISTRIBUTION
 
 
 def distributions(*extras: str) -> set[str]:

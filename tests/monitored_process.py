@@ -16,7 +16,7 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 
 JOB = "run-train-0-12345678"
 # More than the process completes before SIGTERM.

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from qcnn import data
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics
 from qcnn.model.history_file import HISTORY

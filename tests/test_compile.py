@@ -16,9 +16,9 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, Pip
 
 import compile as compile_command
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXPERIMENT_FIELDS, Options
-from qcnn.experiment_io import as_parameters
-from qcnn.fields import describe_allowed, field_type
+from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
+from qcnn.experiment.fields import describe_allowed, field_type
+from qcnn.experiment.parsing import as_parameters
 from qcnn.jobs.pod_settings import pod_settings
 from tests.buckets import ROWS
 

@@ -13,13 +13,12 @@ LINKED = ("pipelines", "components", "trainer")
 # Lowest layer first. Packages of a layer may import each other, without cycles.
 LAYERS = (
     (
-        *("errors", "frozen", "input_files", "atomic_files", "artifact_io", "monitoring", "startup", "environment"),
-        *("defaults", "cgroups", "extras", "operating_system", "process_limits", "import_path", "run_module"),
-        *("run_names", "installation", "tensorflow_internals"),
+        *("errors", "frozen", "input_files", "yaml_files", "atomic_files", "artifact_io", "monitoring", "process"),
+        *("run_names", "tensorflow_internals"),
     ),
     ("storage", "tables", "circuits"),
     ("simulators",),
-    ("requirements", "fields", "experiment", "experiment_io", "provenance"),
+    ("experiment", "provenance"),
     ("data",),
     ("model",),
     ("studies", "results", "planning"),
@@ -31,7 +30,7 @@ LAYERS = (
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Jobs must not depend on experiments, so they may import only these packages.
-JOB_IMPORTS = ("errors", "startup", "provenance", "monitoring", "operating_system", "process_limits", "import_path")
+JOB_IMPORTS = ("errors", "provenance", "monitoring", "process")
 # Cost models must be usable before TensorFlow is loaded. Only the benchmark uses TensorFlow.
 COST_MODELS = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.planning.")
 TENSORFLOW_USERS = {"qcnn.planning.machine_benchmark"}

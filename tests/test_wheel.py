@@ -150,7 +150,7 @@ def test_installed_submit_dry_run_prints_job(installed: Path, users: Path, targe
 def test_installed_module_searches_working_directory_last(installed: Path, users: Path) -> None:
     (users / "shows.py").write_text("import sys, numpy; print(sys.path.index(sys.argv[1]) == len(sys.path) - 1)\n")
     assert "--model" in _run(installed, users, "-m", "qcnn.trainer.worker", "--help")
-    assert _run(installed, users, "-m", "qcnn.run_module", "shows", str(users)) == "True\n"
+    assert _run(installed, users, "-m", "qcnn.process.run_module", "shows", str(users)) == "True\n"
 
 
 @pytest.mark.long

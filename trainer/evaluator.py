@@ -17,7 +17,7 @@ from qcnn import data
 from qcnn.artifact_io import check_size
 from qcnn.atomic_files import exclusive_lock, library_errors, new_file, readable, writable
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.history import is_complete
@@ -25,9 +25,9 @@ from qcnn.model.history_file import MAX_HISTORY_BYTES
 from qcnn.model.network import build_model
 from qcnn.model.signs import signs_match
 from qcnn.planning.machine import steps_of
+from qcnn.process.library_loading import start_compiler
 from qcnn.results.serving import exact_predictor, fresh_mse
 from qcnn.simulators.structure.gates import fingerprint
-from qcnn.startup import start_compiler
 from qcnn.trainer.events import Listener, ignore
 
 logger = logging.getLogger("qcnn")

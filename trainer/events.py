@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from qcnn.startup import RETRYABLE, exit_with_message
+from qcnn.process.exit_codes import RETRYABLE
+from qcnn.process.standard_streams import exit_with_message
 
 # Seconds between two heartbeats.
 HEARTBEAT_SECONDS = 1.0

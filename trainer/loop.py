@@ -13,17 +13,17 @@ import tensorflow as tf
 from qcnn import data
 from qcnn.atomic_files import exclusive_lock
 from qcnn.errors import RetryableError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.requirements import STRATEGIES
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.constant_readouts import check_readouts
 from qcnn.model.history import EpochMetrics, describe_search, epoch_seconds, epochs_left, is_complete, plateau
 from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
-from qcnn.requirements import STRATEGIES
+from qcnn.process.library_loading import start_compiler
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
 from qcnn.simulators.structure.shift_rules import with_shift_rule
-from qcnn.startup import start_compiler
 from qcnn.trainer.distribution.joining import exit_barrier, translate_address_error, translate_peer_errors
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles
 from qcnn.trainer.distribution.strategies import create_strategy
@@ -79,7 +79,7 @@ def train(
 
     >>> from pathlib import Path
     >>> from qcnn import data
-    >>> from qcnn.experiment_io import from_mapping
+    >>> from qcnn.experiment.parsing import from_mapping
     >>> config = from_mapping({"qubits": 4, "rounds": 10, "epochs": 2, "strategy": "none", "workers": 1})
     >>> history = train(config, data.generate(config), Path("training"))
     >>> [epoch.epoch for epoch in history]

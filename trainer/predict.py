@@ -6,11 +6,13 @@ import os
 from pathlib import Path
 
 from qcnn import data
-from qcnn.environment import requested_gpus
+from qcnn.process.environment import requested_gpus
+from qcnn.process.error_lines import one_line_errors
+from qcnn.process.library_loading import load_tensorflow
+from qcnn.process.standard_streams import open_standard_streams
 from qcnn.results.batch_prediction import PredictionSummary, Progress, ReportText, no_progress, predict_files
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import PredictionFiles, files_of
-from qcnn.startup import load_tensorflow, one_line_errors, open_standard_streams
 from qcnn.storage.copies import local_copy
 
 logger = logging.getLogger("qcnn")

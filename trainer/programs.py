@@ -8,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from qcnn.experiment import ExperimentConfig, affecting
-from qcnn.fields import Affects
+from qcnn.experiment.config import ExperimentConfig, affecting
+from qcnn.experiment.fields import Affects
+from qcnn.experiment.requirements import PS, STRATEGIES
 from qcnn.model.batches import Shards
 from qcnn.model.network import build_model, initial_weights
 from qcnn.model.optimizer import assign, build_optimizer, values_of
 from qcnn.model.steps import CompiledEpoch, Measures, gradient_of, measuring_epoch, training_epoch
-from qcnn.requirements import PS, STRATEGIES
 from qcnn.trainer.distribution.parameter_servers import Batch, Coordinator
 
 

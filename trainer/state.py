@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.errors import TrainingError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.requirements import STRATEGIES
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard, shard_by_qubit
 from qcnn.model.checkpoints import Checkpoint, InitializationRun
@@ -30,7 +31,6 @@ from qcnn.model.history_file import HISTORY, History, HistoryFile, trial_file
 from qcnn.model.network import initial_weights
 from qcnn.model.optimizer import assign, values_of
 from qcnn.model.steps import Measures
-from qcnn.requirements import STRATEGIES
 from qcnn.results.serving import fresh_mse
 from qcnn.simulators.structure.gates import fingerprint, fingerprint_of
 from qcnn.trainer.programs import CompiledFunctions

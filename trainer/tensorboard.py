@@ -26,9 +26,9 @@ from qcnn.atomic_files import library_errors
 from qcnn.circuits.drawing import draw
 from qcnn.data import Samples
 from qcnn.errors import ConfigError
-from qcnn.experiment import ALL_FIELDS, EXPERIMENT_FIELDS, ExperimentConfig, Options
-from qcnn.experiment_io import with_display_values
-from qcnn.fields import field_type
+from qcnn.experiment.config import ALL_FIELDS, EXPERIMENT_FIELDS, ExperimentConfig, Options
+from qcnn.experiment.fields import field_type
+from qcnn.experiment.parsing import with_display_values
 from qcnn.model.batches import Shards
 from qcnn.model.history import EpochMetrics
 from qcnn.model.steps import EpochRunner, Measures

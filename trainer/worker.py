@@ -9,21 +9,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qcnn import data, experiment_io, requirements
-from qcnn import experiment as config
-from qcnn.environment import FOLDERS, HyperparameterReporter, address, in_pod, requested_gpus
+from qcnn import data
+from qcnn.experiment import config, parsing, requirements
 from qcnn.model import checkpoints
 from qcnn.model.history import is_complete
 from qcnn.model.history_file import HISTORY, is_history_file
 from qcnn.monitoring import logs as log_lines
 from qcnn.monitoring.logs import PORT_VARIABLE
-from qcnn.startup import (
-    end_on_signals,
-    exit_immediately,
-    load_tensorflow,
-    one_line_errors,
-    open_standard_streams,
-)
+from qcnn.process.environment import FOLDERS, HyperparameterReporter, address, in_pod, requested_gpus
+from qcnn.process.error_lines import exit_immediately, one_line_errors
+from qcnn.process.library_loading import load_tensorflow
+from qcnn.process.signals import end_on_signals
+from qcnn.process.standard_streams import open_standard_streams
 from qcnn.storage.copies import local_copy, working_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import updated_copy
@@ -99,7 +96,7 @@ def _train(
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
         overrides = _overrides(arguments)
-        experiment = experiment_io.with_circuit_read(experiment_io.from_json(arguments.experiment, overrides))
+        experiment = parsing.with_circuit_read(parsing.from_json(arguments.experiment, overrides))
         check_roles(experiment, cluster)
         if (requested := requested_gpus(os.environ)) or experiment.gpu_fields:
             # Check before the data are generated, which would waste paid GPU time.

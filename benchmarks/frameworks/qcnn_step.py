@@ -12,8 +12,8 @@ import tensorflow as tf
 from benchmarks.frameworks import process
 from benchmarks.frameworks.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, FeatureBatch, StepTask
 from qcnn.data import Samples
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.batches import Shards, shard
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign, build_optimizer, values_of

@@ -3,7 +3,7 @@
 import json
 
 from benchmarks.frameworks.trace import TrainingTrace, parser
-from qcnn.startup import loading, start_compiler
+from qcnn.process.library_loading import loading, start_compiler
 
 
 def main() -> None:
@@ -11,7 +11,7 @@ def main() -> None:
     arguments = parser().parse_args()
     with loading():
         from qcnn import data
-        from qcnn.experiment_io import from_json
+        from qcnn.experiment.parsing import from_json
         from qcnn.model.optimizer import values_of
         from qcnn.trainer.distribution.strategies import create_strategy
         from qcnn.trainer.state import TrainingState

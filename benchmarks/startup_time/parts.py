@@ -111,7 +111,7 @@ def main() -> None:
     """Run the steps and print their CPU seconds."""
     clock = Clock()
     with clock("import of TensorFlow"):
-        from qcnn.startup import load_tensorflow, start_compiler
+        from qcnn.process.library_loading import load_tensorflow, start_compiler
 
         load_tensorflow()
     with clock("start of the compiler"):
@@ -122,7 +122,7 @@ def main() -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         with clock("import of qcnn"):
             from qcnn import data
-            from qcnn.experiment_io import from_mapping
+            from qcnn.experiment.parsing import from_mapping
             from qcnn.model.checkpoints import load_history
             from qcnn.results import evaluate, export, report
             from qcnn.trainer import loop, state

@@ -9,11 +9,11 @@ from typing import Any
 from qcnn import data
 from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_json, from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_json, from_mapping
 from qcnn.planning.checks import STEP, check_experiments
+from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
-from qcnn.startup import one_line_errors
 
 logger = logging.getLogger("qcnn")
 

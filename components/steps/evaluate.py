@@ -11,7 +11,8 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.atomic_files import new_file
 from qcnn.model.checkpoints import load_history
-from qcnn.startup import load_tensorflow, one_line_errors
+from qcnn.process.error_lines import one_line_errors
+from qcnn.process.library_loading import load_tensorflow
 
 
 def export_weights(training: str, model: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
 from qcnn.planning.checks import STEP, check_experiments
-from qcnn.startup import one_line_errors
+from qcnn.process.error_lines import one_line_errors
 from qcnn.studies.record import format_rows, table, table_csv, table_page
 from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, search_from_mapping, shared_experiment
 

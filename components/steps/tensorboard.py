@@ -8,7 +8,7 @@ from typing import Any
 
 from qcnn.atomic_files import new_file
 from qcnn.components.training_job import run_id
-from qcnn.startup import one_line_errors
+from qcnn.process.error_lines import one_line_errors
 
 # Metadata keys that KFP adds to each artifact and that are not copied to another one.
 BACKEND_METADATA = ("display_name", "store_session_info")

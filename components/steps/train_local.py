@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from qcnn.components.training_job import local_job
-from qcnn.experiment_io import from_json
+from qcnn.experiment.parsing import from_json
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.processes import EventHandler
 from qcnn.jobs.local.runner import run_processes
 from qcnn.model import checkpoints
+from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
-from qcnn.startup import one_line_errors
 from qcnn.storage.copies import local_copy
 from qcnn.studies.trials import failure_kept
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from qcnn.components.training_job import RUN_VARIABLE, cluster_job, is_retry, run_id
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_json
+from qcnn.experiment.parsing import from_json
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
+from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
-from qcnn.startup import one_line_errors
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.studies.trials import failure_kept, load_failure
 

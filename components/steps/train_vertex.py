@@ -11,14 +11,14 @@ from typing import Any
 from qcnn.components.steps.tensorboard import PAGE
 from qcnn.components.training_job import vertex_job
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_json
+from qcnn.experiment.parsing import from_json
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.vertex.custom_job import custom_job, outputs
 from qcnn.jobs.vertex.launch import launch
 from qcnn.jobs.vertex.location import VertexLocation, endpoint_of, tensorboard_page
+from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
-from qcnn.startup import one_line_errors
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.studies.trials import failure_kept, load_failure
 

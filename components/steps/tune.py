@@ -13,11 +13,10 @@ from typing import Any
 from qcnn.components.steps.study import select_best
 from qcnn.components.steps.train_vertex import run_of
 from qcnn.components.training_job import vertex_trial
-from qcnn.environment import METRIC
 from qcnn.errors import ArtifactError, RetryableError
-from qcnn.experiment import ALL_FIELDS
-from qcnn.experiment_io import from_json
-from qcnn.fields import field_type
+from qcnn.experiment.config import ALL_FIELDS
+from qcnn.experiment.fields import field_type
+from qcnn.experiment.parsing import from_json
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.vertex.client import TUNING, JobClient
@@ -34,8 +33,9 @@ from qcnn.jobs.vertex.tuning_job import (
     tuning_job,
 )
 from qcnn.model import checkpoints
+from qcnn.process.environment import METRIC
+from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
-from qcnn.startup import one_line_errors
 from qcnn.storage.copies import local_copy
 from qcnn.studies.trials import FailedTrial, Search, save_failure, search_from_mapping, shared_experiment, whole_bounds
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from examples.linear_regression.train import HEARTBEAT_TIMEOUT_SECONDS, STRATEGY
-from qcnn import requirements
 from qcnn.cli.main import run
 from qcnn.cli.options.settings import settings_options
 from qcnn.errors import ConfigError
+from qcnn.experiment import requirements
 from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.api import own_namespace
 from qcnn.jobs.local.runner import run_processes
@@ -19,7 +19,7 @@ from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.monitoring.logs import JOB_VARIABLE
-from qcnn.startup import one_line_errors
+from qcnn.process.error_lines import one_line_errors
 from qcnn.targets.settings import PodFields
 from qcnn.targets.tfjob.client import Connection
 

@@ -13,14 +13,11 @@ import numpy as np
 from qcnn.artifact_io import open_arrays
 from qcnn.atomic_files import exclusive_lock, new_file, readable
 from qcnn.errors import ConfigError
-from qcnn.requirements import serving
-from qcnn.startup import (
-    end_on_signals,
-    exit_immediately,
-    load_tensorflow,
-    one_line_errors,
-    open_standard_streams,
-)
+from qcnn.experiment.requirements import serving
+from qcnn.process.error_lines import exit_immediately, one_line_errors
+from qcnn.process.library_loading import load_tensorflow
+from qcnn.process.signals import end_on_signals
+from qcnn.process.standard_streams import open_standard_streams
 from qcnn.storage.copies import WorkingCopy, local_copy, working_copy
 from qcnn.trainer.distribution.roles import ClusterConfig, parse_cluster
 from qcnn.trainer.events import Listener, ignore, to_pipe

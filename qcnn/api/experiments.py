@@ -16,11 +16,12 @@ from qcnn import data
 from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.data import Dataset
 from qcnn.errors import ConfigError, format_value
-from qcnn.experiment import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment_io import from_mapping, read_file, with_display_values, with_options
-from qcnn.extras import translate_errors
+from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig
+from qcnn.experiment.parsing import from_mapping, with_display_values, with_options
 from qcnn.frozen import Frozen, FrozenDict, freeze
 from qcnn.model.history import epochs_left
+from qcnn.process.extras import translate_errors
+from qcnn.yaml_files import read_file
 
 logger = logging.getLogger("qcnn")
 

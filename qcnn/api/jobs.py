@@ -9,8 +9,8 @@ from typing import Any
 
 from qcnn.api.experiments import Experiment
 from qcnn.api.models import Model, load
-from qcnn.extras import translate_errors
 from qcnn.planning.checks import SUBMITTED, check_experiments, on_gpus
+from qcnn.process.extras import translate_errors
 from qcnn.targets import following, target_that
 from qcnn.targets.base import JobStatus, Prepared, ReadsJobs, Submits
 from qcnn.targets.settings import connection_of, settings_from

@@ -19,11 +19,11 @@ from qcnn.api.experiments import Experiment, from_config
 from qcnn.atomic_files import readable
 from qcnn.data import Dataset, FeatureLayout, Samples, file_data
 from qcnn.errors import ArtifactError, ConfigError, format_value
-from qcnn.extras import translate_errors
 from qcnn.frozen import Frozen, freeze, frozen_array
+from qcnn.process.extras import translate_errors
+from qcnn.process.library_loading import load_tensorflow
 from qcnn.results.local_run import model_in
 from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, check_files, describe, read_files, write_files
-from qcnn.startup import load_tensorflow
 from qcnn.storage.copies import local_copy
 from qcnn.storage.store import parse_bucket_uri
 

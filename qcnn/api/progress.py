@@ -17,7 +17,7 @@ from qcnn.atomic_files import writable
 from qcnn.components.local_steps import StepContext, record_run
 from qcnn.components.steps.train_progress import ProgressTable, TrainingProgress
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.local.processes import EventHandler, LineHandler
 from qcnn.results.local_run import FILE, LOG, RunRecorder, read_record
 

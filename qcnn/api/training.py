@@ -27,8 +27,7 @@ from qcnn.components.local_steps import (
 )
 from qcnn.components.steps.study import read_trial
 from qcnn.errors import TrainingError
-from qcnn.experiment import ExperimentConfig
-from qcnn.extras import check, translate_errors
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.frozen import freeze
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.jobs.local.processes import LineHandler
@@ -36,9 +35,11 @@ from qcnn.jobs.local.runner import ProcessPool, run_processes
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
 from qcnn.planning.checks import LOCAL, check_experiments
+from qcnn.process.error_lines import errors_raised
+from qcnn.process.extras import check, translate_errors
+from qcnn.process.standard_streams import process_lock
 from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
 from qcnn.run_names import timestamp
-from qcnn.startup import errors_raised, process_lock
 from qcnn.studies.record import table
 from qcnn.studies.trials import plan, search_from_mapping
 

@@ -18,8 +18,8 @@ from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS, embedded_content, is_embedded, is_file, model_display_name
 from qcnn.errors import ConfigError, single_line
-from qcnn.import_path import append_to_path
-from qcnn.startup import deferred_interrupts
+from qcnn.process.import_path import append_to_path
+from qcnn.process.signals import deferred_interrupts
 
 __all__ = ["Ansatz", "build", "cluster_state", "convolution", "deep", "hybrid", "pool", "ring"]
 

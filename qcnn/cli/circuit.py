@@ -20,11 +20,11 @@ from qcnn.cli.options.experiment import complete_field
 from qcnn.cli.options.settings import format_option
 from qcnn.cli.plan import cones_line, simulators_table
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXPERIMENT_FIELDS, ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import EXPERIMENT_FIELDS, ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
+from qcnn.process.library_loading import importing
 from qcnn.results.local_run import model_in, of_run
 from qcnn.results.model_folder import FILE
-from qcnn.startup import importing
 from qcnn.storage.copies import local_copy
 from qcnn.storage.store import parse_bucket_uri
 

@@ -20,8 +20,8 @@ from qcnn.cli.options.experiment import complete_run
 from qcnn.cli.options.settings import options_as, runs_option, settings_options
 from qcnn.cli.output import format_table, on_stderr
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ALL_FIELDS
-from qcnn.experiment_io import with_display_values
+from qcnn.experiment.config import ALL_FIELDS
+from qcnn.experiment.parsing import with_display_values
 from qcnn.targets.base import ComparedRun, ComparesRuns
 from qcnn.targets.local.target import find_runs, read_run
 

@@ -21,7 +21,7 @@ from qcnn.cli.options.settings import (
 )
 from qcnn.cli.output import confirm, format_duration, format_table, show_table, stdout_to_stderr
 from qcnn.errors import ConfigError
-from qcnn.startup import terminated_as_interrupt
+from qcnn.process.signals import terminated_as_interrupt
 from qcnn.targets import following
 from qcnn.targets.base import (
     Deletable,

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
-from qcnn.cli.options.renamed import with_current_flags
 from qcnn.cli.output import FAILED, INTERRUPTED, PIPE_CLOSED, REJECTED
 from qcnn.cli.target_choice import requested_target, target_command
 from qcnn.errors import QcnnError, WriteError, single_line
-from qcnn.extras import missing
-from qcnn.installation import version, warn_about_other_distribution
-from qcnn.startup import drop_output, open_standard_streams
+from qcnn.process.extras import missing
+from qcnn.process.installation import version, warn_about_other_distribution
+from qcnn.process.standard_streams import drop_output, open_standard_streams
 from qcnn.targets.errors import StepError
 
 # Environment variable that a shell sets to request completion.
@@ -128,7 +127,7 @@ def run(command: click.Command) -> None:
 def _expected_error(command: click.Command) -> tuple[str, int] | None:
     """Run a command and return the message and the exit code of an expected error, or None without one."""
     try:
-        command.main(with_current_flags(sys.argv[1:]), standalone_mode=False)
+        command.main(sys.argv[1:], standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         return error.format_message(), REJECTED
     except click.ClickException as error:

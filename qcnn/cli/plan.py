@@ -24,7 +24,7 @@ from qcnn.targets.settings import PodFields
 
 if TYPE_CHECKING:
     from qcnn.components.cost_estimate import ScalingOption, ScalingOptions
-    from qcnn.experiment import ExperimentConfig
+    from qcnn.experiment.config import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.planning.machine_cache import CachedMachine
@@ -290,7 +290,7 @@ def _remote_lines(
 
 def _gpu_lines(remote: _RemoteTarget, experiment: ExperimentConfig) -> list[str]:
     """Return the line about the origin of the times on GPUs, or no line without GPUs."""
-    from qcnn.requirements import STRATEGIES
+    from qcnn.experiment.requirements import STRATEGIES
 
     worker, simulator = remote.pod.for_role("worker"), remote.scaling.simulator
     if not worker.gpus:

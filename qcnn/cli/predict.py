@@ -17,7 +17,8 @@ from rich.text import Text
 from qcnn.cli.options.settings import OutputOptions, format_option, output_options, settings_options
 from qcnn.cli.output import FAILED, PIPE_CLOSED, on_stderr, print_requests, show_rows, stdout_to_stderr
 from qcnn.errors import ConfigError
-from qcnn.startup import RETRYABLE, drop_output
+from qcnn.process.exit_codes import RETRYABLE
+from qcnn.process.standard_streams import drop_output
 from qcnn.tables import STANDARD_STREAM
 from qcnn.targets.base import Predicts, SendsPredictions
 from qcnn.targets.errors import StepError

@@ -24,10 +24,11 @@ from qcnn.cli.step_hooks import preload_tensorflow, step_hooks, writable_folder
 from qcnn.components.local_steps import run_experiment, run_in_subprocess
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping, from_saved, merge
-from qcnn.extras import check
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping, merge
+from qcnn.experiment.saved import from_saved
 from qcnn.planning.checks import LOCAL, check_experiments
+from qcnn.process.extras import check
 from qcnn.results.local_run import FILE, RunFolders, of_run, of_trial, read_metrics, read_record
 from qcnn.run_names import timestamp
 from qcnn.targets.errors import StepError

@@ -17,12 +17,13 @@ from qcnn.cli.output import FAILED, PIPE_CLOSED, OutputLostError
 from qcnn.components.local_steps import STEP_MODULES, StepContext, record_run
 from qcnn.components.steps.train_progress import TrainingProgress
 from qcnn.errors import WriteError
-from qcnn.extras import check
 from qcnn.jobs.local.fork_client import ForkServer, fork_server
 from qcnn.jobs.local.processes import EventHandler
 from qcnn.monitoring import logs
+from qcnn.process.error_lines import one_line_errors
+from qcnn.process.extras import check
+from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results.local_run import LOG, RunRecorder
-from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.targets.errors import StepError
 
 

@@ -18,13 +18,14 @@ from qcnn.cli.run import summary, to_json
 from qcnn.cli.step_hooks import preload_tensorflow, step_hooks
 from qcnn.components.local_steps import BestTrial, run_in_subprocess, run_trial, select_best_trial
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.extras import check
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.local.runner import ProcessPool
 from qcnn.planning.checks import LOCAL, check_experiments
+from qcnn.process.error_lines import one_line_errors
+from qcnn.process.extras import check
+from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results.local_run import RunFolders, of_trial, read_metrics
 from qcnn.run_names import timestamp
-from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.studies.record import SELECT_STEP, finished_trials, has_succeeded, load_trials, read_table, save_trials
 from qcnn.studies.trials import FailedTrial, save_failure
 from qcnn.targets.errors import StepError

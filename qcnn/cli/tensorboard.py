@@ -19,8 +19,8 @@ from qcnn.cli.options.experiment import complete_run
 from qcnn.cli.options.settings import options_as, runs_option, settings_options
 from qcnn.cli.output import as_text, show_rows
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.extras import check_library
 from qcnn.jobs.kubernetes.tensorboard import check_name
+from qcnn.process.extras import check_library
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import FolderDownloader, open_store
 from qcnn.targets.artifacts import LogSource, deduplicate, local_run_logs, resolve_logs
@@ -288,7 +288,7 @@ def _check_free(host: str, port: int) -> None:
 
 def _serve(arguments: list[str]) -> None:
     """Run TensorBoard until it exits or this process receives a signal, and print its URL."""
-    command = [sys.executable, "-m", "qcnn.run_module", "tensorboard.main", *arguments]
+    command = [sys.executable, "-m", "qcnn.process.run_module", "tensorboard.main", *arguments]
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     # In a separate session, so that Ctrl-C reaches it only from this process.
     server = subprocess.Popen(

@@ -17,8 +17,8 @@ from qcnn.data.file_data import read
 from qcnn.data.generators import generate_excitations
 from qcnn.data.samples import EXCITATIONS, LABEL, PI, ROW, SPLITS, Dataset, FeatureLayout, Samples, Source
 from qcnn.errors import ArtifactError, format_value
-from qcnn.experiment import ExperimentConfig
-from qcnn.fields import CLUSTER_ISING
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.fields import CLUSTER_ISING
 from qcnn.storage.copies import local_copy
 
 _ARRAYS = "dataset.npz"
@@ -202,7 +202,7 @@ def _invalid_values(
 def generate(config: ExperimentConfig) -> Dataset:
     """Generate the dataset of an experiment, or read it from the experiment's data file.
 
-    >>> from qcnn.experiment_io import from_mapping
+    >>> from qcnn.experiment.parsing import from_mapping
     >>> dataset = generate(from_mapping({"qubits": 4, "rounds": 10, "seed": 7}))
     >>> len(dataset.train), len(dataset.validation), len(dataset.test)
     (28, 6, 6)

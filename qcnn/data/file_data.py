@@ -34,9 +34,9 @@ from qcnn.data.samples import (
     parts,
 )
 from qcnn.errors import ArtifactError, ConfigError, format_value
-from qcnn.experiment import ExperimentConfig, SplitCounts, affecting
-from qcnn.experiment_io import from_mapping, merge
-from qcnn.fields import Affects, Encoding
+from qcnn.experiment.config import ExperimentConfig, SplitCounts, affecting
+from qcnn.experiment.fields import Affects, Encoding
+from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.storage.store import parse_bucket_uri
 
 if TYPE_CHECKING:

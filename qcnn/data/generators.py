@@ -8,7 +8,7 @@ import numpy.typing as npt
 from qcnn.circuits.cluster_ising import MAX_H1, MAX_H2, ground_state, is_spt
 from qcnn.data.random_streams import ANGLES, FIELDS, FRESH, random_units
 from qcnn.data.samples import PI, SPLITS, Dataset, FeatureLayout, Samples, excitation_samples, split
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 
 FRESH_SAMPLES = 10_000
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.data.random_streams import SPLIT, permutation
-from qcnn.experiment import ExperimentConfig, SplitCounts
+from qcnn.experiment.config import ExperimentConfig, SplitCounts
 from qcnn.frozen import freeze, frozen_array
 
 # Columns of tables in addition to the inputs of samples.

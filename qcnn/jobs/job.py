@@ -12,7 +12,7 @@ from typing import Any
 from qcnn.errors import ConfigError, QcnnError, as_clause
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring import logs
-from qcnn.startup import ERROR
+from qcnn.process.standard_streams import ERROR
 
 # The training operator appends a suffix such as "-evaluator-0" for each process. A pod name has at most 63 characters.
 NAME_LENGTH = 50

@@ -18,9 +18,10 @@ from qcnn.artifact_io import open_arrays, seal, unseal
 from qcnn.atomic_files import new_file, readable
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig, affecting
-from qcnn.experiment_io import from_saved, with_display_values
-from qcnn.fields import Affects
+from qcnn.experiment.config import ExperimentConfig, affecting
+from qcnn.experiment.fields import Affects
+from qcnn.experiment.parsing import with_display_values
+from qcnn.experiment.saved import from_saved
 from qcnn.model.history import EpochMetrics, Progress, epoch_of, epochs_of, is_complete, is_undecided
 from qcnn.model.history_file import MAX_HISTORY_BYTES, History, StoredHistory, epochs_in, is_history_file
 from qcnn.storage.copies import local_copy

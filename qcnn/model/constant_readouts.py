@@ -10,7 +10,7 @@ import tf_keras
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.data import Samples
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.simulators import Simulator, batch_of
 
 # Random circuit parameters at which a constant readout must be constant.

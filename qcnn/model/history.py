@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.circuits.error_bound import error_bound
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 
 _COUNTS = ("epoch", "largest_staleness")
 # Training has not improved while the loss is above this fraction of the label variance. `_PLATEAU_EPOCH` is the first

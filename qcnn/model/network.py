@@ -13,7 +13,7 @@ import tf_keras
 
 from qcnn import data, simulators
 from qcnn.circuits import circuits
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.signs import signs_match
 from qcnn.simulators import batch_of
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift

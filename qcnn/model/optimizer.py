@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn.errors import ArtifactError, format_value
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 
 
 class _Nadam(tf_keras.optimizers.Nadam):

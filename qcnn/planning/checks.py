@@ -11,14 +11,16 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from qcnn import data, environment, operating_system, requirements
+from qcnn import data
 from qcnn.circuits.formats.embedded import MODELS, is_function
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment import requirements
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.requirements import STRATEGIES
 from qcnn.model import checkpoints
-from qcnn.operating_system import Memory
 from qcnn.planning.memory import minimum_bytes
-from qcnn.requirements import STRATEGIES
+from qcnn.process import environment, operating_system
+from qcnn.process.operating_system import Memory
 from qcnn.simulators import kernels, registry
 from qcnn.simulators.costs.cost import format_bytes
 

@@ -8,7 +8,7 @@ import dataclasses
 import sys
 
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_json
+from qcnn.experiment.parsing import from_json
 from qcnn.planning.plan import network_of
 from qcnn.simulators import registry
 

@@ -4,8 +4,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from qcnn.experiment import ExperimentConfig
-from qcnn.requirements import STRATEGIES
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.requirements import STRATEGIES
 from qcnn.simulators.costs.cost import NOMINAL, MachineSpeed, StepCost
 from qcnn.simulators.registry import Estimate
 

@@ -9,13 +9,13 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.circuits.preparation import Preparation
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.batches import shard
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import build_optimizer
 from qcnn.model.steps import training_epoch
-from qcnn.operating_system import cores
 from qcnn.planning.machine import NOMINAL_MACHINE, MachineProfile
+from qcnn.process.operating_system import cores
 from qcnn.simulators import costs, kernels, statevector_cpu
 from qcnn.simulators.costs.cost import MachineSpeed, StepCost, evolution
 from qcnn.simulators.evolution import GroupUnitaries, evolve, real_forms

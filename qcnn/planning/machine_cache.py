@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file
 from qcnn.errors import ArtifactError, single_line
-from qcnn.operating_system import cores, processor
 from qcnn.planning.machine import MachineProfile, fastest, spread
-from qcnn.startup import load_tensorflow, start_compiler
+from qcnn.process.library_loading import load_tensorflow, start_compiler
+from qcnn.process.operating_system import cores, processor
 
 # Version of the benchmark. Increase it with every change of the benchmark or of the estimate of an epoch's seconds.
 _MEASUREMENT = 4

@@ -11,10 +11,10 @@ from qcnn.circuits.formats.embedded import is_function
 from qcnn.circuits.noise import Noise
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.requirements import SYNCHRONOUS
 from qcnn.planning.machine import MachineProfile, expected_seconds, steps_of
 from qcnn.planning.training_estimate import WORKERS, estimate_for_workers
-from qcnn.requirements import SYNCHRONOUS
 from qcnn.simulators import registry
 from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import Estimate
@@ -64,7 +64,7 @@ def count(config: ExperimentConfig, *, is_remote: bool = False) -> Counts:
     Raises:
         ConfigError: If the experiment cannot run.
 
-    >>> from qcnn.experiment_io import from_mapping
+    >>> from qcnn.experiment.parsing import from_mapping
     >>> counts = count(from_mapping({"qubits": 4, "rounds": 10}))
     >>> counts.samples, counts.train_steps, counts.readouts, counts.chosen.simulator
     (40, 1, 2, 'statevector_cpu')

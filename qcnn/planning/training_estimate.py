@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.requirements import SINGLE_PROCESS, STRATEGIES, SYNCHRONOUS
 from qcnn.planning.machine import NOMINAL_MACHINE, expected_seconds
-from qcnn.requirements import SINGLE_PROCESS, STRATEGIES, SYNCHRONOUS
 from qcnn.simulators import registry
 from qcnn.simulators.costs.cost import format_bytes
 from qcnn.simulators.registry import Estimate

@@ -15,12 +15,12 @@ from qcnn.data import parse_description
 from qcnn.data.file_data import check, check_real, warn_once
 from qcnn.data.samples import LABEL, PREDICTION, Column, FeatureLayout
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.signs import unsigned_message
+from qcnn.process.library_loading import load_tensorflow
 from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import PredictionFiles
-from qcnn.startup import load_tensorflow
 from qcnn.storage.copies import new_file_copy
 from qcnn.tables.chunks import NOTHING, Chunk, Columns, Write
 from qcnn.tables.csv_file import print_csv

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from qcnn.errors import ConfigError
-from qcnn.experiment import ALL_FIELDS
-from qcnn.experiment_io import from_mapping, merge
+from qcnn.experiment.config import ALL_FIELDS
+from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.results import html, plots
 from qcnn.results.html import ReportFigure
 

@@ -19,7 +19,7 @@ from qcnn.atomic_files import new_folder
 from qcnn.data import Samples
 from qcnn.data.samples import LABEL, NOISE_ERROR, PREDICTION, ROW
 from qcnn.errors import ArtifactError, TrainingError
-from qcnn.experiment_io import from_saved
+from qcnn.experiment.saved import from_saved
 from qcnn.model.batches import shard
 from qcnn.model.network import sampled_outputs
 from qcnn.model.signs import has_sign, signs_match, unsigned_message

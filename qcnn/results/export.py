@@ -16,17 +16,17 @@ from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.data import parse_description
 from qcnn.data.samples import FeatureLayout
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics, epoch_seconds, exported_epoch
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
+from qcnn.process.library_loading import start_compiler
 from qcnn.provenance import provenance
 from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, describe
 from qcnn.results.serving import ExactPredictor, exact_predictor, servable_of
 from qcnn.results.weights import checked_weights
 from qcnn.simulators.structure.gates import fingerprint
-from qcnn.startup import start_compiler
 from qcnn.storage.copies import is_complete, new_copy
 
 # File for the last weights with export_checkpoint both.

@@ -7,8 +7,8 @@ from typing import Any
 from qcnn import artifact_io, data
 from qcnn.artifact_io import FILES, check_size, load_description
 from qcnn.atomic_files import complete_files, readable, writable
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_saved
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.saved import from_saved
 
 FILE, WEIGHTS, SAVED_MODEL = "model.json", "qcnn.weights.h5", "saved_model"
 # Maximum bytes. The largest weights have 128 MiB. A program of TensorFlow has at most 2 GiB, and variables.

@@ -14,7 +14,7 @@ import tf_keras
 from qcnn import data
 from qcnn.circuits.noise import Noise
 from qcnn.data import Samples
-from qcnn.experiment import TRAJECTORY_BYTES, ExperimentConfig
+from qcnn.experiment.config import TRAJECTORY_BYTES, ExperimentConfig
 from qcnn.model.network import model_outputs
 from qcnn.planning.training_estimate import format_duration
 from qcnn.simulators.structure.gates import CircuitIR, read_network

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from qcnn import data
 from qcnn.circuits.error_bound import ErrorBound, error_bound
 from qcnn.data import Samples
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import with_display_values
-from qcnn.fields import EXCITATIONS
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.fields import EXCITATIONS
+from qcnn.experiment.parsing import with_display_values
 from qcnn.model.history import EpochMetrics
 from qcnn.results import html, plots
 from qcnn.results.error_accumulator import ErrorAccumulator

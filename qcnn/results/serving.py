@@ -13,8 +13,8 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn import data
-from qcnn.experiment import ExperimentConfig
-from qcnn.fields import EXCITATIONS
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.fields import EXCITATIONS
 from qcnn.model.network import PRECISION, build_model, dense_layers, model_outputs
 from qcnn.simulators.registry import builtin_simulators
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qcnn.atomic_files import readable
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.results.model_folder import MAX_BYTES, WEIGHTS, check_files, describe
 from qcnn.simulators.structure.gates import CircuitIR, fingerprint_of, read_model
 

@@ -31,7 +31,7 @@ class Declaration:
         builtin_operations: Whether the simulator uses built-in TensorFlow operations only. Every device and TensorFlow
             server runs these.
         compiled_kernels: Whether the simulator needs the kernels that are compiled at installation.
-        library: Name in `qcnn.extras` of a library that only this simulator needs.
+        library: Name in `qcnn.process.extras` of a library that only this simulator needs.
     """
 
     max_qubits: int | None = None

@@ -11,9 +11,9 @@ import importlib.util
 import math
 from typing import TYPE_CHECKING, Protocol, cast
 
-from qcnn import extras, operating_system
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError
+from qcnn.process import extras, operating_system
 from qcnn.simulators import kernels
 from qcnn.simulators.costs import density, lightcone, statevector, statevector_cpu, tfq
 from qcnn.simulators.costs.cost import NOMINAL, StepCost, format_bytes

@@ -10,8 +10,9 @@ from typing import Any
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment_io import from_saved, with_display_values
+from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig
+from qcnn.experiment.parsing import with_display_values
+from qcnn.experiment.saved import from_saved
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import check_output, read_record

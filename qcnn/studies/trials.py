@@ -13,9 +13,10 @@ from qcnn import data
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ConfigError, QcnnError, TrainingError, format_value, single_line
-from qcnn.experiment import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment_io import current_name, current_value, from_mapping, from_saved, merge
-from qcnn.fields import field_type
+from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig
+from qcnn.experiment.fields import field_type
+from qcnn.experiment.parsing import from_mapping, merge
+from qcnn.experiment.saved import from_saved
 from qcnn.model.history import EpochMetrics
 
 MAX_TRIALS = 1000
@@ -63,12 +64,8 @@ def search_from_mapping(values: Mapping[str, Any]) -> Search:
         raise ConfigError(f"range: {what}. Given: {format_value(ranges)}")
     if not isinstance(random, int | float) or (isinstance(random, float) and not random.is_integer()):
         raise ConfigError(f"random: must be an integer. Given: {format_value(random)}")
-    values_of = {
-        (field := current_name(name)): [current_value(field, choice) for choice in choices]
-        for name, choices in grid.items()
-    }
-    ranges_of = {(field := current_name(str(name))): _range(field, bounds) for name, bounds in ranges.items()}
-    return Search(values_of, ranges_of, int(random))
+    ranges_of = {str(name): _range(str(name), bounds) for name, bounds in ranges.items()}
+    return Search(dict(grid), ranges_of, int(random))
 
 
 def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,9 @@ from typing import Any
 
 from qcnn.components.steps.tensorboard import BACKEND_METADATA
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ALL_FIELDS
-from qcnn.experiment_io import current_name, from_mapping, from_saved, with_current_names
+from qcnn.experiment.config import ALL_FIELDS
+from qcnn.experiment.parsing import from_mapping
+from qcnn.experiment.saved import from_saved
 from qcnn.storage.store import parse_bucket_uri
 
 _LOGS = Path("train", "logs")
@@ -147,7 +148,7 @@ def run_fields(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> d
     # A separate pipeline parameter, not a field.
     fields.pop("data_sha256", None)
     try:
-        fields = (from_saved(fields) if recorded else from_mapping(with_current_names(fields))).model_dump()
+        fields = (from_saved(fields) if recorded else from_mapping(fields)).model_dump()
     except ConfigError:
         # The run fails in its first step for the same reason. The submitted fields can still be compared.
         fields = dict(fields)
@@ -155,7 +156,7 @@ def run_fields(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> d
     fields = {**fields, **(options if isinstance(options, dict) else {})}
     if recorded:
         return fields
-    searched = {current_name(name, lambda line: None) for kind in _SEARCHED for name in submitted.get(kind) or ()}
+    searched = {name for kind in _SEARCHED for name in submitted.get(kind) or ()}
     return {name: value for name, value in fields.items() if name in ALL_FIELDS and name not in searched}
 
 

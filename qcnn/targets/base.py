@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from qcnn.components.cost_estimate import PricingPlatform
-    from qcnn.experiment import ExperimentConfig
+    from qcnn.experiment.config import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.model.history import EpochMetrics

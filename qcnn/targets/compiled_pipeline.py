@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from qcnn.atomic_files import sha256_of
 from qcnn.components.training_job import check_data
 from qcnn.errors import ConfigError, QcnnError, format_value, single_line
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping, merge
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.input_files import read_input
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.storage.copies import local_file

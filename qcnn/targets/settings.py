@@ -97,15 +97,6 @@ def describe_settings(kind: type[Any]) -> list[Described]:
     ]
 
 
-# Earlier names. They are accepted with a warning until version 0.2.
-RENAMED_SETTINGS: Mapping[str, str] = {
-    "active_seconds": "active_deadline_seconds",
-    "keep_seconds": "ttl_seconds_after_finished",
-    "least": "min_replicas",
-    "most": "max_replicas",
-}
-
-
 def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
     """Return the settings of a target from arguments and environment variables.
 
@@ -118,7 +109,6 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
         ConfigError: If a setting is unknown, missing or invalid.
     """
     fields = {each.name: each for each in describe_settings(kind)}
-    values = {_current_name(name): value for name, value in values.items()}
     for name, value in values.items():
         if name not in fields:
             raise ConfigError(
@@ -136,13 +126,6 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
             variable = f", or environment variable {variables[0]}" if variables else ""
             raise ConfigError(f"{name}: must be given to target {target}{variable}. Given: none")
     return kind(**resolved)
-
-
-def _current_name(name: str) -> str:
-    if name not in RENAMED_SETTINGS:
-        return name
-    logger.warning("%s: renamed to %s; the earlier name is accepted until version 0.2", name, RENAMED_SETTINGS[name])
-    return RENAMED_SETTINGS[name]
 
 
 def connection_of(kind: type[T], settings: Any) -> T:

@@ -8,7 +8,7 @@ from benchmarks.convergence import experiment
 from benchmarks.frameworks.trace import EpochSnapshot, TrainingTrace, load_task, load_trace, save_task
 from benchmarks.time_to_bound import TimeToBound, create_task, find_time_to_bound, median, table
 from qcnn import data
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.history import initializations
 from qcnn.model.network import build_model
 

@@ -21,7 +21,7 @@ from tests.cluster.programs import Program
 _PROGRAM = """
 import json, sys
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.startup import one_line_errors
+from qcnn.process.error_lines import one_line_errors
 
 arguments = json.loads(sys.argv[1])
 with one_line_errors():

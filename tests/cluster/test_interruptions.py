@@ -15,7 +15,7 @@ from qcnn.components.resources import IMAGE
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.train_local import train
 from qcnn.components.training_job import cluster_job
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model import checkpoints

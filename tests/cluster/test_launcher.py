@@ -14,7 +14,7 @@ from qcnn.jobs.kubernetes.api import LEASES, PODS
 from qcnn.jobs.kubernetes.manifest import TRAINING_ANNOTATION, condition
 from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
-from qcnn.startup import ABANDONED
+from qcnn.process.exit_codes import ABANDONED
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program, Qcnn
 from tests.cluster.proxy import Proxy

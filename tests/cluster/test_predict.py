@@ -8,7 +8,7 @@ import pytest
 
 from qcnn import data
 from qcnn.components.resources import IMAGE
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.kubernetes.api import JOBS, PODS
 from qcnn.jobs.tfjob.manifest import TFJOBS
 from qcnn.results import evaluate

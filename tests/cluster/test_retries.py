@@ -5,7 +5,7 @@ import pytest
 from qcnn.errors import TrainingError
 from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import TFJOBS
-from qcnn.startup import ABANDONED
+from qcnn.process.exit_codes import ABANDONED
 from tests.cluster.launchers import Launchers, job
 
 

@@ -14,8 +14,8 @@ from qcnn.components.resources import IMAGE
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.train_local import train
 from qcnn.components.training_job import cluster_job
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint

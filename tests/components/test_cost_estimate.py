@@ -17,7 +17,7 @@ from qcnn.components.cost_estimate import (
     on_vertex,
 )
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.accelerators import ACCELERATORS
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.pricing import CostEstimate, Prices, load_default_prices

@@ -11,8 +11,8 @@ import pytest
 
 from qcnn.components.local_steps import evaluate_step, export_step, run_in_subprocess
 from qcnn.errors import ArtifactError
+from qcnn.process.error_lines import errors_raised
 from qcnn.results.local_run import of_run
-from qcnn.startup import errors_raised
 
 
 @pytest.mark.usefixtures("forks")

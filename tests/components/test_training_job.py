@@ -7,7 +7,7 @@ import pytest
 
 from qcnn.components.training_job import cluster_job, is_retry, local_job, run_id
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_json, from_mapping
+from qcnn.experiment.parsing import from_json, from_mapping
 from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob import status

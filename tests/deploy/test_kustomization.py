@@ -10,7 +10,7 @@ import yaml
 
 from qcnn.cli.output import as_text
 from qcnn.components.training_job import cluster_job
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.create_or_adopt import NextAction, next_action
 from qcnn.jobs.pod_settings import pod_settings

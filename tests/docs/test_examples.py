@@ -8,13 +8,14 @@ import pytest
 
 from qcnn.cli.options.experiment import ExperimentOptions
 from qcnn.cli.options.search import SearchOptions, read_study
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping, read_file
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.machines import CustomJobMachines, machine_for, vertex_settings
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.targets.settings import PodFields
+from qcnn.yaml_files import read_file
 from tests.docs.documents import ROOT, blocks
 
 EXAMPLES = ROOT / "examples"

@@ -2,8 +2,8 @@
 
 import re
 
-from qcnn import startup
 from qcnn.cli import output
+from qcnn.process import exit_codes
 from tests.docs.documents import ROOT
 
 
@@ -12,7 +12,7 @@ def test_cli_page_lists_all_exit_codes() -> None:
     of_commands, of_workers = page.split("Worker processes")
     codes = (output.DONE, output.FAILED, output.REJECTED, output.INTERRUPTED, output.PIPE_CLOSED)
     assert _codes(of_commands) == [*codes]
-    assert _codes(of_workers) == [startup.PERMANENT_ERROR, startup.ABANDONED, startup.RETRYABLE]
+    assert _codes(of_workers) == [exit_codes.PERMANENT_ERROR, exit_codes.ABANDONED, exit_codes.RETRYABLE]
 
 
 def test_cli_modules_use_no_literal_exit_codes() -> None:

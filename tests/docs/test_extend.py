@@ -18,7 +18,7 @@ import compile as compile_command
 import qcnn
 from qcnn import data
 from qcnn.circuits import circuits
-from qcnn.experiment_io import as_yaml, from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.batches import shard
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import build_optimizer, values_of
@@ -33,6 +33,7 @@ from qcnn.storage.sync import FolderUploader
 from qcnn.targets import TARGETS
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
 from qcnn.trainer.loop import train
+from qcnn.yaml_files import as_yaml
 from tests.docs.documents import ROOT, example
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.simulators.step import step
@@ -58,7 +59,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _insert(registry, "from qcnn.simulators.costs import density, ", "plain, ")
     _insert(registry, '    "density": density,\n', '    "plain": plain,\n')
     _insert(
-        folder / "qcnn" / "requirements.py",
+        folder / "qcnn" / "experiment" / "requirements.py",
         '    "none": StrategyRequirements(),\n',
         '    "one_device": StrategyRequirements(),\n',
     )

@@ -9,10 +9,11 @@ import tensorflow as tf
 
 from qcnn import data, simulators
 from qcnn.circuits import circuits, noise
-from qcnn.experiment_io import from_mapping, read_file
+from qcnn.experiment.parsing import from_mapping
 from qcnn.results import evaluate, export
 from qcnn.simulators import ExcitationBatch, SimulatorLimits
 from qcnn.trainer.loop import train
+from qcnn.yaml_files import read_file
 from tests.docs.documents import ROOT, blocks
 
 PAGE, EXAMPLE = ROOT / "docs" / "noise.md", ROOT / "examples" / "noise.yaml"

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from qcnn.cli.target_choice import COMMANDS
-from qcnn.experiment import ALL_FIELDS
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ALL_FIELDS
+from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.training_estimate import expectation
 from qcnn.results.evaluate import EvaluationResult, report
 from qcnn.simulators import registry

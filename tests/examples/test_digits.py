@@ -8,9 +8,10 @@ import pytest
 from benchmarks.digits import linear_accuracy
 from examples.digits import columns, write
 from qcnn import data
-from qcnn.experiment_io import from_mapping, merge, read_file
+from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.results import evaluate, export
 from qcnn.trainer.loop import train
+from qcnn.yaml_files import read_file
 
 ROOT = Path(__file__).parents[2]
 WORDS = {**read_file(ROOT / "examples" / "digits.yaml"), "data": str(ROOT / "examples" / "digits.csv")}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import qcnn
-from qcnn.experiment_io import read_file
+from qcnn.yaml_files import read_file
 from tests.kfp.conftest import Kubeflow
 
 FIELDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qcnn.components.resources import is_pinned
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.targets.kubeflow.client import connect

@@ -13,8 +13,8 @@ import pytest
 
 import qcnn
 from qcnn.components.definitions.pipeline import generate_data
-from qcnn.experiment import EXPERIMENT_FIELDS, Options
-from qcnn.experiment_io import from_json
+from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
+from qcnn.experiment.parsing import from_json
 from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
 from qcnn.results.local_run import METADATA

@@ -18,7 +18,7 @@ from qcnn import data
 from qcnn.artifact_io import FILES, check_files, load_description, save_description
 from qcnn.circuits import circuits
 from qcnn.errors import ArtifactError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 
 _CHECKPOINT = "epoch-000001.npz"

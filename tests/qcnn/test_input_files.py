@@ -14,13 +14,13 @@ from qcnn.artifact_io import load_description
 from qcnn.atomic_files import readable, sha256_of
 from qcnn.circuits.formats.loading import embed_file
 from qcnn.errors import QcnnError
-from qcnn.experiment_io import read_file
 from qcnn.input_files import NotAFileError, read_input
 from qcnn.results.weights import check_weights
 from qcnn.tables.table import open_table
 from qcnn.targets import target_that
 from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import read_package
+from qcnn.yaml_files import read_file
 
 
 def _fifo(path: Path) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.provenance import provenance
 
 ROOT = Path(__file__).parents[2]

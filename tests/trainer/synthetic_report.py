@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from qcnn import data
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.history import EpochMetrics
 from qcnn.results.report import report_page
 

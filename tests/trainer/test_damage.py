@@ -15,7 +15,7 @@ import pytest
 from qcnn import data
 from qcnn.artifact_io import save_description
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment_io import from_mapping, read_file
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics, Progress, history_columns
 from qcnn.model.history_file import HISTORY as HISTORY_FILE
@@ -25,6 +25,7 @@ from qcnn.results.model_folder import describe
 from qcnn.studies.record import load_trials, read_table, save_trials
 from qcnn.studies.trials import FailedTrial, load_failure, save_failure
 from qcnn.targets.local.target import read_experiment, read_run
+from qcnn.yaml_files import read_file
 
 CONFIG = from_mapping({"qubits": 4, "rounds": 10})
 # Long enough that parts of a checkpoint are read in chunks, so that the reader processes damaged data before it checks

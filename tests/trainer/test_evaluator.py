@@ -11,7 +11,7 @@ import pytest
 
 from qcnn import data
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from qcnn import data, experiment_io, simulators
+from qcnn import data, simulators
+from qcnn.experiment import parsing
 from qcnn.planning import plan
 from qcnn.results import evaluate, export
 from qcnn.results import export as predicting
@@ -17,7 +18,7 @@ from qcnn.trainer import loop
 
 # Later examples may use files of earlier ones.
 ENTRY_POINTS: tuple[Callable[..., Any], ...] = (
-    experiment_io.from_mapping,
+    parsing.from_mapping,
     data.generate,
     simulators.create,
     loop.train,

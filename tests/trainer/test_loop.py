@@ -17,16 +17,16 @@ from tensorflow.python.autograph.impl import api
 from qcnn import data
 from qcnn.atomic_files import exclusive_lock
 from qcnn.errors import ArtifactError, ConfigError, TrainingError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics, Progress
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
 from qcnn.model.steps import same_everywhere
+from qcnn.process.library_loading import start_compiler
 from qcnn.results import export
 from qcnn.results.evaluate import evaluate, predict, predict_from_shots
-from qcnn.startup import start_compiler
 from qcnn.trainer import loop
 from qcnn.trainer.state import TrainingState
 from qcnn.trainer.tensorboard import batch_profile

@@ -13,8 +13,8 @@ import tensorflow as tf
 from qcnn import data
 from qcnn.components.steps import evaluate as step
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping, merge
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics
 from qcnn.results import export

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.components.training_job import local_job
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping, merge
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.jobs.local.runner import ProcessPool
 from qcnn.model import checkpoints
 from qcnn.model.batches import shard
@@ -73,7 +73,7 @@ def test_process_is_full_after_max_compiled_epochs(tmp_path: Path, monkeypatch: 
 
 # Worker that is replaced after two programs.
 WORKER = """
-from qcnn.startup import exit_immediately
+from qcnn.process.error_lines import exit_immediately
 from qcnn.trainer import programs, worker
 programs.MAX_COMPILED = 4
 print("a new process", flush=True)

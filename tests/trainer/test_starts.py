@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics
 from qcnn.model.network import build_model, initial_weights

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.results import export
 from qcnn.trainer.loop import train

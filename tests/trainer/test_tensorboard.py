@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards
 from qcnn.model.history import EpochMetrics

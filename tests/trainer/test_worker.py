@@ -14,11 +14,11 @@ from typing import TextIO
 
 import pytest
 
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.model.checkpoints import load_history, load_latest
-from qcnn.operating_system import cores
+from qcnn.process.operating_system import cores
 from qcnn.trainer import worker
 from qcnn.trainer.distribution.joining import answers
 from tests.forks import run, started

@@ -13,7 +13,7 @@ import yaml
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform_v1 as v1
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.pipelines.compiler import PipelineTarget, compile_qcnn
 from qcnn.pipelines.parts import train_in_step
 from qcnn.pipelines.vertex import VERTEX

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, MutableMapping
 import tensorflow as tf
 
 from qcnn.errors import RetryableError, single_line
-from qcnn.operating_system import bind_to_loopback, descriptors
-from qcnn.startup import ERROR, RETRYABLE, START_TIMEOUT_SECONDS, exit_with_message
+from qcnn.process.exit_codes import RETRYABLE
+from qcnn.process.library_loading import START_TIMEOUT_SECONDS
+from qcnn.process.operating_system import bind_to_loopback, descriptors
+from qcnn.process.standard_streams import ERROR, exit_with_message
 from qcnn.tensorflow_internals import without_interpreter_lock
 from qcnn.trainer.distribution.roles import ClusterConfig
 

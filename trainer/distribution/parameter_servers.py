@@ -18,8 +18,10 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn.errors import RetryableError
-from qcnn.requirements import CHIEF, PS
-from qcnn.startup import RETRYABLE, buffer_stderr, exit_with_message, start_compiler
+from qcnn.experiment.requirements import CHIEF, PS
+from qcnn.process.exit_codes import RETRYABLE
+from qcnn.process.library_loading import start_compiler
+from qcnn.process.standard_streams import buffer_stderr, exit_with_message
 from qcnn.tensorflow_internals import liveness_check
 from qcnn.trainer.distribution.joining import (
     answers,

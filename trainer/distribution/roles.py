@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from qcnn.errors import ConfigError, format_value
-from qcnn.experiment import ExperimentConfig
-from qcnn.requirements import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.requirements import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
 
 # A host, or an IPv6 address in brackets, and a port.
 _ADDRESS = re.compile(r"(?:[^\s:/]+|\[[^\s/]+\]):(\d{1,5})", re.ASCII)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from qcnn import requirements
 from qcnn.errors import ConfigError, single_line
-from qcnn.experiment import ExperimentConfig
-from qcnn.operating_system import cores, cores_of_quota
+from qcnn.experiment import requirements
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.process.operating_system import cores, cores_of_quota
+from qcnn.process.standard_streams import buffer_stderr
 from qcnn.provenance import IMAGE_VARIABLE
-from qcnn.startup import buffer_stderr
 from qcnn.trainer.distribution.joining import joining, restrict_to_localhost
 from qcnn.trainer.distribution.roles import ClusterConfig
 

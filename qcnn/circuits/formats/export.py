@@ -18,7 +18,7 @@ from qcnn.circuits.ansatz import Ansatz, decompose_once
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import JSON, QASM
 from qcnn.errors import ConfigError, single_line
-from qcnn.installation import install_command
+from qcnn.process.installation import install_command
 
 # Maximum depth of nested decompositions of an operation.
 _MAX_DEPTH = 50

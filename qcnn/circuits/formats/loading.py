@@ -9,7 +9,7 @@ from typing import Any
 from qcnn.circuits.formats.embedded import JSON, QASM, embed, is_file
 from qcnn.errors import ConfigError, single_line
 from qcnn.input_files import read_input
-from qcnn.startup import importing
+from qcnn.process.library_loading import importing
 from qcnn.storage.store import BucketUri, parse_bucket_uri
 from qcnn.storage.sync import open_store
 

@@ -14,7 +14,7 @@ import sympy
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError, single_line
-from qcnn.installation import install_command
+from qcnn.process.installation import install_command
 
 if TYPE_CHECKING:
     from openqasm3.ast import Program, QASMNode

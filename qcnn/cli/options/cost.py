@@ -13,12 +13,12 @@ import click
 from qcnn.cli.options.settings import options_as, yes_option
 from qcnn.cli.output import ask
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import read_file
 from qcnn.jobs.pricing import load_default_prices, prices_from
+from qcnn.yaml_files import read_file
 
 if TYPE_CHECKING:
     from qcnn.components.cost_estimate import PricingPlatform, ScalingOption
-    from qcnn.experiment import ExperimentConfig
+    from qcnn.experiment.config import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.planning.machine import MachineProfile

@@ -12,10 +12,11 @@ from pydantic.fields import FieldInfo
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.cli.options.settings import options_as
-from qcnn.experiment import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
-from qcnn.fields import GENERATED, describe, is_switch, written_default
+from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig
+from qcnn.experiment.fields import GENERATED, describe, is_switch, written_default
+from qcnn.experiment.parsing import from_mapping, merge, parse_flag
 from qcnn.results.local_run import FILE
+from qcnn.yaml_files import as_yaml, read_file
 
 # Completion function of click: returns the completions of an incomplete value.
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

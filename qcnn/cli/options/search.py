@@ -10,8 +10,8 @@ from qcnn.circuits.formats.loading import with_circuits
 from qcnn.cli.options.experiment import ExperimentOptions
 from qcnn.cli.options.settings import options_as
 from qcnn.errors import ConfigError
-from qcnn.experiment import ALL_FIELDS
-from qcnn.experiment_io import as_parameters, parse_flag
+from qcnn.experiment.config import ALL_FIELDS
+from qcnn.experiment.parsing import as_parameters, parse_flag
 from qcnn.studies.trials import StudyPlan, plan, search_from_mapping
 
 # Follows the first sentence of the help, which depends on the target.

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import click
 
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import read_file
 from qcnn.targets.settings import Described, describe_settings, settings_from
+from qcnn.yaml_files import read_file
 
 # Decorator of click that adds an option to a command.
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

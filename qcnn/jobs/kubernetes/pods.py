@@ -11,7 +11,7 @@ from typing import Any
 from qcnn.errors import ConfigError, service_message
 from qcnn.jobs.kubernetes.api import EVENTS, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, is_suspended
-from qcnn.startup import RETRYABLE, is_permanent_error
+from qcnn.process.exit_codes import RETRYABLE, is_permanent_error
 
 # Waiting reasons of a container during a normal start.
 NORMAL_WAITING = ("ContainerCreating", "PodInitializing")

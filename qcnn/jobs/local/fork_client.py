@@ -22,8 +22,8 @@ from qcnn.jobs.local.fork_protocol import (
     receive_status,
     send_request,
 )
-from qcnn.operating_system import has_fork_server, is_same_user
-from qcnn.process_limits import check_limits
+from qcnn.process.limits import check_limits
+from qcnn.process.operating_system import has_fork_server, is_same_user
 
 _BACKLOG = 1024
 # The fork server ignores these signals. A forked process ignores them only if the requesting process does.

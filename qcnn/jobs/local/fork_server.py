@@ -23,9 +23,9 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from qcnn.import_path import append_to_path, leave_out_last
 from qcnn.jobs.local.fork_protocol import READY, REJECTED, STATUS, receive_request
-from qcnn.operating_system import descriptors, end_with_parent, is_same_user
+from qcnn.process.import_path import append_to_path, leave_out_last
+from qcnn.process.operating_system import descriptors, end_with_parent, is_same_user
 
 # Variables that libraries read when they are loaded. A process that needs other values of them is not forked.
 _READ_AT_LOAD = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "TF_", "XLA_", "CUDA_", "OMP_", "KMP_", "MKL_", "OPENBLAS_")
@@ -70,7 +70,7 @@ def main() -> None:
 
 def _load(modules: Sequence[str]) -> None:
     # The import sets environment variables for the libraries, so it follows the copy of the environment in main().
-    from qcnn.startup import loading
+    from qcnn.process.library_loading import loading
 
     with loading():
         for module in modules:
@@ -243,7 +243,7 @@ def _apply(child: _Child, before: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN if signal.SIGINT in ignored else signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_IGN if signal.SIGTERM in ignored else signal.SIG_DFL)
     tempfile.tempdir = None
-    # The import path of python -m (see `qcnn.import_path`).
+    # The import path of python -m (see `qcnn.process.import_path`).
     leave_out_last(before)
     append_to_path(child.folder)
     sys.argv[:] = child.argv

@@ -16,8 +16,11 @@ from collections.abc import Iterator, Sequence
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec, tf_config
 from qcnn.jobs.local.processes import EventHandler, LineHandler, LocalProcess, print_line, stop
-from qcnn.process_limits import process_limits, reached_limit
-from qcnn.startup import ERROR, FAULTS, START_TIMEOUT_SECONDS, is_permanent_error, terminated_as_interrupt
+from qcnn.process.exit_codes import is_permanent_error
+from qcnn.process.library_loading import START_TIMEOUT_SECONDS
+from qcnn.process.limits import process_limits, reached_limit
+from qcnn.process.signals import terminated_as_interrupt
+from qcnn.process.standard_streams import ERROR, FAULTS
 
 
 class Action(enum.Enum):

@@ -16,7 +16,8 @@ from qcnn.jobs.kubernetes.restart_policy import RestartTracker
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.lease import LeaseRenewer, check_lease_right
 from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Manifest, profiler_service, with_restarts
-from qcnn.startup import ABANDONED, exit_with_message
+from qcnn.process.exit_codes import ABANDONED
+from qcnn.process.standard_streams import exit_with_message
 
 logger = logging.getLogger("qcnn")
 

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from qcnn.jobs.references import parse_time
 from qcnn.monitoring import logs
-from qcnn.startup import ABANDONED, PERMANENT_ERROR, exit_with_message
+from qcnn.process.exit_codes import ABANDONED, PERMANENT_ERROR
+from qcnn.process.standard_streams import exit_with_message
 
 # Role in deploy/rbac.yaml that permits reading Leases.
 ROLE = "qcnn-worker"

@@ -22,7 +22,7 @@ from qcnn.jobs.tfjob.manifest import (
     output_annotation,
     pod_name,
 )
-from qcnn.startup import ABANDONED
+from qcnn.process.exit_codes import ABANDONED
 
 # Conditions of a TFJob. If several are true, its state is the first in this order.
 _STATES = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")

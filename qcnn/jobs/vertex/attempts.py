@@ -13,7 +13,7 @@ from qcnn.errors import ConfigError, QcnnError, RetryableError
 from qcnn.jobs.vertex.client import JobClient, ResponseLostError, VertexJob
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, POOLS, SPEC_LABEL
 from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
-from qcnn.startup import is_permanent_error
+from qcnn.process.exit_codes import is_permanent_error
 
 _ENDING = "CANCELLING"
 _SUCCEEDED = "SUCCEEDED"

@@ -33,7 +33,7 @@ from qcnn.jobs.vertex.client import JobClient, QuotaError, VertexJob, aiplatform
 from qcnn.jobs.vertex.custom_job import JOB_LABEL
 from qcnn.jobs.vertex.job_watcher import CapacityTimeout, JobLogReader, JobReporter, wait_for_job
 from qcnn.jobs.vertex.location import VertexLocation, job_page, logging_endpoint_of
-from qcnn.startup import exit_with_message
+from qcnn.process.standard_streams import exit_with_message
 
 # Seconds to look for a job whose creation is in progress. A container has at most 30 s after SIGTERM.
 GRACE = 5.0

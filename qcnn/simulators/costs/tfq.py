@@ -92,7 +92,7 @@ def library() -> Any:
     Raises:
         ConfigError: If the module is not installed.
     """
-    from qcnn.startup import loading
+    from qcnn.process.library_loading import loading
 
     try:
         with loading():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from qcnn import tensorflow_internals
-from qcnn.operating_system import cores_of_quota
+from qcnn.process.operating_system import cores_of_quota
 from qcnn.simulators.kernels import LIBRARY
 from qcnn.simulators.kernels.encoding import EncodedProgram
 from qcnn.simulators.kernels.program import MIN_THREAD_WORK

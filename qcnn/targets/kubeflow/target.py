@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.run_names import timestamp
 from qcnn.studies.trials import PARALLELISM, StudyPlan
 from qcnn.targets import following

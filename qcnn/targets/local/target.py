@@ -17,9 +17,11 @@ from typing import Any, ClassVar
 from qcnn.artifact_io import text_of, unseal
 from qcnn.atomic_files import is_locked, readable
 from qcnn.errors import ArtifactError, ConfigError, single_line
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_saved
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.saved import from_saved
 from qcnn.model.history import EpochMetrics
+from qcnn.process.error_lines import one_line_errors
+from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results.local_run import (
     FILE,
     LOG,
@@ -31,7 +33,6 @@ from qcnn.results.local_run import (
     read_metrics,
     read_record,
 )
-from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.storage.copies import local_copy
 from qcnn.studies.record import SELECT_STEP, has_succeeded, is_study, trial_folders
 from qcnn.targets import following

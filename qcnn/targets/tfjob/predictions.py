@@ -16,7 +16,7 @@ from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob.launch import PENDING_SECONDS
 from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
-from qcnn.startup import terminated_as_interrupt
+from qcnn.process.signals import terminated_as_interrupt
 from qcnn.storage.store import check_reachable, parse_bucket_uri
 from qcnn.targets.base import ReportLine
 from qcnn.targets.errors import StepError

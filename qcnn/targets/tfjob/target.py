@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, check_run
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient

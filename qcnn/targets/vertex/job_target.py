@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.components.training_job import check_data, vertex_job
 from qcnn.errors import ArtifactError, service_message
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, JobSpec, check_run
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page

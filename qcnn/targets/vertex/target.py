@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.errors import ConfigError, service_message
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.vertex import location
 from qcnn.jobs.vertex.location import run_page, schedule_page
 from qcnn.jobs.vertex.machines import DEFAULT, RULES

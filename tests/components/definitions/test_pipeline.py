@@ -8,9 +8,9 @@ from google.protobuf import json_format
 from kfp import dsl
 
 from qcnn.components.definitions.pipeline import generate_data
-from qcnn.experiment import EXPERIMENT_FIELDS, Options
-from qcnn.experiment_io import from_json
-from qcnn.fields import field_type
+from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
+from qcnn.experiment.fields import field_type
+from qcnn.experiment.parsing import from_json
 from tests.buckets import ROWS
 
 _TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", str: "STRING"}

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from qcnn import data
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from qcnn.components.steps.dataset import generate_data, trial_data
-from qcnn.experiment_io import from_json, from_mapping
+from qcnn.experiment.parsing import from_json, from_mapping
 from tests.buckets import ROWS
 from tests.components.conftest import error_line
 

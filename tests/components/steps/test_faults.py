@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.checkpoints import Checkpoint
 from tests.components.steps.local_jobs import (
     EPOCHS,

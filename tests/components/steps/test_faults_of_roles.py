@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.checkpoints import Checkpoint
 from tests.components.steps.local_jobs import (
     EPOCHS,

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from qcnn import data
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 
 _WORKERS = 2
 # Each worker has a gRPC server for the other workers and a profiler server.

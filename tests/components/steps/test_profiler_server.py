@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from qcnn import data
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from tests.tensorboard_server import opened
 
 _TABLE = "framework_op_stats"

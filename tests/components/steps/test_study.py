@@ -11,7 +11,7 @@ import sympy
 
 from qcnn.circuits.circuits import Ansatz
 from qcnn.components.steps.study import plan_study, plan_tuning, select_best
-from qcnn.experiment_io import from_json, from_mapping
+from qcnn.experiment.parsing import from_json, from_mapping
 from qcnn.studies.trials import FailedTrial, save_failure
 from tests.components.conftest import error_line
 

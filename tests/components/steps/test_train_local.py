@@ -9,8 +9,8 @@ import pytest
 
 from qcnn import data
 from qcnn.components.steps.train_local import train
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.studies.trials import load_failure
 from qcnn.trainer import loop

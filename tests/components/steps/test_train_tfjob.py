@@ -7,7 +7,7 @@ import pytest
 
 from qcnn.components.steps.train_tfjob import train
 from qcnn.components.training_job import RUN_VARIABLE
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.tfjob import status
 from qcnn.studies.trials import load_failure

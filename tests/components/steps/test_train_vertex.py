@@ -12,7 +12,7 @@ from google.cloud import aiplatform_v1 as v1
 
 from qcnn import data
 from qcnn.components.steps.tensorboard import PAGE
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.storage.copies import local_copy, new_copy

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import qcnn
-from qcnn.experiment import ALL_FIELDS
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ALL_FIELDS
+from qcnn.experiment.parsing import from_mapping
 from tests.docs.documents import ROOT
 
 

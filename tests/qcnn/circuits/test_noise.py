@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.circuits.noise import NOISELESS, GateNoise, Noise, from_mapping, parse
 from qcnn.errors import ConfigError, single_line
-from qcnn.experiment_io import from_mapping as experiment
+from qcnn.experiment.parsing import from_mapping as experiment
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics, Progress, history_columns
 from qcnn.model.history_file import HISTORY, HistoryFile

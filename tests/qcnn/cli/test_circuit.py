@@ -16,7 +16,7 @@ from qiskit.quantum_info import Pauli, Statevector
 from qcnn.artifact_io import save_description
 from qcnn.circuits import circuits
 from qcnn.circuits.formats.loading import embed_file
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.simulators.registry import SIMULATORS
 from qcnn.simulators.structure.gates import fingerprint
 from tests.docs.documents import ROOT

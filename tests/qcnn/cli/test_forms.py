@@ -10,8 +10,9 @@ import yaml
 
 from qcnn.cli.main import qcnn
 from qcnn.cli.target_choice import COMMANDS
-from qcnn.experiment_io import from_mapping, read_file
+from qcnn.experiment.parsing import from_mapping
 from qcnn.targets import TARGETS
+from qcnn.yaml_files import read_file
 from tests.kfp_backend import FakeBackend
 from tests.qcnn.cli.conftest import Typed
 

@@ -40,7 +40,7 @@ def test_command_that_cannot_print_reports_error_once(tmp_path: Path, command: s
 def test_process_without_standard_streams_opens_null_streams(tmp_path: Path) -> None:
     program = """
 import os, sys
-from qcnn.startup import open_standard_streams
+from qcnn.process.standard_streams import open_standard_streams
 open_standard_streams()
 opened = os.open("file", os.O_WRONLY | os.O_CREAT)
 print("printed"), sys.stderr.write("error"), sys.stdin.read()
@@ -58,7 +58,7 @@ os.write(opened, str(opened).encode())
 def test_process_with_closed_pipe_exits_at_log_line(tmp_path: Path) -> None:
     program = """
 import logging
-from qcnn.startup import one_line_errors
+from qcnn.process.error_lines import one_line_errors
 with one_line_errors():
     while True:
         logging.getLogger("qcnn").info("line")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from qcnn.artifact_io import save_description
-from qcnn.experiment_io import from_mapping
-from qcnn.installation import install_command
+from qcnn.experiment.parsing import from_mapping
+from qcnn.process.installation import install_command
 
 ROOT = Path(__file__).parents[3]
 ON_VERTEX = "--project my-project --location us-central1"

@@ -17,7 +17,7 @@ from rich.progress import Task
 
 from qcnn import data
 from qcnn.cli.predict import rows_progress
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.results import evaluate, export
 from qcnn.results.model_folder import describe
 from qcnn.tables.table import new_table

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import qcnn
-from qcnn import operating_system
 from qcnn.api import training
 from qcnn.cli import run, study
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.study import plan_study
-from qcnn.experiment import ALL_FIELDS
-from qcnn.operating_system import Memory
+from qcnn.experiment.config import ALL_FIELDS
+from qcnn.process import operating_system
+from qcnn.process.operating_system import Memory
 from qcnn.simulators import kernels
 from tests.qcnn.cli.conftest import Typed
 

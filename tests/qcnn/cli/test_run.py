@@ -19,7 +19,7 @@ import pytest
 
 from qcnn.artifact_io import load_description, save_description
 from qcnn.cli.run import compare, read_unfinished_run
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.checks import LOCAL, check_experiments
 from qcnn.results.local_run import read_record
 from qcnn.targets.errors import StepError

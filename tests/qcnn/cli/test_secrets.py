@@ -118,7 +118,7 @@ def test_unreachable_server_error_contains_no_password(folder: Path, environment
     program = (
         "import qcnn.storage.s3 as s3; s3._TRIES = 1\n"
         "from qcnn.storage.copies import is_complete\n"
-        "from qcnn.startup import one_line_errors\n"
+        "from qcnn.process.error_lines import one_line_errors\n"
         "with one_line_errors(): is_complete('s3://bucket/folder', 'model.json')"
     )
     done = _run(["-c", program], folder, environment)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from qcnn.atomic_files import folder_lock
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.studies.record import SELECT_STEP, save_trials
 from qcnn.targets.local.target import find_runs, read_run

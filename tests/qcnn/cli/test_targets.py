@@ -104,4 +104,4 @@ def test_help_and_completion_load_no_experiment() -> None:
     """A shell starts the program at every completion."""
     program = "import sys; sys.argv[1:] = ['--help']; from qcnn.cli.main import main; main(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not {"pydantic", "qcnn.experiment"} & set(done.stdout.splitlines()[-1].split())
+    assert not {"pydantic", "qcnn.experiment.config"} & set(done.stdout.splitlines()[-1].split())

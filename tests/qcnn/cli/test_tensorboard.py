@@ -14,7 +14,7 @@ from qcnn import data
 from qcnn.cli.main import main
 from qcnn.components.training_job import local_job
 from qcnn.errors import ArtifactError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.local.runner import run_processes
 from qcnn.model import checkpoints
 from qcnn.storage.store import BucketUri, Store

@@ -10,7 +10,7 @@ import pytest
 from qcnn import data
 from qcnn.artifact_io import load_description, save_description
 from qcnn.errors import ArtifactError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 
 CONFIG = from_mapping({"qubits": 5, "rounds": 40, "seed": 3})
 

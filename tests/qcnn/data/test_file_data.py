@@ -19,8 +19,8 @@ from qcnn import data
 from qcnn.artifact_io import load_description, save_description
 from qcnn.data import file_data
 from qcnn.errors import QcnnError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.tables import EXTENSIONS
 from tests.qcnn.tables.test_table import write
 
@@ -403,7 +403,7 @@ def test_read_file_that_is_no_table_raises(tmp_path: Path, make: Callable[[Path]
 
 
 def test_read_too_many_rows_raises(excited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qcnn.experiment.MAX_SAMPLES", 19)
+    monkeypatch.setattr("qcnn.experiment.config.MAX_SAMPLES", 19)
     with pytest.raises(QcnnError, match=r"^data: must have at most 19 rows .*; set max_samples to read fewer"):
         data.read(_config(excited))
 

@@ -9,10 +9,11 @@ from qcnn import data
 from qcnn.circuits.cluster_ising import ground_state
 from qcnn.data.generators import fields
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping, read_file
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.results import evaluate, export
 from qcnn.results.report import report_page
+from qcnn.yaml_files import read_file
 from tests.shared_training_runs import train
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "cluster_ising.yaml"

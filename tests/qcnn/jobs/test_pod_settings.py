@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+import qcnn.experiment.requirements
 import qcnn.jobs.vertex.custom_job
-import qcnn.requirements
 from qcnn.errors import ConfigError
 from qcnn.jobs.accelerators import ACCELERATORS, on_vertex
 from qcnn.jobs.pod_settings import ROLES, PodSettings, RoleResources, pod_settings, secrets_in
@@ -178,7 +178,7 @@ def test_pod_settings_unknown_or_missing_field_is_an_error() -> None:
 
 
 def test_role_names_are_equal_in_all_modules() -> None:
-    assert ROLES == qcnn.requirements.ROLES == qcnn.jobs.vertex.custom_job.POOLS == tuple(REPLICA_TYPES)
+    assert ROLES == qcnn.experiment.requirements.ROLES == qcnn.jobs.vertex.custom_job.POOLS == tuple(REPLICA_TYPES)
 
 
 @pytest.mark.parametrize(

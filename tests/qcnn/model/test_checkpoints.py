@@ -7,7 +7,7 @@ import pytest
 
 from qcnn import data
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from tests.shared_training_runs import copy_checkpoint, train
 

@@ -13,8 +13,8 @@ from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.data import Samples
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.constant_readouts import check_readouts, constant_readouts
 from qcnn.model.network import assemble, build_model
 from tests.vanishing_circuits import partly_vanishing, vanishing

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.history import (
     EpochMetrics,
     Progress,

@@ -17,8 +17,8 @@ import tf_keras
 from qcnn import data, simulators
 from qcnn.circuits import circuits
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard
 from qcnn.model.network import assemble, build_model, dense_layers, sample

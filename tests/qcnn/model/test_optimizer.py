@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.optimizer import WarmupSchedule, assign, build_optimizer, values_of
 
 CONSTANT = {"learning_rate_schedule": "constant", "warmup_fraction": 0.0}

@@ -12,7 +12,7 @@ import dataclasses, json, sys
 import numpy as np
 import tensorflow as tf
 from qcnn import data
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.trainer.tensorboard import BatchProfiler
 from qcnn.trainer.state import TrainingState
 

@@ -31,7 +31,7 @@ def test_json_log_lines_have_standard_fields(watched_training: Watched) -> None:
 PROGRAM = """
 import logging, sys, threading, warnings
 from qcnn.errors import ConfigError
-from qcnn.startup import one_line_errors
+from qcnn.process.error_lines import one_line_errors
 with one_line_errors():
     {}
 """

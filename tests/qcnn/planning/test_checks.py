@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 import qcnn
-from qcnn import operating_system
 from qcnn.errors import QcnnError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
-from qcnn.operating_system import Memory
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.checks import (
     LOCAL,
     PLANNED,
@@ -27,6 +25,8 @@ from qcnn.planning.checks import (
     on_gpus,
 )
 from qcnn.planning.memory import minimum_bytes
+from qcnn.process import operating_system
+from qcnn.process.operating_system import Memory
 from qcnn.simulators import kernels
 from qcnn.storage.copies import new_copy
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.machine import MachineProfile, expected_seconds, steps_of
 from qcnn.simulators.costs.cost import MachineSpeed, StepCost
 from qcnn.simulators.registry import Estimate

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from qcnn.operating_system import cores
 from qcnn.planning import machine_benchmark
 from qcnn.planning.machine_benchmark import benchmark_machine
+from qcnn.process.operating_system import cores
 from qcnn.simulators import SimulatorLimits, kernels
 from qcnn.simulators.costs import statevector
 from qcnn.simulators.costs.cost import NOMINAL

@@ -7,7 +7,7 @@ import cirq
 import pytest
 
 from qcnn.circuits.ansatz import Ansatz, ring
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.plan import count, kind_of, predict, summarize_circuit
 from qcnn.simulators.interface import SimulatorLimits
@@ -30,7 +30,7 @@ def test_predict_chosen_seconds_match_simulator_and_workers() -> None:
 def test_count_does_not_import_tensorflow() -> None:
     program = """
 import sys
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.training_estimate import expectation
 from qcnn.planning.plan import count
 from qcnn.simulators.structure.gates import read_model

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.training_estimate import (
     TrainingEstimate,
     break_even_workers,

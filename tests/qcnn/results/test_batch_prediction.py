@@ -15,7 +15,7 @@ from qcnn import data
 from qcnn.circuits.preparation import Preparation
 from qcnn.data.samples import EXCITATIONS, FeatureLayout
 from qcnn.errors import QcnnError
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.results import batch_prediction, export
 from qcnn.results.batch_prediction import predict_files, predict_table
 from qcnn.results.error_accumulator import ErrorAccumulator

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.results import plots
 from qcnn.studies.record import table_page
 from qcnn.studies.trials import FailedTrial, Trial

@@ -8,8 +8,8 @@ import pytest
 
 from qcnn import data
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.results import export
 from qcnn.results.evaluate import (
     confusion,

@@ -11,8 +11,8 @@ import tensorflow as tf
 from qcnn import data, simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.noise import parse
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import assemble, build_model
 from qcnn.results import evaluate, export, noise_estimate
 from qcnn.results.noise_estimate import TrajectoryEstimate, predict_from_trajectories

@@ -8,7 +8,7 @@ import pytest
 
 from qcnn.circuits.formats.embedded import embed
 from qcnn.data import excitation_samples
-from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS
+from qcnn.experiment.config import EXPERIMENT_FIELDS, OPTION_FIELDS
 from qcnn.results.report import qubit_errors
 from tests.trainer.synthetic_report import report
 

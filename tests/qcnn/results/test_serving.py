@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.circuits.preparation import Preparation
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import build_model
 from qcnn.results.evaluate import predict
 from qcnn.results.serving import ServableModel, exact_predictor, fresh_mse, servable_of

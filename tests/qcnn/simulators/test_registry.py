@@ -11,7 +11,7 @@ from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.simulators import SimulatorLimits, lightcone, registry, statevector_cpu
 from qcnn.simulators import registry as choice
 from qcnn.simulators.costs.cost import StepCost

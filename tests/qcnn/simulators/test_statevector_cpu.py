@@ -14,7 +14,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import build_model
 from qcnn.simulators import (
     ExcitationBatch,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qcnn import data
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.trainer.loop import train
 from tests.shared_training_runs import SMALL
 
@@ -65,7 +65,7 @@ sys.meta_path.insert(0, Missing)
 
 from qcnn import data
 from qcnn.results import evaluate, export
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.errors import ConfigError
 from qcnn.trainer.loop import train
 from qcnn.model.network import build_model

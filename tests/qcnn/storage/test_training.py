@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.checkpoints import load_latest
-from qcnn.startup import is_permanent_error
+from qcnn.process.exit_codes import is_permanent_error
 from qcnn.storage.copies import local_copy
 from tests.qcnn.storage.conftest import opened
 from tests.qcnn.storage.faults import FaultyProxy

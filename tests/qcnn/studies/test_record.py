@@ -9,7 +9,7 @@ import pytest
 
 from qcnn.circuits.formats.embedded import embed
 from qcnn.errors import TrainingError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.studies.record import table, table_csv, table_page
 from qcnn.studies.trials import FailedTrial, Trial, best
 from tests.qcnn.studies.test_trials import a_trial

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ArtifactError, ConfigError, TrainingError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.history import EpochMetrics
 from qcnn.studies.trials import (
     FailedTrial,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.targets.artifacts import Artifact, LogSource, run_fields, run_logs, run_metrics
 
 

@@ -19,7 +19,7 @@ import json, sys
 from pathlib import Path
 import tensorflow as tf
 from qcnn import data
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.trainer.distribution.strategies import set_up
 from qcnn.model import checkpoints
 from qcnn.trainer.loop import train

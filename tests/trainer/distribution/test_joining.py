@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from qcnn.errors import RetryableError
-from qcnn.startup import RETRYABLE
+from qcnn.process.exit_codes import RETRYABLE
 from qcnn.trainer.distribution.joining import (
     connect_directly,
     exit_barrier,
@@ -101,7 +101,7 @@ def test_restrict_to_localhost_without_server_does_nothing() -> None:
 def test_restrict_port_failure_is_logged(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("qcnn.operating_system._LOOPBACK", b"nothing\0")
+    monkeypatch.setattr("qcnn.process.operating_system._LOOPBACK", b"nothing\0")
     port = server.getsockname()[1]
     with caplog.at_level(logging.WARNING, "qcnn"):
         assert not restrict_port_to_localhost(port)

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from qcnn.errors import RetryableError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.optimizer import _OPTIMIZERS, build_optimizer, values_of
 from qcnn.trainer.distribution.parameter_servers import _DAMPING, SharedWeights, serve
 from qcnn.trainer.distribution.roles import ClusterConfig

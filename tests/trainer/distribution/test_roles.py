@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cluster
 
 # Format of training-operator v1.9 (genTFConfigJSONStr).

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from qcnn import requirements
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment import requirements
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.trainer.distribution import strategies
 from qcnn.trainer.distribution.roles import ClusterConfig
 from qcnn.trainer.distribution.strategies import (
@@ -26,7 +26,7 @@ from tests.shared_training_runs import ROOT
 _PROGRAM = """
 import sys
 import tensorflow as tf
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.trainer.distribution.strategies import device_names, set_up
 config = from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 3, "intra_threads": 2}})
 set_up(config)

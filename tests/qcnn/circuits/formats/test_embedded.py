@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.circuits.formats import embedded
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping, with_display_values
+from qcnn.experiment.parsing import from_mapping, with_display_values
 
 CONTENT = "[1, 2, 3]" * 100
 

@@ -22,7 +22,7 @@ from qcnn.circuits.formats.loading import embed_file
 from qcnn.circuits.preparation import EXCITATION
 from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import build_model
 from tests.qcnn.simulators.random_circuits import (
     Complex,

@@ -14,8 +14,8 @@ from qcnn.circuits import circuits
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.circuits.formats.loading import embed_file, with_circuits, with_embedded_circuit
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping, with_circuit_read
-from qcnn.installation import install_command
+from qcnn.experiment.parsing import from_mapping, with_circuit_read
+from qcnn.process.installation import install_command
 from qcnn.simulators.structure.gates import fingerprint
 from tests.docs.documents import ROOT
 

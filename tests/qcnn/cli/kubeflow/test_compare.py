@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from tests.kfp_backend import IMAGE, FakeBackend, Object
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed

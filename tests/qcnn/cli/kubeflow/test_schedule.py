@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.pipelines.compiler import compile_qcnn, compile_study
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from tests.kfp_backend import IMAGE, FakeBackend, Object, spec_of

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from qcnn.experiment_io import as_parameters
+from qcnn.experiment.parsing import as_parameters
 from tests.buckets import ROWS
 from tests.kfp_backend import IMAGE, FakeBackend, spec_of
 from tests.qcnn.cli.conftest import STUDY, Typed

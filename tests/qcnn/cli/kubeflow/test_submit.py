@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.pipelines.vertex import VERTEX

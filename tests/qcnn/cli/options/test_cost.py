@@ -12,8 +12,8 @@ import pytest
 from qcnn.cli.main import main
 from qcnn.cli.options.cost import CostOptions, OnPlatform, confirm_cost
 from qcnn.errors import ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.targets import target_that
 from qcnn.targets.base import Submits

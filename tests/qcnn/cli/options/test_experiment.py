@@ -10,7 +10,7 @@ from qcnn.circuits.formats.loading import embed_file
 from qcnn.cli.main import qcnn
 from qcnn.cli.options.experiment import ExperimentOptions, complete_field, experiment_options
 from qcnn.cli.options.search import SearchOptions, read_study
-from qcnn.experiment import ALL_FIELDS
+from qcnn.experiment.config import ALL_FIELDS
 from qcnn.results.local_run import RunRecorder
 from tests.docs.documents import ROOT
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from qcnn.circuits import circuits
-from qcnn.experiment_io import from_json
+from qcnn.experiment.parsing import from_json
 from tests.docs.documents import ROOT
 from tests.qcnn.cli import conftest
 from tests.qcnn.cli.conftest import Typed

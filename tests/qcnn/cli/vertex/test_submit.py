@@ -9,7 +9,7 @@ import pytest
 from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format
 
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.pipelines.compiler import compile_qcnn, compile_study
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.pipelines.vertex import VERTEX

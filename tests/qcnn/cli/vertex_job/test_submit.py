@@ -8,7 +8,7 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format
 
 from qcnn.circuits import circuits
-from qcnn.experiment_io import from_json
+from qcnn.experiment.parsing import from_json
 from qcnn.storage.store import BucketUri
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed

@@ -17,7 +17,7 @@ import pytest
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.runner import Action, ProcessObservation, ProcessPool, decide, explain, run_processes
-from qcnn.startup import START_TIMEOUT_SECONDS
+from qcnn.process.library_loading import START_TIMEOUT_SECONDS
 
 TIMEOUT = 60.0
 KILLED, ABORTED, PEER_FAILED, PERMANENT = -9, -6, 138, 1

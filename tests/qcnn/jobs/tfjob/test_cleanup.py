@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qcnn.components.training_job import cluster_job
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.manifest import OWN
 from qcnn.jobs.pod_settings import PodSettings

@@ -20,7 +20,7 @@ from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob.launch import is_terminating, launch, manifests_to_apply, submit
 from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, profiler_service, tfjob
 from qcnn.jobs.tfjob.status import read_all
-from qcnn.startup import ABANDONED
+from qcnn.process.exit_codes import ABANDONED
 from tests.monitored_process import port_in, scrape
 from tests.qcnn.jobs.apiserver import ApiServer, Object
 from tests.qcnn.jobs.training_operator import DONE, RUNNING, Operator, ended

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from qcnn.jobs.tfjob.lease_watch import LeaseState
-from qcnn.startup import ABANDONED, PERMANENT_ERROR
+from qcnn.process.exit_codes import ABANDONED, PERMANENT_ERROR
 
 WATCH = [sys.executable, "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
 

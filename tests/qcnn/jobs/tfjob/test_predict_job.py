@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.components.training_job import cluster_job
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import JobIdentity, run_label
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob

@@ -10,7 +10,7 @@ from qcnn.jobs.kubernetes.pods import PodProcess, read_process
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, tfjob, with_restarts
 from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
-from qcnn.startup import ABANDONED
+from qcnn.process.exit_codes import ABANDONED
 from tests.qcnn.jobs.kubernetes.processes import process
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)

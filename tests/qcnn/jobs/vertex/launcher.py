@@ -12,7 +12,7 @@ from qcnn.jobs.vertex.custom_job import custom_job
 from qcnn.jobs.vertex.launch import launch
 from qcnn.jobs.vertex.location import VertexLocation, endpoint_of
 from qcnn.jobs.vertex.tuning_job import NumericRange, StudySpec, TrialReporter, tuning_job
-from qcnn.startup import one_line_errors
+from qcnn.process.error_lines import one_line_errors
 
 
 def main() -> None:

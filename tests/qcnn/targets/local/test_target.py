@@ -11,8 +11,8 @@ import pytest
 
 from qcnn.atomic_files import folder_lock
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.parsing import from_mapping
 from qcnn.results.local_run import RunRecorder
 from qcnn.studies.record import SELECT_STEP, save_trials
 from qcnn.targets.base import Selection

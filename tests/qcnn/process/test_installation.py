@@ -11,9 +11,9 @@ import pytest
 from packaging.requirements import Requirement
 
 import qcnn
-from qcnn.installation import DISTRIBUTION
+from qcnn.process.installation import DISTRIBUTION
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ANOTHER_PROJECT = (
     "Distribution QCNN 1.0.3 is another project than qcnn-pipelines, which does not use it: pip uninstall qcnn\n"
 )

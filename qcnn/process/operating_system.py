@@ -12,7 +12,7 @@ import struct
 import sys
 from pathlib import Path
 
-from qcnn import cgroups
+from qcnn.process import cgroups
 
 # Folders with one entry per open descriptor of the process.
 _DESCRIPTORS = (Path("/proc/self/fd"), Path("/dev/fd"))

@@ -1,6 +1,7 @@
 """Run a module of another package like python -m, with the working folder last in the search path.
 
-Usage: python -m qcnn.run_module MODULE ... The import of this package moves the folder, see `qcnn.import_path`.
+Usage: python -m qcnn.process.run_module MODULE ... The import of the package qcnn moves the folder, see
+`qcnn.process.import_path`.
 """
 
 import runpy

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from qcnn import data, defaults
+from qcnn import data
 from qcnn.circuits.error_bound import error_bound
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment import defaults
+from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.trainer.loop import train
 

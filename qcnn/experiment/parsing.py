@@ -1,106 +1,20 @@
 """Conversion of experiments from and to files, flags and JSON. It does not import TensorFlow."""
 
 import contextlib
-import io
 import json
 import logging
-import math
-import warnings
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from ruamel.yaml import YAML
-from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
 from qcnn.circuits.formats.embedded import is_file, model_display_name
-from qcnn.errors import ConfigError, describe_yaml_error, format_value, single_line
-from qcnn.experiment import ALL_FIELDS, AUTO_FIELDS, EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
-from qcnn.fields import describe_allowed, field_type
-from qcnn.input_files import read_input
-
-# Maximum bytes and values of an experiment file.
-_MAX_BYTES = 1_000_000
-_MAX_VALUES = 10_000
-# Behavior of training runs that were saved before these fields existed.
-_EARLIER = {
-    "learning_rate_schedule": "constant",
-    "warmup_fraction": 0.0,
-    "readout_normalization": "none",
-    "initialization": "uniform",
-    "num_initializations": 1,
-}
-# Earlier names of fields and values. Files, flags and Python accept them with a warning until 0.2; saved artifacts
-# forever.
-RENAMED_FIELDS: Mapping[str, str] = {
-    "hang_seconds": "heartbeat_timeout_seconds",
-    "starts": "num_initializations",
-    "restarts": "max_restarts",
-    "samples": "max_samples",
-    "scaling": "feature_scaling",
-    "weights": "export_checkpoint",
-    "stop_at": "target_val_loss",
-    "schedule": "learning_rate_schedule",
-    "warmup": "warmup_fraction",
-    "readouts": "readout_normalization",
-    "memory_gib": "simulator_memory_gib",
-}
-_RENAMED_VALUES: Mapping[str, Mapping[str, str]] = {
-    "feature_scaling": {"range": "minmax"},
-    "readout_normalization": {"centred": "centered", "plain": "none"},
-    "simulator": {"window": "lightcone"},
-}
+from qcnn.errors import ConfigError, format_value, single_line
+from qcnn.experiment.config import ALL_FIELDS, AUTO_FIELDS, EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
+from qcnn.experiment.fields import describe_allowed, field_type
 
 logger = logging.getLogger("qcnn")
-
-
-def _ignore(line: str) -> None:
-    """Report nothing."""
-
-
-def current_name(name: str, report: Callable[[str], None] = logger.warning) -> str:
-    """Return the current name of a field, and report an earlier name."""
-    if name not in RENAMED_FIELDS:
-        return name
-    report(f"{name}: renamed to {RENAMED_FIELDS[name]}; the earlier name is accepted until version 0.2")
-    return RENAMED_FIELDS[name]
-
-
-def current_value(name: str, value: Any, report: Callable[[str], None] = logger.warning) -> Any:
-    """Return the current value of a field, and report an earlier name of the value."""
-    renamed = _RENAMED_VALUES.get(name, {})
-    if not isinstance(value, str) or value not in renamed:
-        return value
-    report(f"{name}: value {value} is renamed to {renamed[value]}; the earlier name is accepted until version 0.2")
-    return renamed[value]
-
-
-def with_current_names(values: Mapping[str, Any], report: Callable[[str], None] = _ignore) -> dict[str, Any]:
-    """Return the values of an experiment with earlier names of fields and values replaced.
-
-    Args:
-        values: Values by field, with or without a mapping `options`.
-        report: Called with one line for each earlier name.
-
-    Raises:
-        ConfigError: If a field is given by both names with different values.
-    """
-    found: dict[str, Any] = {}
-    for given_name, value in values.items():
-        if given_name == "options" and isinstance(value, Mapping):
-            name, current = given_name, with_current_names(value, report)
-        else:
-            name = current_name(given_name, report)
-            current = current_value(name, value, report)
-        if name in found and found[name] != current:
-            raise ConfigError(
-                f"{name}: must not be given by an earlier name too. Given: {format_value(found[name])} and "
-                f"{format_value(value)}"
-            )
-        found[name] = current
-    return found
 
 
 def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
@@ -131,7 +45,6 @@ def with_options(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> with_options({"qubits": 4, "shots": 100, "options": {"warmup_fraction": 0.1}})
     {'qubits': 4, 'options': {'warmup_fraction': 0.1, 'shots': 100}}
     """
-    values = with_current_names(values, logger.warning)
     others = {name: value for name, value in values.items() if name not in OPTION_FIELDS}
     top_level = {name: value for name, value in values.items() if name in OPTION_FIELDS}
     options = others.get("options", {})
@@ -160,19 +73,6 @@ def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     given = values.get("options") or {}
     options = {**fields["options"], "num_initializations": given.get("num_initializations", 0)}
     return {**fields, **{name: values.get(name, 0) for name in AUTO_FIELDS}, "options": options}
-
-
-def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
-    """Return the experiment of a saved result.
-
-    Fields that are newer than the result get the values that match its behavior.
-
-    Raises:
-        ConfigError: If a field is invalid, see `from_mapping`.
-    """
-    values = with_options(with_current_names(values))
-    options = values.get("options", {})
-    return from_mapping({**values, "options": {**_EARLIER, **options}} if isinstance(options, Mapping) else values)
 
 
 def from_json(text: str, overrides: Mapping[str, str] | None = None) -> ExperimentConfig:
@@ -244,47 +144,6 @@ def parse_flag(field: FieldInfo, text: str) -> int | float | str:
     return text
 
 
-def read_file(path: Path, name: str = "config") -> dict[str, Any]:
-    """Read a YAML or JSON file into a mapping, without validation.
-
-    Args:
-        path: File to read.
-        name: Name of the file in messages.
-
-    Raises:
-        ConfigError: If the file cannot be read (see `read_input`), is empty, invalid, or not a mapping.
-    """
-    text = read_input(name, path, _MAX_BYTES)
-    try:
-        with warnings.catch_warnings():
-            # The parser warns about duplicate anchors.
-            warnings.simplefilter("ignore")
-            # Counts the values before constructing them, because nested aliases grow exponentially.
-            if _values(YAML(typ="safe", pure=True).compose(text), {}) > _MAX_VALUES:
-                raise ConfigError(f"{name}: the file must hold at most {_MAX_VALUES} values. Given: {path}")
-            content = YAML(typ="safe", pure=True).load(text)
-    except ConfigError:
-        raise
-    except Exception as error:  # Constructors of tagged values raise errors of any type.
-        raise ConfigError(f"{name}: the file is not valid YAML ({describe_yaml_error(error)}). Given: {path}") from None
-    if content is None:
-        raise ConfigError(f"{name}: the file must not be empty. Given: {path}")
-    if not isinstance(content, dict):
-        raise ConfigError(f"{name}: the file must be a mapping of keys to values. Given: {path}")
-    return {str(key): value for key, value in content.items()}
-
-
-def as_yaml(values: Mapping[str, Any]) -> str:
-    """Return values as YAML, which `read_file` reads."""
-    text = io.StringIO()
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    # Keeps the order of the fields.
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    yaml.dump(dict(values), text)
-    return text.getvalue()
-
-
 def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of an experiment file, overridden by flags.
 
@@ -299,14 +158,3 @@ def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
         else:
             merged[name] = value
     return merged
-
-
-def _values(node: Node | None, known: dict[int, float]) -> float:
-    """Count the values in a YAML node, with each use of an alias. Recursive aliases count as infinite."""
-    if not isinstance(node, CollectionNode):
-        return 1
-    if id(node) not in known:
-        known[id(node)] = math.inf
-        pairs = node.value if isinstance(node, MappingNode) else [(item,) for item in node.value]
-        known[id(node)] = 1 + sum(_values(item, known) for pair in pairs for item in pair)
-    return known[id(node)]

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from qcnn.circuits import noise as noises
 from qcnn.circuits.formats.embedded import JSON, MODELS, QASM, embedded_content, is_file
 from qcnn.errors import ConfigError, has_credentials
-from qcnn.requirements import STRATEGIES
+from qcnn.experiment.requirements import STRATEGIES
 from qcnn.simulators import registry
 from qcnn.storage.store import SCHEMES, parse_bucket_uri
 from qcnn.tables import EXTENSIONS, extension_of

@@ -6,8 +6,8 @@ import os
 import psutil
 import pytest
 
-from qcnn import cgroups, operating_system
-from qcnn.cgroups import CgroupLimits, limits
+from qcnn.process import cgroups, operating_system
+from qcnn.process.cgroups import CgroupLimits, limits
 
 GIB = 2**30
 UNLIMITED = "9223372036854771712\n"

@@ -46,7 +46,7 @@ def test_build_in_deleted_folder_reports_missing_module(tmp_path: Path, monkeypa
     [
         (("qcnn.trainer.predict", "--help"), "usage: "),
         (("qcnn.cli", "--version"), "qcnn 0"),
-        (("qcnn.run_module", "qcnn.cli", "--version"), "qcnn 0"),
+        (("qcnn.process.run_module", "qcnn.cli", "--version"), "qcnn 0"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -62,7 +62,7 @@ def test_programs_load_installed_libraries(
 
 def test_run_module_searches_working_directory_last(users: Path) -> None:
     (users / "shown.py").write_text("import os, sys\nprint(__name__, sys.argv[1:], sys.path.index(os.getcwd()) > 0)\n")
-    command = [sys.executable, "-m", "qcnn.run_module", "shown", "--a", "b"]
+    command = [sys.executable, "-m", "qcnn.process.run_module", "shown", "--a", "b"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "__main__ ['--a', 'b'] True\n"
 

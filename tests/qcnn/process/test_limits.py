@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qcnn import process_limits
 from qcnn.errors import ConfigError
+from qcnn.process import limits as process_limits
 
 GIB = 2**30
 THREAD = "env.cc:74] Check failed: ret == 0 (11 vs. 0)Thread tf_Compute creation via pthread_create() failed."

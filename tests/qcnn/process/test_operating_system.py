@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from qcnn import operating_system
 from qcnn.jobs.local.fork_client import fork_server, start_process
+from qcnn.process import operating_system
 from tests import macos_emulation
 
 QCNN = str(Path(sys.executable).with_name("qcnn"))

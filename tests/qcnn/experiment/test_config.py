@@ -1,4 +1,4 @@
-"""Validation, serialization and earlier names of experiment fields."""
+"""Validation and serialization of experiment fields."""
 
 import json
 import math
@@ -14,9 +14,11 @@ from pydantic.fields import FieldInfo
 from qcnn.circuits import circuits
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.errors import ConfigError
-from qcnn.experiment import OPTION_FIELDS, ExperimentConfig, affecting
-from qcnn.experiment_io import as_parameters, from_json, from_mapping, from_saved, merge, parse_flag, read_file
-from qcnn.fields import Affects, metadata_of
+from qcnn.experiment.config import OPTION_FIELDS, ExperimentConfig, affecting
+from qcnn.experiment.fields import Affects, metadata_of
+from qcnn.experiment.parsing import as_parameters, from_json, from_mapping, merge, parse_flag
+from qcnn.experiment.saved import from_saved
+from qcnn.yaml_files import read_file
 
 
 def test_from_mapping_defaults() -> None:
@@ -113,7 +115,7 @@ def test_switch_other_value_is_rejected(value: object) -> None:
 
 
 def test_import_experiment_loads_no_numerical_libraries() -> None:
-    program = "import sys, qcnn.experiment; print(*sys.modules)"
+    program = "import sys, qcnn.experiment.config; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "scipy", "cirq", "sympy", "tensorflow"} & set(done.stdout.split())
 
@@ -436,26 +438,9 @@ _CURRENT_NAMES = {
 }
 
 
-@pytest.mark.parametrize("values", [{"options": _EARLIER_NAMES}, _EARLIER_NAMES])
-def test_from_mapping_earlier_names_are_read_with_a_warning(
-    values: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    expected = from_mapping({"simulator": "lightcone", "options": _CURRENT_NAMES})
-    assert not caplog.messages
-    assert from_mapping({"simulator": "window", **values}) == expected
-    assert "hang_seconds: renamed to heartbeat_timeout_seconds; the earlier name is accepted until version 0.2" in (
-        caplog.messages
-    )
-    assert len(caplog.messages) == len(_EARLIER_NAMES) + 3
-    assert expected.to_json() == from_mapping({"simulator": "window", **values}).to_json()
-
-
-def test_from_saved_earlier_names_are_read_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_from_saved_earlier_names_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    expected = from_saved({"simulator": "lightcone", "options": _CURRENT_NAMES})
+    assert from_saved({"simulator": "window", "options": _EARLIER_NAMES}) == expected
     found = from_saved({"data": "a.csv", "options": {**_EARLIER_NAMES, "stop_at": "0.2", "samples": 20}})
     assert (found.options.max_samples, found.options.target_val_loss) == (20, "0.2")
     assert not caplog.messages
-
-
-def test_from_mapping_conflicting_earlier_name_is_rejected() -> None:
-    with pytest.raises(ConfigError, match=r"^max_restarts: must not be given by an earlier name too. Given: 1 and 2$"):
-        from_mapping({"options": {"max_restarts": 1, "restarts": 2}})

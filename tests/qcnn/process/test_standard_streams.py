@@ -9,7 +9,7 @@ import pytest
 
 BUFFERED = """
 import os
-from qcnn.startup import exit_with_message, buffer_stderr
+from qcnn.process.standard_streams import exit_with_message, buffer_stderr
 with buffer_stderr():
     os.write(2, b"a greeting\\n")
     {}
@@ -34,7 +34,7 @@ def test_buffer_stderr_discards_output_unless_process_fails(program: str, stderr
 
 LOGGING = """
 import logging, os, sys, threading
-from qcnn.startup import exit_with_message
+from qcnn.process.standard_streams import exit_with_message
 logging.basicConfig(format="%(message)s", level=logging.INFO)
 def log():
     while True: logging.info("a line")
@@ -55,7 +55,7 @@ def test_exit_with_message_prints_last_line_of_process() -> None:
 
 KILLED = """
 import ctypes, os, sys, threading
-from qcnn.startup import buffer_stderr
+from qcnn.process.standard_streams import buffer_stderr
 libc = ctypes.CDLL(None)
 with buffer_stderr():
     os.write(2, b"the reason\\n")
@@ -82,7 +82,8 @@ def test_buffer_stderr_prints_output_before_fatal_signal(program: str, number: s
 
 LIMITED = """
 import ctypes, os, resource
-from qcnn.startup import buffer_stderr, one_line_errors
+from qcnn.process.error_lines import one_line_errors
+from qcnn.process.standard_streams import buffer_stderr
 resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, -1))
 with one_line_errors():
     {}
@@ -107,7 +108,7 @@ def test_error_caused_by_limit_has_one_line_with_its_name(program: str) -> None:
 
 SIGNALLED = """
 import ctypes, os, signal, threading
-from qcnn.startup import end_on_signals
+from qcnn.process.signals import end_on_signals
 end_on_signals()
 libc = ctypes.CDLL(None)
 # TensorFlow's server replaces the handler in this way.
@@ -131,7 +132,7 @@ def test_end_on_signals_restores_replaced_handler(number: signal.Signals) -> Non
 
 ENDING = """
 import atexit
-from qcnn.startup import exit_immediately
+from qcnn.process.error_lines import exit_immediately
 atexit.register(print, "waited")
 with exit_immediately():
     print("printed", flush=False)

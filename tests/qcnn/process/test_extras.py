@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from qcnn.extras import LIBRARIES, missing
-from qcnn.installation import DISTRIBUTION
+from qcnn.process.extras import LIBRARIES, missing
+from qcnn.process.installation import DISTRIBUTION
 from tests.minimal_environment import distributions, modules
 from tests.test_lock import PACKAGES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXTRAS = ("kubeflow", "vertex", "serve", "run")
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.environment import HyperparameterReporter, address, in_pod, requested_gpus
 from qcnn.errors import ConfigError
+from qcnn.process.environment import HyperparameterReporter, address, in_pod, requested_gpus
 
 
 @pytest.mark.parametrize(

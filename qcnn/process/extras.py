@@ -8,9 +8,9 @@ import dataclasses
 import importlib.util
 from collections.abc import Iterator
 
-from qcnn import operating_system
 from qcnn.errors import QcnnError
-from qcnn.installation import install_command
+from qcnn.process import operating_system
+from qcnn.process.installation import install_command
 
 
 class MissingLibraryError(QcnnError):

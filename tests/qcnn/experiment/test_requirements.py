@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment.parsing import from_mapping
 
 MULTI, PS = "multi_worker", "parameter_server"
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 from pydantic.fields import FieldInfo
 
-from qcnn import defaults, requirements
 from qcnn.circuits import noise as noises
 from qcnn.circuits.formats.embedded import MAX_QUBITS, model_display_name
 from qcnn.circuits.noise import NOISELESS, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.errors import ConfigError
-from qcnn.fields import (
+from qcnn.experiment import defaults, requirements
+from qcnn.experiment.fields import (
     BATCH_RANGE,
     CLUSTER_ISING,
     EXCITATIONS,
@@ -48,7 +48,7 @@ from qcnn.fields import (
     TargetLoss,
     metadata_of,
 )
-from qcnn.requirements import STRATEGIES, strategies_with
+from qcnn.experiment.requirements import STRATEGIES, strategies_with
 from qcnn.simulators import registry
 from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
@@ -234,7 +234,7 @@ class Options(_FrozenModel):
         return (bool(found[1]), float(found[2])) if found else None
 
 
-# Fields for which 0 selects a value by `qcnn.defaults`; so does the option num_initializations.
+# Fields for which 0 selects a value by `qcnn.experiment.defaults`; so does the option num_initializations.
 AUTO_FIELDS = ("rounds", "epochs", "batch_size")
 
 
@@ -320,7 +320,7 @@ class ExperimentConfig(_FrozenModel):
         return config
 
     def _with_automatic_values(self) -> dict[str, Any]:
-        """Return all fields, those that are 0 as `qcnn.defaults` computes them."""
+        """Return all fields, those that are 0 as `qcnn.experiment.defaults` computes them."""
         model, values = self.model, self.model_dump()
         values["options"]["num_initializations"] = self.options.num_initializations or defaults.num_initializations(
             model

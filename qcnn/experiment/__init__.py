@@ -1,0 +1,1 @@
+"""Experiments: their schema, and conversion from and to files, flags and JSON."""
