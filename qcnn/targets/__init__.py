@@ -2,7 +2,7 @@
 
 import functools
 import importlib
-from typing import TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
 from qcnn.errors import ConfigError, format_value
 from qcnn.targets.base import Target
@@ -20,24 +20,45 @@ Capability = TypeVar("Capability", bound=Target)
 
 
 @functools.cache
-def _load(line: str) -> Target:
+def _load(line: str) -> type[Target]:
     module, _, kind = line.partition(":")
-    return cast(Target, getattr(importlib.import_module(module), kind)())
+    return cast(type[Target], getattr(importlib.import_module(module), kind))
 
 
-def targets_that(capability: type[Capability]) -> dict[str, Capability]:
-    """Return the targets that implement a protocol, by name."""
+def has_capability(kind: type[Target], capability: type[Capability]) -> TypeGuard[type[Capability]]:
+    """Return whether a target class inherits from the protocol of a capability."""
+    return capability in kind.__mro__
+
+
+def target_classes(capability: type[Capability]) -> dict[str, type[Capability]]:
+    """Return the classes of the targets that have a capability, by name."""
     found = {name: _load(line) for name, line in TARGETS.items()}
-    return {name: target for name, target in found.items() if isinstance(target, capability)}
+    return {name: kind for name, kind in found.items() if has_capability(kind, capability)}
 
 
-def target_that(capability: type[Capability], name: str) -> Capability:
-    """Return a target by name.
+def target_class(name: str, capability: type[Capability]) -> type[Capability]:
+    """Return the class of a target.
 
     Raises:
-        ConfigError: If no target of this name implements the protocol.
+        ConfigError: If no target of this name has the capability.
     """
-    targets = targets_that(capability)
-    if name not in targets:
-        raise ConfigError(f"target: must be one of {', '.join(targets)}. Given: {format_value(name)}")
-    return targets[name]
+    classes = target_classes(capability)
+    if name not in classes:
+        raise ConfigError(f"target: must be one of {', '.join(classes)}. Given: {format_value(name)}")
+    return classes[name]
+
+
+def open_target(name: str, capability: type[Capability], /, **connection: object) -> Capability:
+    """Return a target that is bound to connection settings, such as namespace, host, project and location.
+
+    Raises:
+        ConfigError: If no target of this name has the capability, or a setting is unknown, missing or invalid.
+
+    >>> with open_target("local", ReadsJobs, runs="runs") as target:  # doctest: +SKIP
+    ...     target.list_jobs()
+    """
+    # Settings of pods are pydantic models, whose import is slow.
+    from qcnn.targets.settings import settings_from
+
+    kind = target_class(name, capability)
+    return kind(settings_from(kind.connection_settings, connection, name))

@@ -1,14 +1,15 @@
 """Interfaces of targets, used by the Python interface and the command line.
 
 `Target` is the interface that all targets share. Each capability is a separate protocol. A command or a function of
-`qcnn` is available for the targets that implement its protocol. The data classes are parameters and results.
+`qcnn` is available for the targets that inherit from its protocol. A target class describes the target; an instance is
+bound to connection settings. The data classes are parameters and results.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from qcnn.jobs.pricing import Prices
     from qcnn.model.history import EpochMetrics
     from qcnn.pipelines.compiler import PipelineTarget
+    from qcnn.results.batch_prediction import Progress
     from qcnn.studies.trials import StudyPlan
     from qcnn.targets.artifacts import LogSource
 
@@ -26,26 +28,56 @@ if TYPE_CHECKING:
 ReportLine = Callable[[str], None]
 
 
+# Request to a platform, as JSON.
+Request = Mapping[str, object]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TargetSettings:
+    """Base class of settings, whose fields are those of `qcnn.targets.settings.setting`."""
+
+
+# Settings of a job, a schedule, a study, a prediction or a deployment.
+S_contra = TypeVar("S_contra", bound=TargetSettings, contravariant=True)
+
+
 @runtime_checkable
 class Target(Protocol):
     """A place to run experiments.
+
+    The class describes the target without a connection. An instance is bound to connection settings. It is a context
+    manager that opens its clients at first use and closes them at the end.
+
+    Args:
+        connection: Connection settings, or other settings of the target, which include them.
 
     Attributes:
         name: Value of `--target` and of the argument `target`.
         title: Name of the target in sentences.
         job_kind: Name of its job type in sentences.
         extra: Package extra that installs its libraries, or empty.
-        connection: Class of its connection settings: a frozen dataclass with fields from
-            `qcnn.targets.settings.setting`. All other settings classes of the target inherit from it.
+        connection_settings: Class of its connection settings. All other settings classes of the target inherit from it.
+        connection: The connection settings.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     job_kind: ClassVar[str]
     extra: ClassVar[str]
-    connection: ClassVar[type[Any]]
+    connection_settings: ClassVar[type[TargetSettings]]
+    connection: TargetSettings
 
-    def place(self, connection: Any) -> str:
+    def __init__(self, connection: TargetSettings) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *raised: object) -> None: ...
+
+    def close(self) -> None:
+        """Close the clients."""
+        ...
+
+    def place(self) -> str:
         """Return the location of its jobs as a phrase that follows "in"."""
         ...
 
@@ -74,7 +106,7 @@ class Prepared:
     experiments that it trains, with the metadata of data files that were read.
     """
 
-    requests: Callable[[], Sequence[Mapping[str, Any]]]
+    requests: Callable[[], Sequence[Request]]
     check: Callable[[], object]
     submit: Callable[[], Submitted]
     pod: PodSettings | None
@@ -82,28 +114,16 @@ class Prepared:
 
 
 @runtime_checkable
-class Submits(Target, Protocol):
-    """A target that experiments are submitted to.
+class Prepares(Target, Protocol):
+    """A target whose jobs are prepared before submission and have a cost.
 
-    `settings` is the class of the job settings. `notes` describes its jobs in the command's help. `requests_are` is the
-    format of its requests: YAML for Kubernetes manifests.
+    `requests_are` is the format of its requests: YAML for Kubernetes manifests.
     """
 
-    settings: ClassVar[type[Any]]
-    notes: ClassVar[str]
     requests_are: ClassVar[Literal["json", "yaml"]]
 
-    def prepare(self, experiment: ExperimentConfig, settings: Any) -> Prepared:
-        """Return the job that runs an experiment, without network requests.
-
-        On targets with job names, resubmitting an experiment under the same name does not retrain it.
-
-        Raises:
-            ConfigError: If the target cannot run the experiment, or a setting is invalid.
-        """
-        ...
-
-    def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
+    @classmethod
+    def platform(cls, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return the machines that pods run on, for a cost estimate.
 
         Args:
@@ -118,21 +138,47 @@ class Submits(Target, Protocol):
 
 
 @runtime_checkable
+class Submits(Prepares, Protocol[S_contra]):
+    """A target that experiments are submitted to.
+
+    `submit_settings` is the class of the job settings. `notes` describes its jobs in the command's help.
+    """
+
+    submit_settings: ClassVar[type[TargetSettings]]
+    notes: ClassVar[str]
+
+    def prepare(self, experiment: ExperimentConfig, settings: S_contra) -> Prepared:
+        """Return the job that runs an experiment, without network requests.
+
+        On targets with job names, resubmitting an experiment under the same name does not retrain it.
+
+        Args:
+            experiment: Experiment to run.
+            settings: Settings of class `submit_settings`, with the connection settings of this target.
+
+        Raises:
+            ConfigError: If the target cannot run the experiment, or a setting is invalid.
+        """
+        ...
+
+
+@runtime_checkable
 class Compiles(Target, Protocol):
     """A target that runs pipelines compiled by compile.py."""
 
-    def pipeline_target(self) -> PipelineTarget:
+    @classmethod
+    def pipeline_target(cls) -> PipelineTarget:
         """Return the target-specific settings of the pipeline compiler. Imports the KFP SDK."""
         ...
 
 
 @runtime_checkable
-class RunsStudies(Submits, Protocol):
+class RunsStudies(Prepares, Protocol[S_contra]):
     """A target that runs all trials of a study as one job."""
 
-    study_settings: ClassVar[type[Any]]
+    study_settings: ClassVar[type[TargetSettings]]
 
-    def prepare_study(self, study: StudyPlan, settings: Any) -> Prepared:
+    def prepare_study(self, study: StudyPlan, settings: S_contra) -> Prepared:
         """Return the job that runs a study.
 
         Raises:
@@ -203,7 +249,7 @@ class Deletable:
     name: str
     run: str
     state: str
-    object: Any = dataclasses.field(repr=False)
+    object: object = dataclasses.field(repr=False)
 
 
 @runtime_checkable
@@ -220,30 +266,28 @@ class ReadsJobs(Target, Protocol):
     has_experiments: ClassVar[bool]
     delete_notes: ClassVar[str]
 
-    def list_jobs(self, connection: Any, experiment: str | None = None) -> Sequence[JobStatus]:
+    def list_jobs(self, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the jobs that this package submitted to the target, newest last."""
         ...
 
-    def get_job(self, job: str, connection: Any) -> JobStatus:
+    def get_job(self, job: str) -> JobStatus:
         """Return a job with its parts, by its name on the target or its run name."""
         ...
 
-    def logs(self, job: str, connection: Any, *, follow: bool) -> Iterator[str]:
+    def logs(self, job: str, *, follow: bool) -> Iterator[str]:
         """Yield the log lines of all processes, each line once.
 
         Args:
             job: Name of the job.
-            connection: Connection settings.
             follow: Whether to continue until the job ends.
         """
         ...
 
-    def follow(self, job: str, connection: Any, report: ReportLine, restarts: int | None = None) -> None:
+    def follow(self, job: str, report: ReportLine, restarts: int | None = None) -> None:
         """Print or report the log lines of a job until the job ends.
 
         Args:
             job: Name of the job.
-            connection: Connection settings.
             report: Callback for log lines.
             restarts: Maximum number of restarts, after which the job is canceled. None: no limit.
 
@@ -252,32 +296,43 @@ class ReadsJobs(Target, Protocol):
         """
         ...
 
-    def wait(self, job: str, connection: Any, report: ReportLine) -> None:
-        """Report state changes of a job and its parts until the job ends.
+    def wait(self, job: str, report: ReportLine, timeout: float | None = None) -> JobStatus:
+        """Report state changes of a job and its parts until the job has succeeded, and return its last status.
+
+        A service that is unavailable for less than ten minutes is tolerated.
 
         Args:
             job: Name of the job.
-            connection: Connection settings.
             report: Callback for status lines.
+            timeout: Timeout in seconds. None: no limit.
 
         Raises:
-            StepError: If the job failed.
+            StepError: If the job failed or was canceled.
+            TimeoutError: If the job has not ended in time.
         """
         ...
 
-    def metrics(self, job: str, connection: Any) -> Mapping[str, float]:
+    def check_succeeded(self, job: str) -> None:
+        """Raise StepError if a finished job has not succeeded.
+
+        Raises:
+            StepError: If the job failed or was canceled.
+        """
+        ...
+
+    def metrics(self, job: str) -> Mapping[str, float]:
         """Return the metrics of a finished job."""
         ...
 
-    def model(self, job: str, connection: Any) -> str:
+    def model(self, job: str) -> str:
         """Return the URI of the model that a job exported."""
         ...
 
-    def delete(self, job: str, connection: Any) -> None:
+    def delete(self, job: str) -> None:
         """Delete a job and its dependent objects, and stop running processes first. Outputs are kept."""
         ...
 
-    def find(self, selection: Selection, connection: Any) -> Sequence[Deletable]:
+    def find(self, selection: Selection) -> Sequence[Deletable]:
         """Return the selected objects with their dependents.
 
         Raises:
@@ -285,7 +340,7 @@ class ReadsJobs(Target, Protocol):
         """
         ...
 
-    def delete_found(self, found: Sequence[Deletable], connection: Any) -> None:
+    def delete_found(self, found: Sequence[Deletable]) -> None:
         """Delete the objects that `find` returned, and wait until they no longer exist."""
         ...
 
@@ -294,12 +349,11 @@ class ReadsJobs(Target, Protocol):
 class ReadsContainerLogs(ReadsJobs, Protocol):
     """A target whose pods have containers, and lines, that do not belong to the processes or steps of a job."""
 
-    def container_logs(self, job: str, connection: Any, *, follow: bool) -> Iterator[str]:
+    def container_logs(self, job: str, *, follow: bool) -> Iterator[str]:
         """Yield the log lines of all containers of all pods, each line once.
 
         Args:
             job: Name of the job.
-            connection: Connection settings.
             follow: Whether to continue until the job ends.
         """
         ...
@@ -311,12 +365,11 @@ class Terminates(Target, Protocol):
 
     patience: ClassVar[float]
 
-    def terminate(self, run: str, connection: Any, report: ReportLine, seconds: float) -> None:
+    def terminate(self, run: str, report: ReportLine, seconds: float) -> None:
         """Terminate a run and its training jobs.
 
         Args:
             run: ID or name of the run.
-            connection: Connection settings.
             report: Callback for status lines.
             seconds: Timeout for the run to stop, in seconds.
 
@@ -325,7 +378,7 @@ class Terminates(Target, Protocol):
         """
         ...
 
-    def would_terminate(self, run: str, connection: Any) -> str:
+    def would_terminate(self, run: str) -> str:
         """Return a line that lists what `terminate` would stop."""
         ...
 
@@ -348,12 +401,12 @@ class ScheduleStatus:
 
 
 @runtime_checkable
-class Schedules(Submits, Protocol):
+class Schedules(Prepares, Protocol[S_contra]):
     """A target that runs an experiment on a recurring schedule, with a new seed for each run."""
 
-    schedule_settings: ClassVar[type[Any]]
+    schedule_settings: ClassVar[type[TargetSettings]]
 
-    def prepare_schedule(self, experiment: ExperimentConfig, settings: Any) -> Prepared:
+    def prepare_schedule(self, experiment: ExperimentConfig, settings: S_contra) -> Prepared:
         """Return the schedule of an experiment, ready for submission.
 
         Raises:
@@ -361,33 +414,31 @@ class Schedules(Submits, Protocol):
         """
         ...
 
-    def list_schedules(self, connection: Any) -> Sequence[ScheduleStatus]:
+    def list_schedules(self) -> Sequence[ScheduleStatus]:
         """Return all schedules."""
         ...
 
-    def switch_schedule(self, name: str, connection: Any, *, enabled: bool, dry_run: bool) -> str:
+    def switch_schedule(self, name: str, *, enabled: bool, dry_run: bool) -> str:
         """Enable or disable a schedule and return its name. Active runs continue.
 
         Args:
             name: ID or name of the schedule.
-            connection: Connection settings.
             enabled: Whether to enable it.
             dry_run: Whether to leave the schedule unchanged.
         """
         ...
 
-    def delete_schedule(self, name: str, connection: Any, report: ReportLine, warn: ReportLine) -> str:
+    def delete_schedule(self, name: str, report: ReportLine, warn: ReportLine) -> str:
         """Delete a schedule and return its name. Its active runs are terminated first.
 
         Args:
             name: ID or name of the schedule.
-            connection: Connection settings.
             report: Callback for status lines.
             warn: Callback for runs that could not be terminated.
         """
         ...
 
-    def would_delete_schedule(self, name: str, connection: Any) -> tuple[str, Sequence[str]]:
+    def would_delete_schedule(self, name: str) -> tuple[str, Sequence[str]]:
         """Return the name of a schedule and the runs that `delete_schedule` would terminate."""
         ...
 
@@ -403,7 +454,7 @@ class ComparedRun:
 
     name: str
     state: str
-    parameters: dict[str, Any]
+    parameters: Mapping[str, object]
     metrics: dict[str, float]
     history: tuple[EpochMetrics, ...]
     duration: float | None
@@ -414,12 +465,11 @@ class ComparedRun:
 class ComparesRuns(Target, Protocol):
     """A target whose runs belong to experiments and can be compared."""
 
-    def experiment_runs(self, experiment: str, connection: Any, warn: ReportLine) -> Sequence[ComparedRun]:
+    def experiment_runs(self, experiment: str, warn: ReportLine) -> Sequence[ComparedRun]:
         """Return the runs of an experiment, newest last.
 
         Args:
             experiment: Name of the experiment.
-            connection: Connection settings.
             warn: Callback for warnings.
 
         Raises:
@@ -427,12 +477,11 @@ class ComparesRuns(Target, Protocol):
         """
         ...
 
-    def named_runs(self, names: Sequence[str], connection: Any, warn: ReportLine) -> Sequence[ComparedRun]:
+    def named_runs(self, names: Sequence[str], warn: ReportLine) -> Sequence[ComparedRun]:
         """Return the runs with these IDs or names, in this order.
 
         Args:
             names: IDs or names of runs.
-            connection: Connection settings.
             warn: Callback for warnings.
 
         Raises:
@@ -442,17 +491,17 @@ class ComparesRuns(Target, Protocol):
 
 
 @runtime_checkable
-class FindsLogs(Target, Protocol):
+class FindsLogs(Target, Protocol[S_contra]):
     """A target whose jobs have TensorBoard logs."""
 
-    logs_settings: ClassVar[type[Any]]
+    logs_settings: ClassVar[type[TargetSettings]]
 
     def is_job_id(self, text: str) -> bool:
         """Return whether a text is a valid job ID of the target."""
         ...
 
     def find_logs(
-        self, ids: Sequence[str], experiment: str | None, names: Sequence[str], settings: Any, *, in_a_pod: bool
+        self, ids: Sequence[str], experiment: str | None, names: Sequence[str], settings: S_contra, *, in_a_pod: bool
     ) -> list[LogSource]:
         """Return the logs of jobs, and of runs of an experiment.
 
@@ -470,10 +519,10 @@ class FindsLogs(Target, Protocol):
 
 
 @runtime_checkable
-class HostsTensorBoard(FindsLogs, Protocol):
+class HostsTensorBoard(FindsLogs[S_contra], Protocol[S_contra]):
     """A target that can run TensorBoard on its cluster."""
 
-    def board_requests(self, name: str, logs: Sequence[str], settings: Any, *, public: bool) -> Sequence[Any]:
+    def board_requests(self, name: str, logs: Sequence[str], settings: S_contra, *, public: bool) -> Sequence[Request]:
         """Return the manifests that `deploy_board` would create.
 
         Args:
@@ -487,7 +536,7 @@ class HostsTensorBoard(FindsLogs, Protocol):
         """
         ...
 
-    def deploy_board(self, name: str, logs: Sequence[str], settings: Any, *, public: bool) -> Mapping[str, str]:
+    def deploy_board(self, name: str, logs: Sequence[str], settings: S_contra, *, public: bool) -> Mapping[str, str]:
         """Deploy TensorBoard and return its access information, including "namespace".
 
         Args:
@@ -498,41 +547,42 @@ class HostsTensorBoard(FindsLogs, Protocol):
         """
         ...
 
-    def delete_board(self, name: str, settings: Any) -> str:
+    def delete_board(self, name: str) -> str:
         """Delete a TensorBoard and return its namespace."""
         ...
 
 
 @runtime_checkable
-class Predicts(Target, Protocol):
+class Predicts(Target, Protocol[S_contra]):
     """A target that predicts with trained models.
 
     Settings have the fields `data` and `output`. With `data` and without `output`, predictions are printed as CSV.
     """
 
-    predict_settings: ClassVar[type[Any]]
+    predict_settings: ClassVar[type[TargetSettings]]
     predict_help: ClassVar[str]
 
-    def predict(self, settings: Any, report: ReportLine, warn: ReportLine, progress: Any) -> Mapping[str, Any]:
+    def predict(
+        self, settings: S_contra, report: ReportLine, warn: ReportLine, progress: Progress
+    ) -> Mapping[str, float | str]:
         """Predict and return a summary: the number of rows and, with labels, the error metrics.
 
         Args:
             settings: Settings of class `predict_settings`.
             report: Callback for status lines, or for printed predictions.
             warn: Callback for warnings.
-            progress: Context manager factory. It receives the number of rows, or None, and yields a callback that
-                receives the number of rows added.
+            progress: Display of the number of rows.
         """
         ...
 
 
 @runtime_checkable
-class SendsPredictions(Predicts, Protocol):
+class SendsPredictions(Predicts[S_contra], Protocol[S_contra]):
     """A target that predicts remotely, so that the requests can be shown before they are sent."""
 
     requests_are: ClassVar[Literal["json", "yaml"]]
 
-    def predict_requests(self, settings: Any) -> Sequence[Mapping[str, Any]]:
+    def predict_requests(self, settings: S_contra) -> Sequence[Request]:
         """Return the requests that `predict` would send."""
         ...
 
@@ -547,16 +597,16 @@ class Deployed:
 
 
 @runtime_checkable
-class Deploys(Target, Protocol):
+class Deploys(Target, Protocol[S_contra]):
     """A target with endpoints that serve models."""
 
-    deploy_settings: ClassVar[type[Any]]
+    deploy_settings: ClassVar[type[TargetSettings]]
 
-    def deploy_requests(self, settings: Any) -> Mapping[str, Any]:
+    def deploy_requests(self, settings: S_contra) -> Request:
         """Return the requests that `deploy` would send for a new endpoint, by type."""
         ...
 
-    def deploy(self, settings: Any, report: ReportLine, warn: ReportLine) -> tuple[Sequence[Deployed], str]:
+    def deploy(self, settings: S_contra, report: ReportLine, warn: ReportLine) -> tuple[Sequence[Deployed], str]:
         """Deploy a model to an endpoint and return the deployed versions and the endpoint's page.
 
         Args:
@@ -566,10 +616,10 @@ class Deploys(Target, Protocol):
         """
         ...
 
-    def deployed(self, endpoint: str, connection: Any) -> Sequence[Deployed]:
+    def deployed(self, endpoint: str) -> Sequence[Deployed]:
         """Return the versions deployed to an endpoint."""
         ...
 
-    def undeploy(self, endpoint: str, connection: Any) -> None:
+    def undeploy(self, endpoint: str) -> None:
         """Undeploy all versions and delete the endpoint. Models are kept."""
         ...

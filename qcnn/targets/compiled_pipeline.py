@@ -18,7 +18,7 @@ from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.input_files import read_input
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.storage.copies import local_file
-from qcnn.targets.base import Compiles
+from qcnn.targets.base import Compiles, TargetSettings
 from qcnn.targets.errors import suppress_output
 from qcnn.targets.settings import ACCELERATOR_HELP, setting
 
@@ -32,7 +32,7 @@ Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PipelineSource:
+class PipelineSource(TargetSettings):
     """Source of a compiled pipeline: a file, or an image and pod settings for the compiler."""
 
     package: Path | None = setting("Path to a compiled pipeline.", None, shown="compiled now", metavar="FILE")
@@ -53,7 +53,7 @@ class PipelineSource:
         return {**self.pod, **({"accelerator": self.accelerator} if self.accelerator is not None else {})}
 
 
-def _compiler_target(target: Compiles) -> PipelineTarget:
+def _compiler_target(target: type[Compiles]) -> PipelineTarget:
     """Return the settings of the compiler for a pipeline to submit.
 
     The image must be given, because the default image of compile.py is a local tag, which the cluster cannot pull.
@@ -61,7 +61,7 @@ def _compiler_target(target: Compiles) -> PipelineTarget:
     return dataclasses.replace(target.pipeline_target(), image="")
 
 
-def compile_main(target: Compiles, *, per_run_seed: bool = False, board: str = "") -> Compile:
+def compile_main(target: type[Compiles], *, per_run_seed: bool = False, board: str = "") -> Compile:
     """Return the compiler of the main pipeline.
 
     Args:
@@ -81,7 +81,7 @@ def compile_main(target: Compiles, *, per_run_seed: bool = False, board: str = "
     return compile_now
 
 
-def study_pipeline(target: Compiles, parallelism: int) -> Compile:
+def study_pipeline(target: type[Compiles], parallelism: int) -> Compile:
     """Return the compiler of the study pipeline."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ def study_pipeline(target: Compiles, parallelism: int) -> Compile:
     return compile_now
 
 
-def tuning_pipeline(target: Compiles, parallelism: int, stopping: str) -> Compile:
+def tuning_pipeline(target: type[Compiles], parallelism: int, stopping: str) -> Compile:
     """Return the compiler of the pipeline with the target's hyperparameter tuner.
 
     Args:
@@ -226,7 +226,7 @@ def compiled_package(source: PipelineSource, compile_now: Compile) -> Iterator[P
 
 
 @contextlib.contextmanager
-def compile_for_schedule(source: PipelineSource, target: Compiles) -> Iterator[Path]:
+def compile_for_schedule(source: PipelineSource, target: type[Compiles]) -> Iterator[Path]:
     """Context manager that yields a compiled main pipeline with a new seed for each run.
 
     Raises:
@@ -254,7 +254,7 @@ def compile_for_schedule(source: PipelineSource, target: Compiles) -> Iterator[P
             yield path
 
 
-def read_package(package: Path, target: Compiles) -> list[dict[str, Any]]:
+def read_package(package: Path, target: type[Compiles]) -> list[dict[str, Any]]:
     """Return the documents of a compiled pipeline: the pipeline, then platform settings.
 
     Raises:
@@ -274,7 +274,7 @@ def read_package(package: Path, target: Compiles) -> list[dict[str, Any]]:
     raise ConfigError(f"package: must be a pipeline compiled by compile.py ({reason}). Given: {package}")
 
 
-def _check_target(package: Path, documents: Sequence[Mapping[str, Any]], target: Compiles) -> None:
+def _check_target(package: Path, documents: Sequence[Mapping[str, Any]], target: type[Compiles]) -> None:
     """Raise ConfigError if the number of platform documents shows that the target is another one."""
     if (len(documents) > 1) != (target.pipeline_target().platform is not None):
         raise ConfigError(

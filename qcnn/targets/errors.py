@@ -5,18 +5,19 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator
+from typing import TextIO
 
-from qcnn.errors import QcnnError, truncate_message
+from qcnn.errors import QcnnError, TrainingError
 
 
-class StepError(Exception):
+class StepError(TrainingError):
     """A failed pipeline step or job.
 
     `message` is one line that names the step or job. `code` is the exit code of the command.
     """
 
     def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(truncate_message(message))
+        super().__init__(message)
         self.code = code
 
 
@@ -44,17 +45,29 @@ def suppress_output() -> Iterator[None]:
         yield
 
 
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Handler of `logs_to_stderr`, with the number of its users and the level of the logger before."""
+
+    def __init__(self, level_before: int) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(message)s"))
+        self.users, self.level_before = 0, level_before
+
+
 @contextlib.contextmanager
 def logs_to_stderr() -> Iterator[None]:
-    """Context manager that prints the log messages of a launcher to stderr."""
+    """Context manager that prints the log messages of a launcher to stderr, once in nested or overlapping contexts."""
     logger = logging.getLogger("qcnn")
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    handler = next((each for each in logger.handlers if isinstance(each, _StderrHandler)), None)
+    if handler is None:
+        handler = _StderrHandler(logger.level)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    handler.users += 1
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+        handler.users -= 1
+        if not handler.users:
+            logger.removeHandler(handler)
+            logger.setLevel(handler.level_before)

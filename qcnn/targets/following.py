@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from qcnn.errors import TrainingError
 from qcnn.targets.base import JobStatus, PartStatus
 from qcnn.targets.errors import StepError, UnavailableError
 
@@ -36,7 +35,7 @@ class RunSnapshot(Generic[R]):
 
 
 def wait_for_run(
-    look: Callable[[], RunSnapshot[R] | None], report: Callable[[str], None], seconds: float = float("inf")
+    look: Callable[[], RunSnapshot[R] | None], report: Callable[[str], None], timeout: float | None = None
 ) -> RunSnapshot[R]:
     """Wait until a run has ended, and return its last state. Unavailable services are retried.
 
@@ -45,20 +44,20 @@ def wait_for_run(
     Args:
         look: Function that requests the current state. It returns None if there was no answer.
         report: Callback for changes in the states of the run and its parts, with the first reason of a state.
-        seconds: Timeout, after which the current state is returned.
+        timeout: Timeout in seconds, after which the current state is returned. None: no limit.
 
     Raises:
-        UnavailableError: If the service has not responded for ten minutes.
+        UnavailableError: If the service has not responded for ten minutes, or until the timeout.
     """
     shown: dict[str, PartStatus] = {}
     late = 0
     answered = time.monotonic()
-    end = answered + seconds
+    end = answered + (float("inf") if timeout is None else timeout)
     while True:
         try:
             current_run = look()
         except UnavailableError:
-            if time.monotonic() - answered > _PATIENCE:
+            if time.monotonic() - answered > _PATIENCE or time.monotonic() >= end:
                 raise
             current_run = None
         if current_run:
@@ -74,7 +73,8 @@ def wait_for_run(
                     shown[part.name] = part
             if is_over or (not current_run.has_ended and time.monotonic() >= end):
                 return current_run
-        time.sleep(INTERVAL)
+        left = end - time.monotonic()
+        time.sleep(min(INTERVAL, left) if left > 0 else INTERVAL)
 
 
 def _is_news(part: PartStatus, shown: PartStatus | None) -> bool:
@@ -93,26 +93,26 @@ def number_parts(parts: Sequence[PartStatus]) -> list[PartStatus]:
     return [dataclasses.replace(part, name=name) for name, part in numbered.items()]
 
 
-def number_repeated(steps: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def number_repeated(steps: Iterable[tuple[str, R]]) -> dict[str, R]:
     """Return steps by name. Repeated steps of a loop get a number after their name."""
     counts: dict[str, int] = {}
-    found: dict[str, Any] = {}
+    found: dict[str, R] = {}
     for name, value in steps:
         counts[name] = number = counts.get(name, 0) + 1
         found[name if number == 1 else f"{name} {number}"] = value
     return found
 
 
-def wait(look: Callable[[], JobStatus], report: Callable[[str], None], kind: str) -> JobStatus:
-    """Wait until a job has succeeded, and return its last state.
+def wait(look: Callable[[], JobStatus], report: Callable[[str], None], timeout: float | None = None) -> JobStatus:
+    """Wait until a job has ended, and return its last status.
 
     Args:
-        look: Function that requests the current state.
+        look: Function that requests the current status.
         report: Callback for state changes of the job and its parts.
-        kind: Type of the job, for messages.
+        timeout: Timeout in seconds. None: no limit.
 
     Raises:
-        StepError: If the job failed.
+        TimeoutError: If the job has not ended in time.
         UnavailableError: If the target has not responded for ten minutes.
     """
 
@@ -120,9 +120,18 @@ def wait(look: Callable[[], JobStatus], report: Callable[[str], None], kind: str
         status = look()
         return RunSnapshot(status, status.state, status.has_ended, status.parts)
 
-    ended = wait_for_run(snapshot, report).run
-    check_succeeded(ended, kind)
-    return ended
+    return check_ended(wait_for_run(snapshot, report, timeout).run, timeout)
+
+
+def check_ended(status: JobStatus, timeout: float | None) -> JobStatus:
+    """Return the status of a job that has ended.
+
+    Raises:
+        TimeoutError: If it has not ended.
+    """
+    if not status.has_ended:
+        raise TimeoutError(f"{status.job} has not ended within {timeout:g} s: it is {status.state}")
+    return status
 
 
 def check_succeeded(ended: JobStatus, kind: str) -> None:
@@ -133,28 +142,6 @@ def check_succeeded(ended: JobStatus, kind: str) -> None:
     """
     if not ended.has_succeeded:
         raise StepError(f"{kind}: it ended {ended.state}{because(ended)}. Given: {ended.job}")
-
-
-def wait_quietly(look: Callable[[], JobStatus], timeout: float | None) -> JobStatus:
-    """Wait until a job has succeeded, and return its last state.
-
-    Args:
-        look: Function that requests the current state.
-        timeout: Timeout in seconds. None: no limit.
-
-    Raises:
-        TrainingError: If the job failed or was canceled.
-        TimeoutError: If the job has not ended in time.
-    """
-    end = None if timeout is None else time.monotonic() + timeout
-    while not (status := look()).has_ended:
-        left = INTERVAL if end is None else min(INTERVAL, end - time.monotonic())
-        if left <= 0:
-            raise TimeoutError(f"{status.job} has not ended within {timeout:g} s: it is {status.state}")
-        time.sleep(left)
-    if not status.has_succeeded:
-        raise TrainingError(f"job: it ended {status.state}{because(status)}. Given: {status.job}")
-    return status
 
 
 def because(status: JobStatus) -> str:

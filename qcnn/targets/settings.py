@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from qcnn.components.resources import KEY, step_resources
 from qcnn.errors import ConfigError, format_value
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
+from qcnn.targets.base import TargetSettings
 
-T = TypeVar("T")
+T = TypeVar("T", bound=TargetSettings)
 
 logger = logging.getLogger("qcnn")
 
@@ -81,7 +82,7 @@ class Described:
         return self.setting.default or ("" if self.default in (None, "", (), False) else str(self.default))
 
 
-def describe_settings(kind: type[Any]) -> list[Described]:
+def describe_settings(kind: type[TargetSettings]) -> list[Described]:
     """Return the fields of a settings class in order of definition."""
     types = typing.get_type_hints(kind)
     return [
@@ -126,11 +127,6 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
             variable = f", or environment variable {variables[0]}" if variables else ""
             raise ConfigError(f"{name}: must be given to target {target}{variable}. Given: none")
     return kind(**resolved)
-
-
-def connection_of(kind: type[T], settings: Any) -> T:
-    """Return the connection settings that are part of a target's settings."""
-    return kind(**{each.name: getattr(settings, each.name) for each in describe_settings(kind)})
 
 
 # Accepted Python types of each setting type, and their description in messages.
@@ -180,7 +176,7 @@ _POD_OVERRIDES = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PodFields:
+class PodFields(TargetSettings):
     """Settings of the pods of a job. Separate fields override the same fields in `pod`."""
 
     image: str | None = setting("Image of the pods.", None, metavar="IMAGE")

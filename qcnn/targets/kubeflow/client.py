@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import urllib3
 
 from qcnn.errors import MAX_MESSAGE_LENGTH, service_message, single_line
-from qcnn.jobs.references import check_namespace
+from qcnn.targets.cluster import ClusterConnection
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError, suppress_output
 from qcnn.targets.settings import setting
 
@@ -107,7 +108,7 @@ SINGLE_USER = "kubeflow"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class KfpConnection:
+class KfpConnection(ClusterConnection):
     """Address and credentials of a KFP backend. The KFP client resolves values of None.
 
     Raises:
@@ -158,10 +159,6 @@ class KfpConnection:
     )
     ca_cert: str | None = setting("CA bundle to verify the host.", None, metavar="FILE")
     metadata_host: str | None = setting("URL of the ML Metadata service.", None, shown="the UI host", metavar="URL")
-
-    def __post_init__(self) -> None:
-        if self.namespace is not None:
-            check_namespace(self.namespace)
 
     @property
     def address(self) -> str:
@@ -230,3 +227,30 @@ def connect(backend: KfpConnection) -> kfp.Client:
             )
             client.get_kfp_healthz()
     return client
+
+
+class KfpBackend:
+    """A KFP backend with its connection settings. Its client is connected at first use."""
+
+    def __init__(self, connection: KfpConnection) -> None:
+        self.connection, self.address, self.namespace = connection, connection.address, connection.namespace
+
+    @functools.cached_property
+    def client(self) -> kfp.Client:
+        """KFP client after a successful health check.
+
+        Raises:
+            BackendError: If the host is unavailable, is not the KFP API, or rejects the credentials.
+        """
+        return connect(self.connection)
+
+    def renew(self) -> None:
+        """Connect again, with new credentials."""
+        self.close()
+        _ = self.client
+
+    def close(self) -> None:
+        """Close idle connections."""
+        if client := vars(self).pop("client", None):
+            client._run_api.api_client.rest_client.pool_manager.clear()
+            client._run_api.api_client.close()

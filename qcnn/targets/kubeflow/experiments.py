@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
 
 from qcnn.errors import ArtifactError
 from qcnn.targets.artifacts import Artifact, LogSource, run_fields, run_logs, run_metrics
-from qcnn.targets.base import ComparedRun, ReportLine
+from qcnn.targets.base import ComparedRun, ComparesRuns, ReportLine
 from qcnn.targets.errors import BackendError
-from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
+from qcnn.targets.kubeflow.bound import KubeflowBound
+from qcnn.targets.kubeflow.client import KfpBackend, KfpConnection, translate_errors
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import (
     ENDED,
@@ -18,41 +22,42 @@ from qcnn.targets.kubeflow.runs import (
     duration_of,
     find_experiment,
     find_run,
+    is_id,
     pages,
     specification_of,
 )
 from qcnn.targets.kubeflow.submission import EXPERIMENT
+from qcnn.targets.settings import PodFields, setting
+from qcnn.targets.tfjob.client import logs_of_jobs
 
 if TYPE_CHECKING:
-    import kfp
     import kfp_server_api
 
 
-def runs_of(client: kfp.Client, backend: KfpConnection, experiment: str) -> list[kfp_server_api.V2beta1Run]:
+def runs_of(backend: KfpBackend, experiment: str) -> list[kfp_server_api.V2beta1Run]:
     """Return the runs of an experiment, newest last, except archived runs.
 
     Args:
-        client: KFP client.
-        backend: Connection settings.
+        backend: KFP backend.
         experiment: Name of the experiment.
 
     Raises:
         BackendError: If the experiment does not exist, or the backend rejects the request or is unavailable.
     """
-    owner = find_experiment(client, backend, experiment)
+    owner = find_experiment(backend, experiment)
     with translate_errors(backend.address):
-        found = list(pages(client.list_runs, "runs", experiment_id=owner.experiment_id))
+        found = list(pages(backend.client.list_runs, "runs", experiment_id=owner.experiment_id))
     return _current_runs(found)
 
 
-def own_runs(client: kfp.Client, backend: KfpConnection) -> list[kfp_server_api.V2beta1Run]:
+def own_runs(backend: KfpBackend) -> list[kfp_server_api.V2beta1Run]:
     """Return the runs of qcnn pipelines in all experiments, newest last, except archived runs.
 
     Raises:
         BackendError: If the backend rejects the request or is unavailable.
     """
     with translate_errors(backend.address):
-        found = list(pages(client.list_runs, "runs", namespace=backend.namespace))
+        found = list(pages(backend.client.list_runs, "runs", namespace=backend.namespace))
     return _current_runs([run for run in found if _is_own(specification_of(run))])
 
 
@@ -65,24 +70,68 @@ def _is_own(specification: Mapping[str, Any]) -> bool:
     return name == EXPERIMENT or name.startswith(f"{EXPERIMENT}-")
 
 
-def compared_runs(
-    client: kfp.Client, backend: KfpConnection, runs: Sequence[kfp_server_api.V2beta1Run], warn: ReportLine
-) -> list[ComparedRun]:
-    """Return runs for a comparison. Without a metadata store, they have no metrics.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LogsSettings(PodFields, KfpConnection):
+    """TFJobs whose logs are added to those of runs, and pod settings of a TensorBoard on the cluster."""
 
-    Args:
-        client: KFP client.
-        backend: Connection settings.
-        runs: The runs.
-        warn: Callback for a warning about missing metrics.
-    """
-    store = MetadataStore(client, backend)
-    artifacts: dict[str, list[Artifact]] = {}
-    try:
-        artifacts = {run.run_id: store.artifacts(run.run_id) for run in runs}
-    except BackendError as error:
-        warn(f"no metrics: {error}")
-    return [_compared_run(run, artifacts.get(run.run_id, [])) for run in runs]
+    jobs: Sequence[str] = setting("TFJob whose logs are added.", (), flag="job", metavar="NAME")
+
+
+class KubeflowExperiments(KubeflowBound[LogsSettings], ComparesRuns):
+    """Comparisons and logs of the target kubeflow."""
+
+    logs_settings: ClassVar[type[LogsSettings]] = LogsSettings
+
+    @override
+    def experiment_runs(self, experiment: str, warn: ReportLine) -> Sequence[ComparedRun]:
+        """Return the runs of an experiment. Without a metadata store, they have no metrics."""
+        return self._compared(runs_of(self.backend, experiment), warn)
+
+    @override
+    def named_runs(self, names: Sequence[str], warn: ReportLine) -> Sequence[ComparedRun]:
+        """Return the runs with these IDs or names. Without a metadata store, they have no metrics."""
+        return self._compared([find_run(self.backend, name) for name in names], warn)
+
+    def _compared(self, runs: Sequence[kfp_server_api.V2beta1Run], warn: ReportLine) -> list[ComparedRun]:
+        store = MetadataStore(self.backend)
+        artifacts: dict[str, list[Artifact]] = {}
+        try:
+            artifacts = {run.run_id: store.artifacts(run.run_id) for run in runs}
+        except BackendError as error:
+            warn(f"no metrics: {error}")
+        return [_compared_run(run, artifacts.get(run.run_id, [])) for run in runs]
+
+    @override
+    def is_job_id(self, text: str) -> bool:
+        return is_id(text)
+
+    @override
+    def find_logs(
+        self,
+        ids: Sequence[str],
+        experiment: str | None,
+        names: Sequence[str],
+        settings: LogsSettings,
+        *,
+        in_a_pod: bool,
+    ) -> list[LogSource]:
+        """Return the logs of runs and TFJobs."""
+        of_runs = self._logs_of_runs(ids, experiment, names) if ids or experiment else []
+        return [*of_runs, *(logs_of_jobs(self.api, settings.jobs, in_a_pod=in_a_pod) if settings.jobs else ())]
+
+    def _logs_of_runs(self, ids: Sequence[str], experiment: str | None, names: Sequence[str]) -> list[LogSource]:
+        chosen = [find_run(self.backend, identity) for identity in ids]
+        if experiment:
+            chosen += _find_runs(runs_of(self.backend, experiment), names, experiment)
+        store = MetadataStore(self.backend)
+        counts = collections.Counter(run.display_name for run in chosen)
+        found = []
+        for run in chosen:
+            name = run.display_name if counts[run.display_name] == 1 else f"{run.display_name}-{run.run_id[:8]}"
+            found += run_logs(name.replace("/", "-"), run.run_id, store.artifacts(run.run_id), ended=run.state in ENDED)
+        if not found:
+            raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
+        return found
 
 
 def _compared_run(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> ComparedRun:
@@ -95,38 +144,6 @@ def _compared_run(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact])
         history=(),
         duration=duration_of(run),
     )
-
-
-def logs_of_runs(
-    ids: Sequence[str], experiment: str | None, names: Sequence[str], backend: KfpConnection
-) -> list[LogSource]:
-    """Return the logs of runs by ID, and of runs of an experiment.
-
-    Args:
-        ids: Run IDs.
-        experiment: Experiment whose runs are added, or None.
-        names: IDs or names of runs of the experiment. Empty: all runs.
-        backend: Connection settings.
-
-    Raises:
-        BackendError: If a run or the experiment does not exist, or the backend rejects the request or is unavailable.
-        ArtifactError: If none of the requested runs has logs.
-    """
-    if not ids and not experiment:
-        return []
-    client = connect(backend)
-    chosen = [find_run(client, backend, identity) for identity in ids]
-    if experiment:
-        chosen += _find_runs(runs_of(client, backend, experiment), names, experiment)
-    store = MetadataStore(client, backend)
-    counts = collections.Counter(run.display_name for run in chosen)
-    all_logs = []
-    for run in chosen:
-        name = run.display_name if counts[run.display_name] == 1 else f"{run.display_name}-{run.run_id[:8]}"
-        all_logs += run_logs(name.replace("/", "-"), run.run_id, store.artifacts(run.run_id), ended=run.state in ENDED)
-    if not all_logs:
-        raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
-    return all_logs
 
 
 def _find_runs(

@@ -9,14 +9,11 @@ from __future__ import annotations
 import functools
 import struct
 import urllib.parse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qcnn.targets.artifacts import Artifact
 from qcnn.targets.errors import BackendError, CredentialsError
-from qcnn.targets.kubeflow.client import KfpConnection, translate_errors
-
-if TYPE_CHECKING:
-    import kfp
+from qcnn.targets.kubeflow.client import KfpBackend, translate_errors
 
 _PACKAGE = "ml_metadata"
 _RUN_TYPE = "system.PipelineRun"
@@ -40,9 +37,10 @@ _MESSAGES = {
 class MetadataStore:
     """The metadata store of a backend, by default at the address of the backend."""
 
-    def __init__(self, client: kfp.Client, backend: KfpConnection) -> None:
-        self._api = client._run_api.api_client
-        self._address = (backend.metadata_host or backend.ui_host or self._api.configuration.host).rstrip("/")
+    def __init__(self, backend: KfpBackend) -> None:
+        self._api = backend.client._run_api.api_client
+        given = backend.connection.metadata_host or backend.connection.ui_host
+        self._address = (given or self._api.configuration.host).rstrip("/")
 
     def artifacts(self, run: str) -> list[Artifact]:
         """Return the artifacts that a run has created so far.

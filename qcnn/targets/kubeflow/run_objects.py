@@ -15,8 +15,9 @@ from qcnn.jobs.kubernetes.job_watcher import LogCursor
 from qcnn.jobs.kubernetes.pods import EventQuery, read_container
 from qcnn.targets import following
 from qcnn.targets.base import PartStatus
+from qcnn.targets.cluster import cluster
 from qcnn.targets.compiled_pipeline import step_names
-from qcnn.targets.kubeflow.client import KfpConnection, connect
+from qcnn.targets.kubeflow.client import KfpBackend
 from qcnn.targets.kubeflow.executor_lines import StepLines
 from qcnn.targets.kubeflow.runs import ENDED, find_run, namespace_of, specification_of, task_parts
 from qcnn.targets.kubeflow.workflow import (
@@ -28,10 +29,8 @@ from qcnn.targets.kubeflow.workflow import (
     message_of,
     steps_of,
 )
-from qcnn.targets.tfjob.client import cluster
 
 if TYPE_CHECKING:
-    import kfp
     import kfp_server_api
 
 # Time limit of a request for reasons: without the cluster, the pipelines API has states and durations.
@@ -55,8 +54,8 @@ class StepReader:
     pipelines API has only states and durations.
     """
 
-    def __init__(self, client: kfp.Client, backend: KfpConnection, run: kfp_server_api.V2beta1Run) -> None:
-        self._namespace = namespace_of(client, backend, run.experiment_id)
+    def __init__(self, backend: KfpBackend, run: kfp_server_api.V2beta1Run) -> None:
+        self._namespace = namespace_of(backend, run.experiment_id)
         self._steps = step_names(specification_of(run))
         self._stack = contextlib.ExitStack()
         self._api: NamespaceClient | None = None
@@ -82,9 +81,9 @@ class StepReader:
         return RunSteps(task_parts(run, self._steps))
 
 
-def read_steps(client: kfp.Client, backend: KfpConnection, run: kfp_server_api.V2beta1Run) -> RunSteps:
+def read_steps(backend: KfpBackend, run: kfp_server_api.V2beta1Run) -> RunSteps:
     """Return the current steps of a run; see `StepReader`."""
-    with StepReader(client, backend, run) as reader:
+    with StepReader(backend, run) as reader:
         return reader.read(run)
 
 
@@ -113,25 +112,24 @@ def _last_lines(api: NamespaceClient, pod: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def run_logs(job: str, backend: KfpConnection, *, follow: bool, all_containers: bool) -> Iterator[str]:
+def run_logs(backend: KfpBackend, job: str, *, follow: bool, all_containers: bool) -> Iterator[str]:
     """Yield the log lines of a run, read from its pods on the cluster of KUBECONFIG; see `RunLogs`.
 
     Args:
+        backend: KFP backend.
         job: ID or name of the run.
-        backend: Connection settings.
         follow: Whether to continue until the run ends.
         all_containers: Whether to include the lines of executors, and those of all containers and drivers.
 
     Raises:
         BackendError: If the run does not exist, or the backend rejects the request or is unavailable.
     """
-    client = connect(backend)
-    run = find_run(client, backend, job)
-    with cluster(namespace_of(client, backend, run.experiment_id)) as api:
+    run = find_run(backend, job)
+    with cluster(namespace_of(backend, run.experiment_id)) as api:
         logs = RunLogs(api, run.run_id, all_containers=all_containers)
         while True:
             # Checked before the lines are read, so that no line of an ended run is missed.
-            has_ended = find_run(client, backend, run.run_id).state in ENDED
+            has_ended = find_run(backend, run.run_id).state in ENDED
             yield from logs.new()
             if not follow or has_ended:
                 return

@@ -13,11 +13,10 @@ from qcnn.targets import following
 from qcnn.targets.base import PartStatus
 from qcnn.targets.errors import BackendError, CredentialsError, StepError, UnavailableError
 from qcnn.targets.following import UNFINISHED, RunSnapshot
-from qcnn.targets.kubeflow.client import SINGLE_USER, KfpConnection, connect, translate_errors
+from qcnn.targets.kubeflow.client import SINGLE_USER, KfpBackend, translate_errors
 from qcnn.targets.kubeflow.workflow import DRIVER
 
 if TYPE_CHECKING:
-    import kfp
     import kfp_server_api
 
 
@@ -25,12 +24,11 @@ _PAGE = 100
 _SHOWN = 10
 
 
-def find_run(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_server_api.V2beta1Run:
+def find_run(backend: KfpBackend, name: str) -> kfp_server_api.V2beta1Run:
     """Return the run with this ID or name.
 
     Args:
-        client: KFP client.
-        backend: Connection settings.
+        backend: KFP backend.
         name: ID or name of the run.
 
     Raises:
@@ -39,8 +37,8 @@ def find_run(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_serve
     """
     with translate_errors(backend.address):
         if is_id(name):
-            return client.get_run(name)
-        found = list(pages(client.list_runs, "runs", namespace=backend.namespace, filter=name_filter(name)))
+            return backend.client.get_run(name)
+        found = list(pages(backend.client.list_runs, "runs", namespace=backend.namespace, filter=name_filter(name)))
     if len(found) == 1:
         return found[0]
     if not found:
@@ -49,12 +47,11 @@ def find_run(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_serve
     raise BackendError(f"run: the name is ambiguous; use one of the IDs {ids}. Given: {name}")
 
 
-def find_experiment(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_server_api.V2beta1Experiment:
+def find_experiment(backend: KfpBackend, name: str) -> kfp_server_api.V2beta1Experiment:
     """Return the experiment with this name.
 
     Args:
-        client: KFP client.
-        backend: Connection settings.
+        backend: KFP backend.
         name: Name of the experiment.
 
     Raises:
@@ -62,21 +59,20 @@ def find_experiment(client: kfp.Client, backend: KfpConnection, name: str) -> kf
     """
     with translate_errors(backend.address):
         found = list(
-            pages(client.list_experiments, "experiments", namespace=backend.namespace, filter=name_filter(name))
+            pages(backend.client.list_experiments, "experiments", namespace=backend.namespace, filter=name_filter(name))
         )
         if found:
             return found[0]
-        known = list(pages(client.list_experiments, "experiments", namespace=backend.namespace))
+        known = list(pages(backend.client.list_experiments, "experiments", namespace=backend.namespace))
     names = ", ".join(sorted(experiment.display_name for experiment in known)) or "none"
     raise BackendError(f"experiment: the backend at {backend.address} has {names}. Given: {name}")
 
 
-def find_schedule(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_server_api.V2beta1RecurringRun:
+def find_schedule(backend: KfpBackend, name: str) -> kfp_server_api.V2beta1RecurringRun:
     """Return the schedule with this ID or name.
 
     Args:
-        client: KFP client.
-        backend: Connection settings.
+        backend: KFP backend.
         name: ID or name of the schedule.
 
     Raises:
@@ -84,7 +80,7 @@ def find_schedule(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_
             unavailable.
     """
     with translate_errors(backend.address):
-        known = list(pages(client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
+        known = list(pages(backend.client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
     found = [each for each in known if name in (each.recurring_run_id, each.display_name)]
     if len(found) == 1:
         return found[0]
@@ -92,19 +88,18 @@ def find_schedule(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_
     raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
 
 
-def namespace_of(client: kfp.Client, backend: KfpConnection, experiment: str) -> str:
+def namespace_of(backend: KfpBackend, experiment: str) -> str:
     """Return the namespace of an experiment's pods and TFJobs.
 
     Args:
-        client: KFP client.
-        backend: Connection settings.
+        backend: KFP backend.
         experiment: ID of the experiment.
 
     Raises:
         BackendError: If the experiment does not exist, or the backend rejects the request or is unavailable.
     """
     with translate_errors(backend.address):
-        return str(client.get_experiment(experiment).namespace or backend.namespace or SINGLE_USER)
+        return str(backend.client.get_experiment(experiment).namespace or backend.namespace or SINGLE_USER)
 
 
 def creation_time(run: kfp_server_api.V2beta1Run) -> datetime.datetime:
@@ -165,8 +160,8 @@ _FAILED = ("FAILED", "ERROR")
 class RunPoller:
     """Repeated requests for one run, which renew expired tokens."""
 
-    def __init__(self, client: kfp.Client, backend: KfpConnection, run: str) -> None:
-        self._client, self._backend, self._run = client, backend, run
+    def __init__(self, backend: KfpBackend, run: str) -> None:
+        self._backend, self._run = backend, run
         self._renewed = False
 
     def __call__(self) -> kfp_server_api.V2beta1Run | None:
@@ -177,11 +172,12 @@ class RunPoller:
         """
         try:
             with translate_errors(self._backend.address):
-                found = self._client.get_run(self._run)
+                found = self._backend.client.get_run(self._run)
         except CredentialsError:
             if self._renewed:
                 raise
-            self._client, self._renewed = connect(self._backend), True
+            self._backend.renew()
+            self._renewed = True
             return None
         self._renewed = False
         return found
@@ -195,7 +191,7 @@ def follow(
     poll: RunPoller,
     read_parts: ReadParts,
     report: Callable[[str], None],
-    seconds: float = float("inf"),
+    timeout: float | None = None,
 ) -> kfp_server_api.V2beta1Run:
     """Wait until a run has ended, and return its last state.
 
@@ -203,7 +199,7 @@ def follow(
         poll: Poller of the run.
         read_parts: Returns the steps of the run.
         report: Callback for status lines.
-        seconds: Timeout, after which the current state is returned.
+        timeout: Timeout in seconds, after which the current state is returned. None: no limit.
 
     Raises:
         BackendError: If the backend rejects a request, or is unavailable for ten minutes.
@@ -216,7 +212,7 @@ def follow(
             return RunSnapshot(run, run.state or "PENDING", run.state in ENDED, parts, is_late)
         return None
 
-    return following.wait_for_run(look, report, seconds).run
+    return following.wait_for_run(look, report, timeout).run
 
 
 def task_parts(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> list[PartStatus]:
@@ -271,8 +267,7 @@ PATIENCE = 120.0
 
 
 def terminate_run(
-    client: kfp.Client,
-    backend: KfpConnection,
+    backend: KfpBackend,
     run: kfp_server_api.V2beta1Run,
     namespace: str,
     report: Callable[[str], None],
@@ -284,8 +279,7 @@ def terminate_run(
     that was still active may have created one.
 
     Args:
-        client: KFP client.
-        backend: Connection settings.
+        backend: KFP backend.
         run: The run.
         namespace: Namespace of its TFJobs.
         report: Callback for status lines.
@@ -297,9 +291,9 @@ def terminate_run(
     Raises:
         BackendError: If the backend rejects a request or is unavailable.
     """
-    fault = _terminate(client, backend, run.run_id)
+    fault = _terminate(backend, run.run_id)
     report(clean(run.run_id, namespace))
-    ended = follow(RunPoller(client, backend, run.run_id), lambda run: (), report, 0 if fault else seconds)
+    ended = follow(RunPoller(backend, run.run_id), lambda run: (), report, 0 if fault else seconds)
     if late := _delete_tfjobs(run.run_id, namespace):
         report(f"TFJob {late} deleted")
     if ended.state in ENDED:
@@ -318,11 +312,11 @@ def clean(run: str, namespace: str) -> str:
     return f"{f'TFJob {names} deleted; ' if names else ''}no TFJobs of the run are left in namespace {namespace}"
 
 
-def _terminate(client: kfp.Client, backend: KfpConnection, run: str) -> UnavailableError | None:
+def _terminate(backend: KfpBackend, run: str) -> UnavailableError | None:
     """Request the termination of a run and return a failure, for example if its workflow no longer exists."""
     try:
         with translate_errors(backend.address):
-            client.terminate_run(run)
+            backend.client.terminate_run(run)
     except UnavailableError as error:
         return error
     return None
@@ -339,7 +333,7 @@ def _delete_tfjobs(run: str, namespace: str) -> str:
 def _deleted_on_cluster(run: str, namespace: str) -> str:
     # Importing the Kubernetes client takes longer than all other imports here.
     from qcnn.jobs.tfjob import cleanup
-    from qcnn.targets.tfjob.client import cluster
+    from qcnn.targets.cluster import cluster
 
     with cluster(namespace) as api:
         everything = cleanup.find_all(api)

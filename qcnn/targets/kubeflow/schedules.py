@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
 
 from qcnn.errors import ConfigError
-from qcnn.targets.base import ReportLine, ScheduleStatus
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.targets.base import Prepared, ReportLine, Schedules, ScheduleStatus, Submitted
+from qcnn.targets.cluster import P_contra
+from qcnn.targets.compiled_pipeline import (
+    check_arguments,
+    compile_for_schedule,
+    main_inputs,
+    pod_settings_in,
+    read_package,
+)
 from qcnn.targets.cron import cron_expression, interval_seconds
-from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
+from qcnn.targets.kubeflow.bound import KubeflowBound
+from qcnn.targets.kubeflow.client import KfpBackend, page_of, translate_errors
 from qcnn.targets.kubeflow.runs import ENDED, find_schedule, namespace_of, pages, terminate_run
-from qcnn.targets.kubeflow.submission import RunSettings
+from qcnn.targets.kubeflow.submission import RunSettings, create_schedule, request
 from qcnn.targets.settings import setting
 
 if TYPE_CHECKING:
-    import kfp
     import kfp_server_api
 
 
@@ -59,93 +70,88 @@ class ScheduleSettings(RunSettings):
         }
 
 
-def list_schedules(backend: KfpConnection) -> Sequence[ScheduleStatus]:
-    """Return all schedules of a backend.
+class KubeflowSchedules(KubeflowBound[P_contra], Schedules[ScheduleSettings]):
+    """Schedules of the target kubeflow."""
 
-    Raises:
-        BackendError: If the backend rejects the request or is unavailable.
-    """
-    client = connect(backend)
-    with translate_errors(backend.address):
-        found = list(pages(client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
-    return [
-        ScheduleStatus(
-            each.display_name,
-            each.recurring_run_id,
-            _format_trigger(each.trigger),
-            str(each.status or each.mode).lower(),
-            int(each.max_concurrency),
-            catch_up=not each.no_catchup,
+    schedule_settings: ClassVar[type[ScheduleSettings]] = ScheduleSettings
+
+    @override
+    def prepare_schedule(self, experiment: ExperimentConfig, settings: ScheduleSettings) -> Prepared:
+        """Compile the pipeline, and return a recurring run of it. The run name is also the name of the schedule."""
+        with compile_for_schedule(settings, type(self)) as package:
+            documents = read_package(package, type(self))
+        inputs = main_inputs(experiment, per_run_seed=True)
+        arguments = inputs.arguments
+        name = settings.run_name or settings.experiment
+        check_arguments(documents[0], arguments)
+        times, mode = settings.trigger, settings.mode
+
+        def create() -> Submitted:
+            as_text = {"max_concurrency": str(settings.max_concurrency)}
+            schedule = create_schedule(self.backend, documents, arguments, name, settings, {**times, **mode, **as_text})
+            return Submitted(schedule, page=page_of(settings, f"recurringrun/details/{schedule}"))
+
+        return Prepared(
+            lambda: [{**request(documents, arguments, name, settings), **times, **mode}],
+            lambda: self.backend.client,
+            create,
+            pod_settings_in(documents[0]),
+            inputs.trials,
         )
-        for each in found
-    ]
 
-
-def switch_schedule(name: str, backend: KfpConnection, *, enabled: bool, dry_run: bool) -> str:
-    """Enable or disable a schedule and return its name.
-
-    Args:
-        name: ID or name of the schedule.
-        backend: Connection settings.
-        enabled: Whether to enable it.
-        dry_run: Whether to leave the schedule unchanged.
-
-    Raises:
-        BackendError: If the schedule does not exist, or the backend rejects the request or is unavailable.
-    """
-    client = connect(backend)
-    found = find_schedule(client, backend, name)
-    if not dry_run:
+    @override
+    def list_schedules(self) -> Sequence[ScheduleStatus]:
+        backend = self.backend
         with translate_errors(backend.address):
-            switch = client.enable_recurring_run if enabled else client.disable_recurring_run
-            switch(found.recurring_run_id)
-    return str(found.display_name)
+            found = list(pages(backend.client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
+        return [
+            ScheduleStatus(
+                each.display_name,
+                each.recurring_run_id,
+                _format_trigger(each.trigger),
+                str(each.status or each.mode).lower(),
+                int(each.max_concurrency),
+                catch_up=not each.no_catchup,
+            )
+            for each in found
+        ]
+
+    @override
+    def switch_schedule(self, name: str, *, enabled: bool, dry_run: bool) -> str:
+        client = self.backend.client
+        found = find_schedule(self.backend, name)
+        if not dry_run:
+            with translate_errors(self.backend.address):
+                switch = client.enable_recurring_run if enabled else client.disable_recurring_run
+                switch(found.recurring_run_id)
+        return str(found.display_name)
+
+    @override
+    def would_delete_schedule(self, name: str) -> tuple[str, Sequence[str]]:
+        found = find_schedule(self.backend, name)
+        return str(found.display_name), [run.display_name for run in _alive(self.backend, found)]
+
+    @override
+    def delete_schedule(self, name: str, report: ReportLine, warn: ReportLine) -> str:
+        backend = self.backend
+        found = find_schedule(backend, name)
+        with translate_errors(backend.address):
+            # KFP does not update the runs of a deleted schedule, so they must end before it is deleted.
+            backend.client.disable_recurring_run(found.recurring_run_id)
+        namespace = namespace_of(backend, found.experiment_id)
+        for run in _alive(backend, found):
+            report(f"terminating {run.display_name}")
+            if reason := terminate_run(backend, run, namespace, report):
+                warn(reason)
+        with translate_errors(backend.address):
+            backend.client.delete_recurring_run(found.recurring_run_id)
+        return str(found.display_name)
 
 
-def would_delete_schedule(name: str, backend: KfpConnection) -> tuple[str, Sequence[str]]:
-    """Return the name of a schedule, by its ID or name, and its active runs.
-
-    Raises:
-        BackendError: If the schedule does not exist, or the backend rejects the request or is unavailable.
-    """
-    client = connect(backend)
-    found = find_schedule(client, backend, name)
-    return str(found.display_name), [run.display_name for run in _alive(client, backend, found)]
-
-
-def delete_schedule(name: str, backend: KfpConnection, report: ReportLine, warn: ReportLine) -> str:
-    """Terminate the runs of a schedule, delete it, and return its name.
-
-    Args:
-        name: ID or name of the schedule.
-        backend: Connection settings.
-        report: Callback for status lines.
-        warn: Callback for runs that could not be terminated.
-
-    Raises:
-        BackendError: If the schedule does not exist, or the backend rejects the request or is unavailable.
-    """
-    client = connect(backend)
-    found = find_schedule(client, backend, name)
-    with translate_errors(backend.address):
-        # KFP does not update the runs of a deleted schedule, so they must end before it is deleted.
-        client.disable_recurring_run(found.recurring_run_id)
-    namespace = namespace_of(client, backend, found.experiment_id)
-    for run in _alive(client, backend, found):
-        report(f"terminating {run.display_name}")
-        if reason := terminate_run(client, backend, run, namespace, report):
-            warn(reason)
-    with translate_errors(backend.address):
-        client.delete_recurring_run(found.recurring_run_id)
-    return str(found.display_name)
-
-
-def _alive(
-    client: kfp.Client, backend: KfpConnection, schedule: kfp_server_api.V2beta1RecurringRun
-) -> list[kfp_server_api.V2beta1Run]:
+def _alive(backend: KfpBackend, schedule: kfp_server_api.V2beta1RecurringRun) -> list[kfp_server_api.V2beta1Run]:
     """Return the active runs of a schedule."""
     with translate_errors(backend.address):
-        runs = list(pages(client.list_runs, "runs", experiment_id=schedule.experiment_id))
+        runs = list(pages(backend.client.list_runs, "runs", experiment_id=schedule.experiment_id))
     return [run for run in runs if run.recurring_run_id == schedule.recurring_run_id and run.state not in ENDED]
 
 

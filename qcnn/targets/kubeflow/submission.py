@@ -7,15 +7,12 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qcnn.targets.compiled_pipeline import PipelineSource
 from qcnn.targets.errors import suppress_output
-from qcnn.targets.kubeflow.client import KfpConnection, translate_errors
+from qcnn.targets.kubeflow.client import KfpBackend, KfpConnection, translate_errors
 from qcnn.targets.settings import setting
-
-if TYPE_CHECKING:
-    import kfp
 
 EXPERIMENT = "qcnn"
 
@@ -68,7 +65,7 @@ def request(
 
 
 def create_run(
-    client: kfp.Client,
+    backend: KfpBackend,
     documents: Sequence[Mapping[str, Any]],
     arguments: Mapping[str, Any],
     name: str,
@@ -77,7 +74,7 @@ def create_run(
     """Run a compiled pipeline and return the ID of the run.
 
     Args:
-        client: KFP client.
+        backend: KFP backend.
         documents: Documents of the compiled pipeline.
         arguments: Pipeline arguments.
         name: Name of the run.
@@ -86,8 +83,8 @@ def create_run(
     Raises:
         BackendError: If the backend rejects the request or is unavailable.
     """
-    with tempfile.TemporaryDirectory() as folder, translate_errors(settings.address), suppress_output():
-        run = client.create_run_from_pipeline_package(
+    with tempfile.TemporaryDirectory() as folder, translate_errors(backend.address), suppress_output():
+        run = backend.client.create_run_from_pipeline_package(
             _package(documents, folder),
             arguments=dict(arguments),
             run_name=name,
@@ -101,7 +98,7 @@ def create_run(
 
 
 def create_schedule(
-    client: kfp.Client,
+    backend: KfpBackend,
     documents: Sequence[Mapping[str, Any]],
     arguments: Mapping[str, Any],
     name: str,
@@ -111,7 +108,7 @@ def create_schedule(
     """Schedule a compiled pipeline and return the ID of the schedule.
 
     Args:
-        client: KFP client.
+        backend: KFP backend.
         documents: Documents of the compiled pipeline.
         arguments: Pipeline arguments.
         name: Name of the schedule.
@@ -121,9 +118,9 @@ def create_schedule(
     Raises:
         BackendError: If the backend rejects the request or is unavailable.
     """
-    with tempfile.TemporaryDirectory() as folder, translate_errors(settings.address), suppress_output():
-        owner = client.create_experiment(settings.experiment, namespace=settings.namespace)
-        created = client.create_recurring_run(
+    with tempfile.TemporaryDirectory() as folder, translate_errors(backend.address), suppress_output():
+        owner = backend.client.create_experiment(settings.experiment, namespace=settings.namespace)
+        created = backend.client.create_recurring_run(
             experiment_id=owner.experiment_id,
             job_name=name,
             pipeline_package_path=_package(documents, folder),

@@ -12,7 +12,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from typing_extensions import override
 
 from qcnn.artifact_io import text_of, unseal
 from qcnn.atomic_files import is_locked, readable
@@ -36,8 +38,21 @@ from qcnn.results.local_run import (
 from qcnn.storage.copies import local_copy
 from qcnn.studies.record import SELECT_STEP, has_succeeded, is_study, trial_folders
 from qcnn.targets import following
-from qcnn.targets.base import ComparedRun, Deletable, JobStatus, PartStatus, ReportLine, Selection
+from qcnn.targets.base import (
+    ComparedRun,
+    Deletable,
+    JobStatus,
+    PartStatus,
+    Predicts,
+    ReportLine,
+    Selection,
+    TargetSettings,
+)
+from qcnn.targets.bound import BoundJobs
 from qcnn.targets.settings import setting
+
+if TYPE_CHECKING:
+    from qcnn.results.batch_prediction import Progress
 
 _ENDED = ("succeeded", "failed", "interrupted")
 # Files that identify a run of earlier releases, which stored no record.
@@ -53,14 +68,14 @@ too, or - for CSV on standard input. With a column label, the error of the predi
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Connection:
+class Connection(TargetSettings):
     """Location of local runs."""
 
     runs: Path = setting("Folder of runs.", Path("runs"), metavar="FOLDER")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictSettings:
+class PredictSettings(TargetSettings):
     """Settings of a local prediction."""
 
     model: str = setting("Folder of a model or of a run.", metavar="MODEL", is_argument=True)
@@ -73,14 +88,14 @@ class PredictSettings:
     report: str | None = setting("HTML file for a report about the error. Requires labels.", None, metavar="FILE.html")
 
 
-class LocalTarget:
+class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings]):
     """The target for local runs."""
 
     name: ClassVar[str] = "local"
     title: ClassVar[str] = "the local machine"
     job_kind: ClassVar[str] = "run"
     extra: ClassVar[str] = "run"
-    connection: ClassVar[type[Connection]] = Connection
+    connection_settings: ClassVar[type[Connection]] = Connection
     predict_settings: ClassVar[type[PredictSettings]] = PredictSettings
     predict_help: ClassVar[str] = PREDICT_HELP
     selections: ClassVar[Sequence[str]] = ("everything",)
@@ -88,35 +103,28 @@ class LocalTarget:
     has_experiments: ClassVar[bool] = False
     delete_notes: ClassVar[str] = "The folder of a run is deleted with all outputs."
 
-    def place(self, connection: Connection) -> str:
-        """Return the folder of runs as a phrase."""
-        return f"folder {connection.runs}"
+    @override
+    def place(self) -> str:
+        return f"folder {self.connection.runs}"
 
-    def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the runs and studies in the folder, newest last."""
-        return [_status(folder) for folder in _folders(connection.runs, lambda each: _is_run(each) or is_study(each))]
+    @override
+    def list_jobs(self, experiment: str | None = None) -> Sequence[JobStatus]:
+        folders = _folders(self.connection.runs, lambda each: _is_run(each) or is_study(each))
+        return [_status(folder) for folder in folders]
 
-    def get_job(self, job: str, connection: Connection) -> JobStatus:
+    @override
+    def get_job(self, job: str) -> JobStatus:
         """Return a run with its steps, or a study with its trials, by its folder or its name in the folder of runs.
 
         Raises:
             ArtifactError: If the run does not exist.
         """
-        study = next((folder for folder in (Path(job), connection.runs / job) if is_study(folder)), None)
-        return _status(study or _folder(job, connection), with_parts=True)
+        study = next((folder for folder in (Path(job), self.connection.runs / job) if is_study(folder)), None)
+        return _status(study or self._folder(job), with_parts=True)
 
-    def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
-        """Yield the log lines of a run.
-
-        Args:
-            job: Folder of the run, or its name in the folder of runs.
-            connection: Connection settings.
-            follow: Whether to continue until the run ends.
-
-        Raises:
-            ArtifactError: If the run does not exist, or has no log.
-        """
-        folder = _folder(job, connection)
+    @override
+    def logs(self, job: str, *, follow: bool) -> Iterator[str]:
+        folder = self._folder(job)
         try:
             log = (folder / LOG).open(encoding="utf-8", errors="replace")
         except OSError as error:
@@ -130,71 +138,28 @@ class LocalTarget:
                     return
                 time.sleep(following.INTERVAL)
 
-    def follow(self, job: str, connection: Connection, report: ReportLine, restarts: int | None = None) -> None:
-        """Report the log lines of a run until it ends.
+    @override
+    def metrics(self, job: str) -> Mapping[str, float]:
+        return read_metrics(of_run(self._folder(job)))
 
-        Args:
-            job: Folder of the run, or its name in the folder of runs.
-            connection: Connection settings.
-            report: Callback for log lines.
-            restarts: Unused.
-
-        Raises:
-            ArtifactError: If the run does not exist, or has no log.
-            StepError: If the run failed.
-        """
-        for line in self.logs(job, connection, follow=True):
-            report(line)
-        following.check_succeeded(self.get_job(job, connection), self.job_kind)
-
-    def wait(self, job: str, connection: Connection, report: ReportLine) -> None:
-        """Report the state changes of a run and its steps until it ends.
-
-        Args:
-            job: Folder of the run, or its name in the folder of runs.
-            connection: Connection settings.
-            report: Callback for status lines.
-
-        Raises:
-            ArtifactError: If the run does not exist.
-            StepError: If the run failed.
-        """
-        following.wait(lambda: self.get_job(job, connection), report, self.job_kind)
-
-    def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
-        """Return the metrics of a run.
-
-        Raises:
-            ArtifactError: If the run does not exist, or has no metrics yet.
-        """
-        return read_metrics(of_run(_folder(job, connection)))
-
-    def model(self, job: str, connection: Connection) -> str:
-        """Return the folder of the model that a run exported.
-
-        Raises:
-            ArtifactError: If the run does not exist, or has no exported model.
-        """
-        folder = _folder(job, connection)
+    @override
+    def model(self, job: str) -> str:
+        folder = self._folder(job)
         return str(model_in(folder, folder))
 
-    def delete(self, job: str, connection: Connection) -> None:
+    @override
+    def delete(self, job: str) -> None:
         """Delete the folder of a run.
 
         Raises:
             ArtifactError: If the run does not exist.
             ConfigError: If the run is active.
         """
-        self.delete_found(self.find(Selection(names=(job,)), connection), connection)
+        self.delete_found(self.find(Selection(names=(job,))))
 
-    def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
-        """Return runs that have ended.
-
-        Raises:
-            ArtifactError: If a run does not exist.
-            ConfigError: If a run is active.
-        """
-        folders = find_runs(selection.names, connection.runs)
+    @override
+    def find(self, selection: Selection) -> Sequence[Deletable]:
+        folders = find_runs(selection.names, self.connection.runs)
         found = [(folder, _status(folder)) for folder in folders]
         if alive := [status.job for _, status in found if not status.has_ended]:
             raise ConfigError(f"delete: the run must have ended; stop its process. Given: {', '.join(alive)}")
@@ -202,32 +167,19 @@ class LocalTarget:
             Deletable("run", status.job, status.name, status.name, status.state, folder) for folder, status in found
         ]
 
-    def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
-        """Delete the folders of runs.
-
-        Raises:
-            ArtifactError: If a folder cannot be deleted.
-        """
+    @override
+    def delete_found(self, found: Sequence[Deletable]) -> None:
         for each in found:
             try:
-                shutil.rmtree(each.object)
+                shutil.rmtree(cast(Path, each.object))
             except OSError as error:
                 raise ArtifactError(f"run: cannot be deleted ({error.strerror}). Given: {each.object}") from None
 
+    @override
     def predict(
-        self, settings: PredictSettings, report: ReportLine, warn: ReportLine, progress: Any
-    ) -> Mapping[str, Any]:
-        """Predict the rows of a file, or a model's test split, whose first predictions are logged.
-
-        Args:
-            settings: Settings of class `PredictSettings`.
-            report: Callback for the predictions as CSV, if they have no file.
-            warn: Unused.
-            progress: Context manager factory; see `qcnn.targets.base.Predicts.predict`.
-
-        Raises:
-            ArtifactError: If a file is unreadable, unwritable or not a model.
-        """
+        self, settings: PredictSettings, report: ReportLine, warn: ReportLine, progress: Progress
+    ) -> Mapping[str, float | str]:
+        """Predict the rows of a file, or a model's test split, whose first predictions are logged."""
         # Importing NumPy and pyarrow takes longer than all other imports here.
         from qcnn.results.predictions import files_or_streams_of
         from qcnn.trainer.predict import predict_file, predict_test_split
@@ -242,10 +194,9 @@ class LocalTarget:
                 predicted = predict_test_split(folder, str(dataset) if dataset.is_dir() else None)
         return {"rows": predicted.rows, **predicted.metrics}
 
-
-def _folder(job: str, connection: Connection) -> Path:
-    (folder,) = find_runs((job,), connection.runs)
-    return folder
+    def _folder(self, job: str) -> Path:
+        (folder,) = find_runs((job,), self.connection.runs)
+        return folder
 
 
 def _status(folder: Path, *, with_parts: bool = False) -> JobStatus:

@@ -1,28 +1,21 @@
-"""Access to the cluster: TFJobs by name, their logs, and TensorBoard deployments."""
+"""TFJobs on a cluster: lookup by name, following, and TensorBoard logs."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
+from qcnn.errors import ArtifactError, QcnnError, RetryableError, TrainingError
 from qcnn.jobs.job import run_label
-from qcnn.jobs.kubernetes import tensorboard
-from qcnn.jobs.kubernetes.api import NamespaceClient, own_namespace
+from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.job_watcher import JobWatcher, LostError
 from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
-from qcnn.jobs.kubernetes.tensorboard import ACCOUNT, PORT, TensorBoardSpec, deployment, service
-from qcnn.jobs.references import check_namespace
-from qcnn.jobs.tfjob.manifest import PROFILER_PORT, TFJOB, TFJOBS
-from qcnn.jobs.tfjob.status import replicas
-from qcnn.storage.store import SCHEMES, parse_bucket_uri
-from qcnn.targets.artifacts import LogSource, deduplicate, resolve_logs
-from qcnn.targets.errors import StepError, logs_to_stderr
-from qcnn.targets.settings import PodFields, setting
+from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS
+from qcnn.jobs.tfjob.status import outputs, replicas
+from qcnn.storage.store import parse_bucket_uri
+from qcnn.targets.artifacts import LogSource
+from qcnn.targets.errors import StepError
 
 # Timeout of a request that only makes an error message more precise.
 _SECONDS = 10.0
@@ -30,42 +23,9 @@ _SECONDS = 10.0
 _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Connection:
-    """Namespace on the cluster of KUBECONFIG.
-
-    Raises:
-        ConfigError: If the namespace is not a valid Kubernetes name.
-    """
-
-    namespace: str | None = setting(
-        "Namespace of the cluster.", None, shown="namespace of the kubeconfig context", metavar="NAME", short="n"
-    )
-
-    def __post_init__(self) -> None:
-        if self.namespace is not None:
-            check_namespace(self.namespace)
-
-
-def place_of(namespace: str | None) -> str:
-    """Return a namespace as a phrase for messages. None: the namespace of the kubeconfig context.
-
-    Raises:
-        ConfigError: If no cluster is configured.
-    """
-    return f"namespace {namespace or own_namespace()}"
-
-
 def can_be_name(text: str) -> bool:
     """Return whether a text is a valid name of a Kubernetes object."""
     return _IS_NAME.fullmatch(text) is not None
-
-
-@contextlib.contextmanager
-def cluster(namespace: str | None) -> Iterator[NamespaceClient]:
-    """Context manager that yields a client for a namespace and logs to stderr."""
-    with logs_to_stderr(), contextlib.closing(NamespaceClient(namespace or own_namespace())) as api:
-        yield api
 
 
 def find_job(api: NamespaceClient, name: str) -> dict[str, Any]:
@@ -118,109 +78,21 @@ def follow(api: NamespaceClient, job: dict[str, Any], restarts: int | None) -> N
         raise StepError(str(error)) from None
 
 
-def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool = False) -> list[LogSource]:
+def logs_of_jobs(api: NamespaceClient, names: Sequence[str], *, in_a_pod: bool = False) -> list[LogSource]:
     """Return the logs of TFJobs.
 
     Args:
+        api: Client for the namespace.
         names: Names of TFJobs or runs.
-        namespace: Namespace, or None for the namespace of the kubeconfig context.
         in_a_pod: Whether TensorBoard runs in a pod, which may have the same volumes.
 
     Raises:
         ArtifactError: If a TFJob does not exist, or only its pods can read its logs.
     """
-    if not names:
-        return []
-    # Importing the Kubernetes client takes longer than all other imports here.
-    from qcnn.jobs.tfjob.status import outputs
-
-    with cluster(namespace) as api:
-        addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}
+    addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}
     for name, address in addresses.items():
         if not parse_bucket_uri(address) and not (in_a_pod and address):
             raise ArtifactError(
                 f"TFJob: its logs are on a volume of its pods, at {address or 'an unknown path'}. Given: {name}"
             )
     return [LogSource(name, address) for name, address in addresses.items()]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BoardSettings(PodFields, Connection):
-    """Pod settings and namespace of a TensorBoard."""
-
-
-def board_of(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> TensorBoardSpec:
-    """Return the specification of a TensorBoard.
-
-    Args:
-        name: Name of the Deployment.
-        logs: URIs or volume paths of log folders.
-        settings: Settings of the pod.
-        public: Whether to expose it with a LoadBalancer.
-
-    Raises:
-        ConfigError: If the pod cannot read the logs, or a setting is invalid.
-        ArtifactError: If different logs have the same display name.
-    """
-    # The account in the pod settings file is for training and may write. TensorBoard only reads, and uses no GPU.
-    of_tensorboard = {"service_account": settings.service_account or ACCOUNT, "gpus": 0, "accelerator": ""}
-    pod = settings.pod_with().model_copy(update=of_tensorboard)
-    for address in logs:
-        if not parse_bucket_uri(address) and not pod.is_persistent(address):
-            known = ", ".join(f"{scheme}://BUCKET/FOLDER" for scheme in SCHEMES)
-            raise ConfigError(f"tensorboard: the logs must be at {known}, or on a volume of the pod. Given: {address}")
-    # The pod derives display names from URIs, so check that they are unique.
-    deduplicate(named for address in logs if (named := resolve_logs(address, Path())))
-    return TensorBoardSpec(name, list(logs), pod, public)
-
-
-def tensorboard_objects(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> Sequence[Any]:
-    """Return the manifests that `deploy_tensorboard` would create.
-
-    Args:
-        name: Name of the Deployment.
-        logs: URIs or volume paths of log folders.
-        settings: Settings of the pod.
-        public: Whether to expose it with a LoadBalancer.
-    """
-    board = board_of(name, logs, settings, public=public)
-    return [deployment(board), service(board)]
-
-
-def deploy_tensorboard(
-    name: str, logs: Sequence[str], settings: PodFields, namespace: str | None, *, public: bool
-) -> Mapping[str, str]:
-    """Deploy TensorBoard and return its access commands and "namespace".
-
-    Args:
-        name: Name of the Deployment.
-        logs: URIs or volume paths of log folders.
-        settings: Settings of the pod.
-        namespace: Namespace, or None for the namespace of the kubeconfig context.
-        public: Whether to expose it with a LoadBalancer.
-
-    Raises:
-        ConfigError: If the pod cannot read the logs, a setting is invalid, or the API server rejects it.
-    """
-    board = board_of(name, logs, settings, public=public)
-    with cluster(namespace) as api:
-        tensorboard.deploy(api, board)
-        where = f"--namespace {api.namespace}"
-        return {
-            "namespace": api.namespace,
-            "look at it": f"kubectl {where} port-forward service/{name} {PORT}",
-            "and open": f"http://localhost:{PORT}",
-            "capture profiles": f"of a worker by the name of its pod, such as JOB-worker-0:{PROFILER_PORT}",
-            "delete it": f"qcnn tensorboard --undeploy --name {name} {where}",
-        }
-
-
-def delete_tensorboard(name: str, namespace: str | None) -> str:
-    """Delete a TensorBoard and return its namespace.
-
-    Raises:
-        ArtifactError: If no TensorBoard has this name.
-    """
-    with cluster(namespace) as api:
-        tensorboard.undeploy(api, name)
-        return api.namespace

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
 from qcnn.jobs.kubernetes.api import NamespaceClient
@@ -18,10 +20,14 @@ from qcnn.jobs.tfjob.launch import PENDING_SECONDS
 from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.storage.store import check_reachable, parse_bucket_uri
-from qcnn.targets.base import ReportLine
+from qcnn.targets.base import ReportLine, Request, SendsPredictions
+from qcnn.targets.cluster import ClusterConnection, ClusterTarget, P_contra
 from qcnn.targets.errors import StepError
 from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob.client import Connection, cluster, find_job
+from qcnn.targets.tfjob.client import find_job
+
+if TYPE_CHECKING:
+    from qcnn.results.batch_prediction import Progress
 
 HELP = """
 Predict on the cluster, as a Kubernetes Job.
@@ -33,7 +39,7 @@ minutes.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictSettings(PodFields, Connection):
+class PredictSettings(PodFields, ClusterConnection):
     """Settings of a prediction Job.
 
     Raises:
@@ -82,35 +88,33 @@ class PredictSettings(PodFields, Connection):
         return arguments
 
 
-def requests(settings: PredictSettings) -> Sequence[Mapping[str, Any]]:
-    """Return the manifest of the prediction Job. With a TFJob, it is derived from the TFJob on the cluster.
+class TFJobPredictions(ClusterTarget[ClusterConnection, P_contra], SendsPredictions[PredictSettings]):
+    """Predictions of a target for TFJobs."""
 
-    Raises:
-        ArtifactError: If the TFJob does not exist.
-        ConfigError: If the pod cannot access a file.
-    """
-    arguments = settings.arguments
-    if settings.model:
-        return [for_model(settings.model, settings.pods, arguments)]
-    with cluster(settings.namespace) as api:
-        return [for_training(find_job(api, settings.job or ""), arguments)]
+    predict_settings: ClassVar[type[PredictSettings]] = PredictSettings
+    predict_help: ClassVar[str] = HELP
 
+    @override
+    def predict_requests(self, settings: PredictSettings) -> Sequence[Request]:
+        """Return the manifest of the prediction Job. With a TFJob, it is derived from the TFJob on the cluster."""
+        return [self._manifest(settings)]
 
-def predict(settings: PredictSettings, warn: ReportLine) -> Mapping[str, Any]:
-    """Run the prediction Job and print its logs.
+    @override
+    def predict(
+        self, settings: PredictSettings, report: ReportLine, warn: ReportLine, progress: Progress
+    ) -> Mapping[str, float | str]:
+        """Run the prediction Job and print its logs."""
+        manifest = self._manifest(settings)
+        if settings.model:
+            check_account_exists(self.api, settings.pods.service_account)
+        _run(self.api, manifest, warn)
+        return {}
 
-    Raises:
-        ArtifactError: If the TFJob does not exist.
-        ConfigError: If the pod cannot access a file, or the API server rejects the Job.
-        StepError: If the Job failed.
-    """
-    arguments = settings.arguments
-    manifest = for_model(settings.model, settings.pods, arguments) if settings.model else None
-    with cluster(settings.namespace) as api:
-        if manifest:
-            check_account_exists(api, settings.pods.service_account)
-        _run(api, manifest or for_training(find_job(api, settings.job or ""), arguments), warn)
-    return {}
+    def _manifest(self, settings: PredictSettings) -> dict[str, Any]:
+        arguments = settings.arguments
+        if settings.model:
+            return for_model(settings.model, settings.pods, arguments)
+        return for_training(find_job(self.api, settings.job or ""), arguments)
 
 
 def _run(api: NamespaceClient, manifest: dict[str, Any], warn: ReportLine) -> None:

@@ -7,14 +7,16 @@ import functools
 import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
+
+from typing_extensions import override
 
 from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, check_run
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
-from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
 from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
 from qcnn.jobs.kubernetes.job_watcher import LogCursor
 from qcnn.jobs.kubernetes.manifest import CONTAINER
@@ -26,26 +28,22 @@ from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, JobTimeouts,
 from qcnn.monitoring import logs
 from qcnn.targets import following
 from qcnn.targets.artifacts import LogSource
-from qcnn.targets.base import Deletable, JobStatus, PartStatus, Prepared, ReportLine, Selection, Submitted
-from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob import predictions
-from qcnn.targets.tfjob.client import (
-    BoardSettings,
-    Connection,
-    can_be_name,
-    cluster,
-    delete_tensorboard,
-    deploy_tensorboard,
-    find_job,
-    follow,
-    logs_of_jobs,
-    place_of,
-    tensorboard_objects,
+from qcnn.targets.base import (
+    Deletable,
+    JobStatus,
+    PartStatus,
+    Prepared,
+    ReportLine,
+    Request,
+    Selection,
+    Submits,
+    Submitted,
 )
-
-if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import PricingPlatform
-    from qcnn.jobs.pricing import Prices
+from qcnn.targets.bound import BoundJobs
+from qcnn.targets.cluster import ClusterConnection
+from qcnn.targets.settings import PodFields, setting
+from qcnn.targets.tfjob.client import can_be_name, find_job, follow, logs_of_jobs
+from qcnn.targets.tfjob.predictions import TFJobPredictions
 
 DAY = 86400
 _TASK = "train"
@@ -57,7 +55,12 @@ _OUTCOMES: Mapping[CreateOutcome, Literal["created", "adopted", "succeeded"]] = 
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(PodFields, Connection):
+class BoardSettings(PodFields, ClusterConnection):
+    """Pod settings and namespace of a TensorBoard."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(PodFields, ClusterConnection):
     """Settings of a TFJob.
 
     Raises:
@@ -81,7 +84,7 @@ class Settings(PodFields, Connection):
         return self.pod_with(service_account=WORKER_ACCOUNT)
 
 
-class TFJobTarget:
+class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection], Submits[Settings]):
     """The target for TFJobs."""
 
     name: ClassVar[str] = "tfjob"
@@ -89,8 +92,8 @@ class TFJobTarget:
     job_kind: ClassVar[str] = "TFJob"
     # The Kubernetes client is a base dependency.
     extra: ClassVar[str] = ""
-    connection: ClassVar[type[Connection]] = Connection
-    settings: ClassVar[type[Settings]] = Settings
+    connection_settings: ClassVar[type[ClusterConnection]] = ClusterConnection
+    submit_settings: ClassVar[type[Settings]] = Settings
     notes: ClassVar[str] = (
         "Resubmitting an experiment does not retrain it: an active or succeeded TFJob is adopted. A failed TFJob is "
         "replaced by a new one, which resumes from the last checkpoint."
@@ -101,19 +104,13 @@ class TFJobTarget:
     has_experiments: ClassVar[bool] = False
     delete_notes: ClassVar[str] = "Outputs are kept."
     logs_settings: ClassVar[type[BoardSettings]] = BoardSettings
-    predict_settings: ClassVar[type[predictions.PredictSettings]] = predictions.PredictSettings
-    predict_help: ClassVar[str] = predictions.HELP
 
-    def place(self, connection: Connection) -> str:
-        """Return the namespace of the jobs as a phrase."""
-        return place_of(connection.namespace)
+    @override
+    def place(self) -> str:
+        return f"namespace {self.connection.namespace or own_namespace()}"
 
+    @override
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
-        """Return the TFJob of an experiment, ready for submission.
-
-        Raises:
-            ConfigError: If the target cannot run the experiment, or a setting is invalid.
-        """
         # This import loads NumPy.
         from qcnn import data
 
@@ -121,114 +118,57 @@ class TFJobTarget:
         (experiment,) = data.resolve_files([experiment])
         manifest = training_manifest(experiment, settings)
 
-        def requests() -> Sequence[Mapping[str, Any]]:
+        def requests() -> Sequence[Request]:
             check_no_secrets(settings.pods)
             return manifests_to_apply(manifest, settings.namespace)
 
-        def check() -> None:
-            with cluster(settings.namespace) as api:
-                check_account_exists(api, settings.pods.service_account)
-
         def create() -> Submitted:
-            with cluster(settings.namespace) as api:
-                job, outcome = submit(api, manifest)
+            job, outcome = submit(self.api, manifest)
             return Submitted(job["metadata"]["name"], _OUTCOMES[outcome], status.outputs(job))
 
-        return Prepared(requests, check, create, settings.pods, [experiment])
+        return Prepared(
+            requests,
+            lambda: check_account_exists(self.api, settings.pods.service_account),
+            create,
+            settings.pods,
+            [experiment],
+        )
 
-    def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        """Return the cluster nodes that pods run on, for a cost estimate.
+    @override
+    def list_jobs(self, experiment: str | None = None) -> Sequence[JobStatus]:
+        return [_status(each, ()) for each in status.read_all(self.api)]
 
-        Args:
-            pod: Settings of the pods.
-            prices: Price list.
-            machine_type: Machine type to price. Empty: selected from the price list.
-        """
-        from qcnn.components.cost_estimate import on_kubernetes
+    @override
+    def get_job(self, job: str) -> JobStatus:
+        return _status(*status.read_one(self.api, find_job(self.api, job)))
 
-        return on_kubernetes(pod, prices, machine_type)
+    @override
+    def logs(self, job: str, *, follow: bool) -> Iterator[str]:
+        name = find_job(self.api, job)["metadata"]["name"]
+        cursors: dict[str, LogCursor] = {}
+        while True:
+            found = self.api.get(TFJOBS, name)
+            # Checked before the lines are read, so that no line of an ended job is missed.
+            has_ended = found is None or status.has_ended(found)
+            if found is not None:
+                yield from new_lines(self.api, found, cursors)
+            if not follow or has_ended:
+                return
+            time.sleep(following.INTERVAL)
 
-    def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the TFJobs of qcnn in the namespace, newest last."""
-        with cluster(connection.namespace) as api:
-            return [_status(each, ()) for each in status.read_all(api)]
+    @override
+    def follow(self, job: str, report: ReportLine, restarts: int | None = None) -> None:
+        follow(self.api, find_job(self.api, job), restarts)
 
-    def get_job(self, job: str, connection: Connection) -> JobStatus:
-        """Return the status of a TFJob, by its name or its run name.
+    @override
+    def delete(self, job: str) -> None:
+        name = find_job(self.api, job)["metadata"]["name"]
+        everything = cleanup.find_all(self.api)
+        chosen = [found for found in cleanup.managed_jobs(everything) if found.name == name]
+        cleanup.delete(self.api, cleanup.with_dependents(chosen, everything))
 
-        Raises:
-            ArtifactError: If the TFJob does not exist.
-        """
-        with cluster(connection.namespace) as api:
-            return _status(*status.read_one(api, find_job(api, job)))
-
-    def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
-        """Yield the log lines of all processes in chronological order, with process names.
-
-        Args:
-            job: Name of the TFJob or of its run.
-            connection: Connection settings.
-            follow: Whether to continue until the TFJob ends.
-
-        Raises:
-            ArtifactError: If the TFJob does not exist.
-        """
-        with cluster(connection.namespace) as api:
-            name = find_job(api, job)["metadata"]["name"]
-            cursors: dict[str, LogCursor] = {}
-            while True:
-                found = api.get(TFJOBS, name)
-                # Checked before the lines are read, so that no line of an ended job is missed.
-                has_ended = found is None or status.has_ended(found)
-                if found is not None:
-                    yield from new_lines(api, found, cursors)
-                if not follow or has_ended:
-                    return
-                time.sleep(following.INTERVAL)
-
-    def follow(self, job: str, connection: Connection, report: ReportLine, restarts: int | None = None) -> None:
-        """Print the logs of a TFJob until it ends.
-
-        Args:
-            job: Name of the TFJob or of its run.
-            connection: Connection settings.
-            report: Unused.
-            restarts: Maximum number of process restarts, after which the TFJob is deleted. None: no limit.
-
-        Raises:
-            ArtifactError: If the TFJob does not exist.
-            StepError: If the TFJob failed.
-        """
-        with cluster(connection.namespace) as api:
-            follow(api, find_job(api, job), restarts)
-
-    def wait(self, job: str, connection: Connection, report: ReportLine) -> None:
-        """Report the state changes of a TFJob and its processes until it ends.
-
-        Args:
-            job: Name of the TFJob or of its run.
-            connection: Connection settings.
-            report: Callback for status lines.
-
-        Raises:
-            ArtifactError: If the TFJob does not exist.
-            StepError: If the TFJob failed.
-        """
-        following.wait(lambda: self.get_job(job, connection), report, self.job_kind)
-
-    def delete(self, job: str, connection: Connection) -> None:
-        """Delete a TFJob with its dependents, and wait until they no longer exist.
-
-        Raises:
-            ArtifactError: If the TFJob does not exist.
-        """
-        with cluster(connection.namespace) as api:
-            name = find_job(api, job)["metadata"]["name"]
-            everything = cleanup.find_all(api)
-            chosen = [found for found in cleanup.managed_jobs(everything) if found.name == name]
-            cleanup.delete(api, cleanup.with_dependents(chosen, everything))
-
-    def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
+    @override
+    def find(self, selection: Selection) -> Sequence[Deletable]:
         """Return TFJobs or prediction Jobs with their dependents.
 
         Raises:
@@ -239,20 +179,19 @@ class TFJobTarget:
             check_run(selection.run)
         elif selection.kind is not None:
             raise ConfigError(f"kind: must be given with --run. Given: {selection.kind}")
-        with cluster(connection.namespace) as api:
-            everything = cleanup.find_all(api)
-            if selection.orphans:
-                chosen = cleanup.find_orphans(everything, api.now())
-            else:
-                chosen = _select(cleanup.managed_jobs(everything), selection, api.namespace)
-            return [_deletable(each) for each in cleanup.with_dependents(chosen, everything)]
+        everything = cleanup.find_all(self.api)
+        if selection.orphans:
+            chosen = cleanup.find_orphans(everything, self.api.now())
+        else:
+            chosen = _select(cleanup.managed_jobs(everything), selection, self.api.namespace)
+        return [_deletable(each) for each in cleanup.with_dependents(chosen, everything)]
 
-    def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
-        """Delete objects, and wait until they no longer exist."""
-        with cluster(connection.namespace) as api:
-            cleanup.delete(api, [each.object for each in found])
+    @override
+    def delete_found(self, found: Sequence[Deletable]) -> None:
+        cleanup.delete(self.api, [cast(cleanup.OwnedObject, each.object) for each in found])
 
-    def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
+    @override
+    def metrics(self, job: str) -> Mapping[str, float]:
         """Return the losses and accuracies of the last epoch, and the number of epochs.
 
         Raises:
@@ -260,27 +199,23 @@ class TFJobTarget:
         """
         from qcnn.model.checkpoints import last_metrics
 
-        return last_metrics(self._output("training", job, connection))
+        return last_metrics(self._output("training", job))
 
-    def model(self, job: str, connection: Connection) -> str:
-        """Return the URI of the model that a TFJob exported.
+    @override
+    def model(self, job: str) -> str:
+        return self._output("model", job)
 
-        Raises:
-            ArtifactError: If the TFJob does not exist, or has no exported model.
-        """
-        return self._output("model", job, connection)
-
-    def _output(self, output: str, job: str, connection: Connection) -> str:
-        with cluster(connection.namespace) as api:
-            address = status.outputs(find_job(api, job)).get(output)
+    def _output(self, output: str, job: str) -> str:
+        address = status.outputs(find_job(self.api, job)).get(output)
         if not address:
             raise ArtifactError(f"{output}: the TFJob has no such output. Given: {job}")
         return address
 
+    @override
     def is_job_id(self, text: str) -> bool:
-        """Return whether a text is a valid name of a TFJob."""
         return can_be_name(text)
 
+    @override
     def find_logs(
         self,
         ids: Sequence[str],
@@ -290,64 +225,7 @@ class TFJobTarget:
         *,
         in_a_pod: bool,
     ) -> list[LogSource]:
-        """Return the logs of TFJobs.
-
-        Args:
-            ids: Names of TFJobs or runs.
-            experiment: Unused.
-            names: Unused.
-            settings: Settings of class `BoardSettings`.
-            in_a_pod: Whether TensorBoard runs in a pod, where volumes are readable.
-
-        Raises:
-            ArtifactError: If a TFJob does not exist, or only its pods can read its logs.
-        """
-        return logs_of_jobs(ids, settings.namespace, in_a_pod=in_a_pod)
-
-    def board_requests(self, name: str, logs: Sequence[str], settings: BoardSettings, *, public: bool) -> Sequence[Any]:
-        """Return the manifests of a TensorBoard Deployment and its Service.
-
-        Args:
-            name: Name of the Deployment.
-            logs: URIs or volume paths of log folders.
-            settings: Settings of class `BoardSettings`.
-            public: Whether to expose it with a LoadBalancer.
-        """
-        return tensorboard_objects(name, logs, settings, public=public)
-
-    def deploy_board(
-        self, name: str, logs: Sequence[str], settings: BoardSettings, *, public: bool
-    ) -> Mapping[str, str]:
-        """Deploy TensorBoard in the namespace, and return its access commands.
-
-        Args:
-            name: Name of the Deployment.
-            logs: URIs or volume paths of log folders.
-            settings: Settings of class `BoardSettings`.
-            public: Whether to expose it with a LoadBalancer.
-        """
-        return deploy_tensorboard(name, logs, settings, settings.namespace, public=public)
-
-    def delete_board(self, name: str, settings: BoardSettings) -> str:
-        """Delete a TensorBoard and return its namespace."""
-        return delete_tensorboard(name, settings.namespace)
-
-    def predict(
-        self, settings: predictions.PredictSettings, report: ReportLine, warn: ReportLine, progress: object
-    ) -> Mapping[str, Any]:
-        """Predict with the model of a TFJob, in a Kubernetes Job.
-
-        Args:
-            settings: Settings of class `PredictSettings`.
-            report: Unused.
-            warn: Callback for warnings.
-            progress: Unused.
-        """
-        return predictions.predict(settings, warn)
-
-    def predict_requests(self, settings: predictions.PredictSettings) -> Sequence[Mapping[str, Any]]:
-        """Return the manifest of the prediction Job."""
-        return predictions.requests(settings)
+        return logs_of_jobs(self.api, ids, in_a_pod=in_a_pod) if ids else []
 
 
 def training_manifest(experiment: ExperimentConfig, settings: Settings) -> Manifest:

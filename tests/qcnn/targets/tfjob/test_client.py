@@ -7,6 +7,7 @@ from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.targets.artifacts import LogSource
+from qcnn.targets.cluster import cluster
 from qcnn.targets.tfjob.client import logs_of_jobs
 from tests.qcnn.jobs.apiserver import ApiServer
 
@@ -21,10 +22,12 @@ def _created(server: ApiServer, logs: str) -> str:
 
 def test_logs_of_jobs_returns_bucket_folder(api_server: ApiServer) -> None:
     name = _created(api_server, "gs://bucket/$(QCNN_JOB)/logs")
-    assert logs_of_jobs([name], "a") == [LogSource(name, f"gs://bucket/{name}/logs")]
+    with cluster("a") as api:
+        assert logs_of_jobs(api, [name]) == [LogSource(name, f"gs://bucket/{name}/logs")]
 
 
 def test_logs_of_jobs_on_volume_raises(api_server: ApiServer) -> None:
     name = _created(api_server, "/volume/logs")
-    with pytest.raises(ArtifactError, match=rf"^TFJob: its logs are on a volume of its pods, .* Given: {name}$"):
-        logs_of_jobs([name], "a")
+    message = rf"^TFJob: its logs are on a volume of its pods, .* Given: {name}$"
+    with cluster("a") as api, pytest.raises(ArtifactError, match=message):
+        logs_of_jobs(api, [name])
