@@ -15,7 +15,7 @@ from qcnn.experiment.fields import EXCITATIONS
 from qcnn.experiment.parsing import as_parameters
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
 from qcnn.pipelines.parts import TensorBoardLink
-from qcnn.targets import targets_that
+from qcnn.targets import target_classes
 from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import file_sha256
 from qcnn.yaml_files import read_file
@@ -77,7 +77,7 @@ def main(
     with_viewer = functools.partial(compile_qcnn, viewer=viewer, per_run_seed=seed_per_run)
     errors: dict[str, ConfigError] = {}
     stale: list[Path] = []
-    targets = {name: target.pipeline_target() for name, target in targets_that(Compiles).items()}
+    targets = {name: kind.pipeline_target() for name, kind in target_classes(Compiles).items()}
     try:
         output.mkdir(parents=True, exist_ok=True)
         for target_name, target in targets.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 from qcnn.cli.options.settings import flag_of
 from qcnn.experiment.config import ALL_FIELDS, PURPOSES
 from qcnn.experiment.fields import Purpose, describe_allowed, written_default
-from qcnn.targets import targets_that
+from qcnn.targets import target_classes
 from qcnn.targets.base import Submits
 from qcnn.targets.settings import Described, describe_settings
 
@@ -56,10 +56,10 @@ def _shorten(allowed: str) -> str:
 
 
 def _setting_lines() -> Iterator[str]:
-    for name, target in targets_that(Submits).items():
-        yield f"\n## {name}\n\nJobs are sent to {target.title}. {target.notes}\n\n"
+    for name, kind in target_classes(Submits).items():
+        yield f"\n## {name}\n\nJobs are sent to {kind.title}. {kind.notes}\n\n"
         yield "| argument | flag | default | |\n|---|---|---|---|\n"
-        yield from map(_setting_row, describe_settings(target.settings))
+        yield from map(_setting_row, describe_settings(kind.submit_settings))
 
 
 def _setting_row(field: Described) -> str:

@@ -12,7 +12,7 @@ import pytest
 from kfp import compiler, dsl
 
 from qcnn.targets.errors import BackendError
-from qcnn.targets.kubeflow.client import KfpConnection, connect
+from qcnn.targets.kubeflow.client import KfpBackend, KfpConnection
 from qcnn.targets.kubeflow.runs import find_experiment, find_run, find_schedule
 from tests.kfp.conftest import Kubeflow
 from tests.kfp_backend import fake_backend
@@ -25,10 +25,13 @@ UNKNOWN = "3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce"
 class Target:
     """KFP backend, with an experiment and a compiled pipeline whose image does not exist."""
 
-    client: kfp.Client
-    backend: KfpConnection
+    backend: KfpBackend
     experiment: str
     package: str
+
+    @property
+    def client(self) -> kfp.Client:
+        return self.backend.client
 
     def run(self, name: str, arguments: dict[str, Any]) -> str:
         """Submit a run and return its ID."""
@@ -66,16 +69,17 @@ def kfp_target(request: pytest.FixtureRequest, package: str) -> Iterator[Target]
     experiment = f"qcnn-test-{secrets.token_hex(4)}"
     if request.param == "memory":
         with fake_backend() as fake:
-            client = connect(backend := KfpConnection(host=fake.host))
-            client.create_experiment(experiment)
-            yield Target(client, backend, experiment, package)
+            backend = KfpBackend(KfpConnection(host=fake.host))
+            backend.client.create_experiment(experiment)
+            yield Target(backend, experiment, package)
         return
     if not (host := os.environ.get("KFP_HOST")):
         pytest.skip("KFP_HOST is not set: no backend")
-    client = connect(backend := KfpConnection(host=host))
+    backend = KfpBackend(KfpConnection(host=host))
+    client = backend.client
     identity = client.create_experiment(experiment).experiment_id
     try:
-        yield Target(client, backend, experiment, package)
+        yield Target(backend, experiment, package)
     finally:
         for run in client.list_runs(experiment_id=identity).runs or ():
             client.delete_run(run.run_id)
@@ -110,7 +114,7 @@ def test_submit_run_invalid_parameters_are_rejected(kfp_target: Target, argument
     name = f"rejected-{kfp_target.experiment}"
     assert _status(lambda: kfp_target.run(name, arguments)) == 400
     with pytest.raises(BackendError, match=rf"^run: the backend at .* has none of this ID or name\. Given: {name}$"):
-        find_run(kfp_target.client, kfp_target.backend, name)
+        find_run(kfp_target.backend, name)
 
 
 def test_run_can_be_found_terminated_and_deleted(kfp_target: Target) -> None:
@@ -118,10 +122,10 @@ def test_run_can_be_found_terminated_and_deleted(kfp_target: Target) -> None:
     # The name is unique on a shared backend.
     run = kfp_target.run(name := f"found-{kfp_target.experiment}", arguments)
     for known in (run, name):
-        found = find_run(kfp_target.client, kfp_target.backend, known)
+        found = find_run(kfp_target.backend, known)
         assert (found.run_id, found.display_name) == (run, name)
         assert found.runtime_config.parameters == arguments
-    identity = find_experiment(kfp_target.client, kfp_target.backend, kfp_target.experiment).experiment_id
+    identity = find_experiment(kfp_target.backend, kfp_target.experiment).experiment_id
     assert found.experiment_id == identity
     assert [each.run_id for each in kfp_target.client.list_runs(experiment_id=identity).runs] == [run]
     kfp_target.client.terminate_run(run)
@@ -137,7 +141,7 @@ def test_suites_on_one_backend_find_their_own_runs(kfp_target: Target) -> None:
         for number in range(2)
     ]
     runs = [kfp_target.run(suite.unique("same"), {"count": 3}) for suite in suites]
-    found = [find_run(kfp_target.client, kfp_target.backend, suite.unique("same")) for suite in suites]
+    found = [find_run(kfp_target.backend, suite.unique("same")) for suite in suites]
     assert [run.run_id for run in found] == runs
 
 
@@ -151,7 +155,7 @@ def test_unknown_id_is_not_found(kfp_target: Target) -> None:
 
 def test_schedule_can_be_enabled_disabled_and_deleted(kfp_target: Target) -> None:
     client = kfp_target.client
-    identity = find_experiment(client, kfp_target.backend, kfp_target.experiment).experiment_id
+    identity = find_experiment(kfp_target.backend, kfp_target.experiment).experiment_id
     made = client.create_recurring_run(
         identity,
         job_name=(name := f"scheduled-{kfp_target.experiment}"),
@@ -164,7 +168,7 @@ def test_schedule_can_be_enabled_disabled_and_deleted(kfp_target: Target) -> Non
         enabled=False,
     )
     schedule = made.recurring_run_id
-    assert find_schedule(client, kfp_target.backend, name).recurring_run_id == schedule
+    assert find_schedule(kfp_target.backend, name).recurring_run_id == schedule
     states = [client.get_recurring_run(schedule).status]
     for switch in (client.enable_recurring_run, client.disable_recurring_run):
         switch(schedule)

@@ -20,12 +20,12 @@ from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.monitoring.logs import JOB_VARIABLE
 from qcnn.process.error_lines import one_line_errors
+from qcnn.targets.cluster import ClusterConnection
 from qcnn.targets.settings import PodFields
-from qcnn.targets.tfjob.client import Connection
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(PodFields, Connection):
+class Settings(PodFields, ClusterConnection):
     """Pod settings and namespace of a TFJob."""
 
 

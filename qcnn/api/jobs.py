@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from qcnn.api.experiments import Experiment
 from qcnn.api.models import Model, load
 from qcnn.planning.checks import SUBMITTED, check_experiments, on_gpus
 from qcnn.process.extras import translate_errors
-from qcnn.targets import following, target_that
-from qcnn.targets.base import JobStatus, Prepared, ReadsJobs, Submits
-from qcnn.targets.settings import connection_of, settings_from
+from qcnn.targets import open_target, target_class
+from qcnn.targets.base import JobStatus, Prepared, ReadsJobs, Submits, TargetSettings
+from qcnn.targets.settings import settings_from
 
 logger = logging.getLogger("qcnn")
 
@@ -24,6 +25,8 @@ class Job:
 
     `name` is its name or ID on the target. `outcome` is created, adopted (the job was already active) or succeeded (it
     had already succeeded), and empty for a job from `get_job`. `outputs` maps known outputs to their URIs.
+
+    Each method connects to the target. As a context manager, a job keeps its connection until the end.
     """
 
     target: str
@@ -31,7 +34,26 @@ class Job:
     outcome: str = ""
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     page: str = ""
-    _connection: Any = dataclasses.field(default=None, repr=False)
+    _connection: TargetSettings = dataclasses.field(default_factory=TargetSettings, repr=False)
+    # The target within `with`.
+    _opened: list[ReadsJobs] = dataclasses.field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __enter__(self) -> Self:
+        self._opened.append(target_class(self.target, ReadsJobs)(self._connection))
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._opened.pop().close()
+
+    @contextlib.contextmanager
+    def _target(self) -> Iterator[ReadsJobs]:
+        kind = target_class(self.target, ReadsJobs)
+        with translate_errors("qcnn.submit", kind.extra):
+            if self._opened:
+                yield self._opened[-1]
+                return
+            with kind(self._connection) as target:
+                yield target
 
     def status(self) -> JobStatus:
         """Return the current status of the job, with its processes or steps.
@@ -39,8 +61,8 @@ class Job:
         Raises:
             QcnnError: If the job no longer exists, or the target is unavailable.
         """
-        with translate_errors("qcnn.submit", self._target.extra):
-            return self._target.get_job(self.name, self._connection)
+        with self._target() as target:
+            return target.get_job(self.name)
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
         """Yield the log lines of all processes or steps, with their names.
@@ -51,8 +73,8 @@ class Job:
         Raises:
             QcnnError: If the job no longer exists, or the target is unavailable.
         """
-        with translate_errors("qcnn.submit", self._target.extra):
-            yield from self._target.logs(self.name, self._connection, follow=follow)
+        with self._target() as target:
+            yield from target.logs(self.name, follow=follow)
 
     def wait(self, timeout: float | None = None) -> JobStatus:
         """Wait until the job has succeeded, and return its status.
@@ -65,8 +87,8 @@ class Job:
             TimeoutError: If the job has not ended in time.
             QcnnError: If the job no longer exists, or the target is unavailable.
         """
-        with translate_errors("qcnn.submit", self._target.extra):
-            return following.wait_quietly(self.status, timeout)
+        with self._target() as target:
+            return target.wait(self.name, lambda line: None, timeout)
 
     def metrics(self) -> Mapping[str, float]:
         """Return the metrics of the evaluation step or, without a pipeline, of the last epoch.
@@ -74,8 +96,8 @@ class Job:
         Raises:
             QcnnError: If there are no metrics yet, or the target is unavailable.
         """
-        with translate_errors("qcnn.submit", self._target.extra):
-            return dict(self._target.metrics(self.name, self._connection))
+        with self._target() as target:
+            return dict(target.metrics(self.name))
 
     def model(self) -> Model:
         """Return the model that the job exported.
@@ -83,8 +105,8 @@ class Job:
         Raises:
             QcnnError: If there is no exported model, or the target or the bucket is unavailable.
         """
-        with translate_errors("qcnn.submit", self._target.extra):
-            return load(self._target.model(self.name, self._connection))
+        with self._target() as target:
+            return load(target.model(self.name))
 
     def delete(self) -> None:
         """Terminate and delete the job with its dependents. Outputs are kept.
@@ -92,12 +114,8 @@ class Job:
         Raises:
             QcnnError: If the job no longer exists, or the target is unavailable.
         """
-        with translate_errors("qcnn.submit", self._target.extra):
-            self._target.delete(self.name, self._connection)
-
-    @property
-    def _target(self) -> ReadsJobs:
-        return target_that(ReadsJobs, self.target)
+        with self._target() as target:
+            target.delete(self.name)
 
 
 def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
@@ -118,13 +136,9 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     'succeeded'
     >>> job.model().predict(qubit=[0], angle=[0.1])  # doctest: +SKIP
     """
-    chosen = target_that(Submits, target)
-    with translate_errors(f"qcnn.submit to {target}", chosen.extra):
-        all_settings = settings_from(chosen.settings, settings, target)
-        prepared = _prepare(chosen, experiment, all_settings)
+    with _prepared(f"qcnn.submit to {target}", experiment, target, settings) as (prepared, connection):
         prepared.check()
         submitted = prepared.submit()
-        connection = connection_of(chosen.connection, all_settings)
     return Job(target, submitted.job, submitted.outcome, dict(submitted.outputs), submitted.page, connection)
 
 
@@ -140,21 +154,27 @@ def requests(experiment: Experiment, /, target: str, **settings: Any) -> Sequenc
         ConfigError: If a setting is unknown, missing or invalid, or the target cannot run the experiment.
         MissingLibraryError: If the libraries of the target are not installed.
     """
-    chosen = target_that(Submits, target)
-    with translate_errors(f"qcnn.requests for {target}", chosen.extra):
-        return _prepare(chosen, experiment, settings_from(chosen.settings, settings, target)).requests()
+    with _prepared(f"qcnn.requests for {target}", experiment, target, settings) as (prepared, _):
+        return prepared.requests()
 
 
-def _prepare(target: Submits, experiment: Experiment, settings: Any) -> Prepared:
-    """Return the job that runs an experiment, which is checked.
+@contextlib.contextmanager
+def _prepared(
+    call: str, experiment: Experiment, target: str, settings: Mapping[str, Any]
+) -> Iterator[tuple[Prepared, TargetSettings]]:
+    """Context manager that yields a checked job that runs an experiment, and its settings.
 
     Raises:
         ConfigError: If the experiment cannot be trained, the target cannot run it, or a setting is invalid.
     """
-    prepared = target.prepare(experiment.config, settings)
-    gpus = prepared.pod.for_role("worker").gpus if prepared.pod else 0
-    check_experiments([experiment.config], on_gpus(SUBMITTED, gpus), logger.warning)
-    return prepared
+    kind = target_class(target, Submits)
+    with translate_errors(call, kind.extra):
+        all_settings = settings_from(kind.submit_settings, settings, target)
+        with kind(all_settings) as opened:
+            prepared = opened.prepare(experiment.config, all_settings)
+            gpus = prepared.pod.for_role("worker").gpus if prepared.pod else 0
+            check_experiments([experiment.config], on_gpus(SUBMITTED, gpus), logger.warning)
+            yield prepared, all_settings
 
 
 def get_job(name: str, target: str, **connection: Any) -> Job:
@@ -169,11 +189,10 @@ def get_job(name: str, target: str, **connection: Any) -> Job:
         ConfigError: If a setting is unknown, missing or invalid.
         QcnnError: If the job does not exist, or the target is unavailable.
     """
-    chosen = target_that(ReadsJobs, target)
-    with translate_errors(f"qcnn.get_job of {target}", chosen.extra):
-        settings = settings_from(chosen.connection, connection, target)
-        status = chosen.get_job(name, settings)
-    return Job(target, status.job, "", dict(status.outputs), "", settings)
+    extra = target_class(target, ReadsJobs).extra
+    with translate_errors(f"qcnn.get_job of {target}", extra), open_target(target, ReadsJobs, **connection) as opened:
+        status = opened.get_job(name)
+    return Job(target, status.job, "", dict(status.outputs), "", opened.connection)
 
 
 def list_jobs(target: str, **connection: Any) -> Sequence[JobStatus]:
@@ -187,6 +206,6 @@ def list_jobs(target: str, **connection: Any) -> Sequence[JobStatus]:
         ConfigError: If a setting is unknown, missing or invalid.
         QcnnError: If the target is unavailable.
     """
-    chosen = target_that(ReadsJobs, target)
-    with translate_errors(f"qcnn.list_jobs of {target}", chosen.extra):
-        return chosen.list_jobs(settings_from(chosen.connection, connection, target))
+    extra = target_class(target, ReadsJobs).extra
+    with translate_errors(f"qcnn.list_jobs of {target}", extra), open_target(target, ReadsJobs, **connection) as opened:
+        return opened.list_jobs()

@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import click
@@ -22,7 +21,7 @@ from qcnn.cli.output import format_table, on_stderr
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ALL_FIELDS
 from qcnn.experiment.parsing import with_display_values
-from qcnn.targets.base import ComparedRun, ComparesRuns
+from qcnn.targets.base import ComparedRun, ComparesRuns, TargetSettings
 from qcnn.targets.local.target import find_runs, read_run
 
 _HELP = """
@@ -34,33 +33,35 @@ Durations are in seconds in CSV and JSON.
 """
 
 
-def compare_command(target: ComparesRuns) -> click.Command:
+def compare_command(kind: type[ComparesRuns]) -> click.Command:
     """Return the compare command of a target."""
 
     @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
     @runs_option
-    @click.option("--experiment", metavar="NAME", help=f"Experiment of {target.title} whose runs are included.")
+    @click.option("--experiment", metavar="NAME", help=f"Experiment of {kind.title} whose runs are included.")
     @table_options
-    @settings_options(target.connection, target.name, "connection")
+    @settings_options(kind.connection_settings, kind.name, "connection")
     def compare(
-        names: tuple[str, ...], runs: Path, experiment: str | None, table: TableOptions, connection: Any
+        names: tuple[str, ...], runs: Path, experiment: str | None, table: TableOptions, connection: TargetSettings
     ) -> None:
         compared: list[ComparedRun] = []
-        if experiment:
-            compared += target.experiment_runs(experiment, connection, on_stderr)
-        source = click.get_current_context().get_parameter_source
-        if names:
-            is_remote = source("target") is click.core.ParameterSource.COMMANDLINE or connection != target.connection()
-            named = _named_runs(names, runs, target if is_remote or experiment else None, connection)
-            compared += [run for run in named if run not in compared]
-        elif not experiment or source("runs") is click.core.ParameterSource.COMMANDLINE:
-            compared += [read_run(folder) for folder in find_runs((), runs)]
+        with kind(connection) as target:
+            if experiment:
+                compared += target.experiment_runs(experiment, on_stderr)
+            source = click.get_current_context().get_parameter_source
+            is_given = click.core.ParameterSource.COMMANDLINE
+            if names:
+                is_remote = source("target") is is_given or connection != kind.connection_settings()
+                named = _named_runs(names, runs, target if is_remote or experiment else None)
+                compared += [run for run in named if run not in compared]
+            elif not experiment or source("runs") is is_given:
+                compared += [read_run(folder) for folder in find_runs((), runs)]
         show(compared, table, experiment or runs)
 
-    return click.command("compare", help=_HELP.format(title=target.title))(compare)
+    return click.command("compare", help=_HELP.format(title=kind.title))(compare)
 
 
-def _named_runs(names: Sequence[str], runs: Path, target: ComparesRuns | None, connection: Any) -> list[ComparedRun]:
+def _named_runs(names: Sequence[str], runs: Path, target: ComparesRuns | None) -> list[ComparedRun]:
     """Return the runs with these names: local runs or, with a target, its runs of this ID or name.
 
     Raises:
@@ -78,7 +79,7 @@ def _named_runs(names: Sequence[str], runs: Path, target: ComparesRuns | None, c
             found[name] = read_run(folder)
     remote = [name for name in names if name not in found]
     if target and remote:
-        found |= zip(remote, target.named_runs(remote, connection, on_stderr), strict=True)
+        found |= zip(remote, target.named_runs(remote, on_stderr), strict=True)
     return [found[name] for name in names]
 
 

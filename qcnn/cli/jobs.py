@@ -14,15 +14,15 @@ from tabulate import tabulate
 from qcnn.cli.options.settings import (
     Decorator,
     dry_run_option,
-    flags_of,
     format_option,
     settings_options,
+    target_flags,
     yes_option,
 )
 from qcnn.cli.output import confirm, format_duration, format_table, show_table, stdout_to_stderr
 from qcnn.errors import ConfigError
 from qcnn.process.signals import terminated_as_interrupt
-from qcnn.targets import following
+from qcnn.targets import has_capability
 from qcnn.targets.base import (
     Deletable,
     JobStatus,
@@ -30,6 +30,7 @@ from qcnn.targets.base import (
     ReadsContainerLogs,
     ReadsJobs,
     Selection,
+    TargetSettings,
     Terminates,
 )
 
@@ -38,35 +39,36 @@ _PART_HEADER = ("part", "runs as", "state", "exit code", "duration", "reason")
 _DELETABLE_HEADER = ("kind", "job", "name", "run", "state")
 
 
-def status_command(target: ReadsJobs) -> click.Command:
+def status_command(kind: type[ReadsJobs]) -> click.Command:
     """Return the status command of a target."""
 
     @click.argument("name", required=False, metavar="[JOB]")
-    @_experiment_option(target)
-    @settings_options(target.connection, target.name, "connection")
+    @_experiment_option(kind)
+    @settings_options(kind.connection_settings, kind.name, "connection")
     @format_option
-    def status(name: str | None, experiment: str | None, connection: Any, output_format: str) -> None:
-        if name is not None:
-            job = target.get_job(name, connection)
-            click.echo(json.dumps(dataclasses.asdict(job)) if output_format == "json" else _details(job))
-            return
-        jobs = target.list_jobs(connection, experiment)
-        if output_format == "json":
-            click.echo(json.dumps([dataclasses.asdict(job) for job in jobs]))
-        elif jobs:
-            click.echo(_table(jobs))
-        else:
-            click.echo(f"no {target.job_kind} of qcnn in {target.place(connection)}", err=True)
+    def status(name: str | None, experiment: str | None, connection: TargetSettings, output_format: str) -> None:
+        with kind(connection) as target:
+            if name is not None:
+                job = target.get_job(name)
+                click.echo(json.dumps(dataclasses.asdict(job)) if output_format == "json" else _details(job))
+                return
+            jobs = target.list_jobs(experiment)
+            if output_format == "json":
+                click.echo(json.dumps([dataclasses.asdict(job) for job in jobs]))
+            elif jobs:
+                click.echo(_table(jobs))
+            else:
+                click.echo(f"no {kind.job_kind} of qcnn in {target.place()}", err=True)
 
     return click.command(
         "status",
-        help=f"List the jobs that qcnn created in {target.title}, or show the processes or steps of JOB.\n\n"
+        help=f"List the jobs that qcnn created in {kind.title}, or show the processes or steps of JOB.\n\n"
         "JOB is the name or ID of the job on the target, or the name given at submission. Restarts are counted from "
         "the available status of the processes.",
     )(status)
 
 
-def logs_command(target: ReadsJobs) -> click.Command:
+def logs_command(kind: type[ReadsJobs]) -> click.Command:
     """Return the logs command of a target."""
 
     @click.argument("name", metavar="JOB")
@@ -76,22 +78,23 @@ def logs_command(target: ReadsJobs) -> click.Command:
         is_flag=True,
         help="Stream logs until the job ends. Fail if the job fails.",
     )
-    @_containers_option(target)
-    @settings_options(target.connection, target.name, "connection")
-    def logs(name: str, should_follow: bool, all_containers: bool, connection: Any) -> None:
-        read = target.container_logs if all_containers and isinstance(target, ReadsContainerLogs) else target.logs
+    @_containers_option(kind)
+    @settings_options(kind.connection_settings, kind.name, "connection")
+    def logs(name: str, should_follow: bool, all_containers: bool, connection: TargetSettings) -> None:
+        with kind(connection) as target:
+            read = target.container_logs if all_containers and isinstance(target, ReadsContainerLogs) else target.logs
 
-        def echo_lines() -> None:
-            for line in read(name, connection, follow=should_follow):
-                click.echo(line)
+            def echo_lines() -> None:
+                for line in read(name, follow=should_follow):
+                    click.echo(line)
 
-        if not should_follow:
-            echo_lines()
-        elif all_containers:
-            _watch(target, name, connection, "text", echo_lines)
-            following.check_succeeded(target.get_job(name, connection), target.job_kind)
-        else:
-            follow(target, name, connection)
+            if not should_follow:
+                echo_lines()
+            elif all_containers:
+                _watch(target, name, "text", echo_lines)
+                target.check_succeeded(name)
+            else:
+                follow(target, name)
 
     return click.command(
         "logs",
@@ -99,9 +102,7 @@ def logs_command(target: ReadsJobs) -> click.Command:
     )(logs)
 
 
-def follow(
-    target: ReadsJobs, job: str, connection: Any, output_format: str = "text", restarts: int | None = None
-) -> None:
+def follow(target: ReadsJobs, job: str, output_format: str = "text", restarts: int | None = None) -> None:
     """Stream the logs of a job until it ends.
 
     Ctrl-C stops the stream, but not the job.
@@ -109,17 +110,16 @@ def follow(
     Args:
         target: Target of the job.
         job: Name of the job on the target.
-        connection: Settings of the connection to the target.
         output_format: With "json", the logs go to stderr.
         restarts: Number of restarts after which the job is given up, or None for no limit.
 
     Raises:
         StepError: If the job fails.
     """
-    _watch(target, job, connection, output_format, lambda: target.follow(job, connection, click.echo, restarts))
+    _watch(target, job, output_format, lambda: target.follow(job, click.echo, restarts))
 
 
-def wait(target: ReadsJobs, job: str, connection: Any, output_format: str) -> None:
+def wait(target: ReadsJobs, job: str, output_format: str) -> None:
     """Print the state changes of a job until it ends.
 
     Ctrl-C stops the output, but not the job.
@@ -127,63 +127,65 @@ def wait(target: ReadsJobs, job: str, connection: Any, output_format: str) -> No
     Args:
         target: Target of the job.
         job: Name of the job on the target.
-        connection: Settings of the connection to the target.
         output_format: With "json", the states go to stderr.
 
     Raises:
         StepError: If the job fails.
     """
-    _watch(target, job, connection, output_format, lambda: target.wait(job, connection, click.echo))
+    _watch(target, job, output_format, lambda: target.wait(job, click.echo))
 
 
-def _watch(target: ReadsJobs, job: str, connection: Any, output_format: str, watch: Callable[[], None]) -> None:
+def _watch(target: ReadsJobs, job: str, output_format: str, watch: Callable[[], object]) -> None:
     try:
         with stdout_to_stderr(output_format), terminated_as_interrupt():
             watch()
     except KeyboardInterrupt:
-        command = f"qcnn logs -f {job} --target {target.name}{flags_of(connection)}"
+        command = f"qcnn logs -f {job}{target_flags(target)}"
         click.echo(f"\nstopped following; the job continues. Follow again: {command}", err=True)
         raise
 
 
-def delete_command(target: ReadsJobs) -> click.Command:
+def delete_command(kind: type[ReadsJobs]) -> click.Command:
     """Return the delete command of a target."""
 
     @click.argument("names", nargs=-1, metavar="[JOB]...")
-    @_selection_options(target)
-    @settings_options(target.connection, target.name, "connection")
+    @_selection_options(kind)
+    @settings_options(kind.connection_settings, kind.name, "connection")
     @format_option
     @dry_run_option
     @yes_option
     def delete(
-        names: tuple[str, ...], connection: Any, output_format: str, dry_run: bool, yes: bool, **selected: Any
+        names: tuple[str, ...],
+        connection: TargetSettings,
+        output_format: str,
+        dry_run: bool,
+        yes: bool,
+        **selected: Any,
     ) -> None:
         selection = Selection(names, **selected)
-        _check_one_given(target, selection)
-        objects = target.find(selection, connection)
-        show_table(
-            output_format,
-            _DELETABLE_HEADER,
-            _deletable_rows(objects),
-            f"nothing to delete in {target.place(connection)}",
-        )
-        if dry_run or not objects:
-            return
-        confirm(len(objects), yes)
-        if selection.orphans:
-            # An owner may have been created again since the objects were listed.
-            orphans = {(each.kind, each.job) for each in target.find(selection, connection)}
-            objects = [each for each in objects if (each.kind, each.job) in orphans]
-        target.delete_found(objects, connection)
+        _check_one_given(kind, selection)
+        with kind(connection) as target:
+            objects = target.find(selection)
+            show_table(
+                output_format, _DELETABLE_HEADER, _deletable_rows(objects), f"nothing to delete in {target.place()}"
+            )
+            if dry_run or not objects:
+                return
+            confirm(len(objects), yes)
+            if selection.orphans:
+                # An owner may have been created again since the objects were listed.
+                orphans = {(each.kind, each.job) for each in target.find(selection)}
+                objects = [each for each in objects if (each.kind, each.job) in orphans]
+            target.delete_found(objects)
         click.echo("deleted", err=output_format == "json")
 
     return click.command(
         "delete",
-        help=f"List jobs and their dependent objects, delete them, and wait for the deletion.\n\n{target.delete_notes}",
+        help=f"List jobs and their dependent objects, delete them, and wait for the deletion.\n\n{kind.delete_notes}",
     )(delete)
 
 
-def terminate_command(target: Terminates) -> click.Command:
+def terminate_command(kind: type[Terminates]) -> click.Command:
     """Return the terminate command of a target."""
 
     @click.argument("run")
@@ -191,21 +193,22 @@ def terminate_command(target: Terminates) -> click.Command:
         "--timeout",
         type=click.FloatRange(0),
         metavar="SECONDS",
-        default=target.patience,
+        default=kind.patience,
         show_default=True,
         help="Seconds to wait for the run to stop.",
     )
     @dry_run_option
-    @settings_options(target.connection, target.name, "connection")
-    def terminate(run: str, timeout: float, dry_run: bool, connection: Any) -> None:
-        if dry_run:
-            click.echo(target.would_terminate(run, connection))
-        else:
-            target.terminate(run, connection, click.echo, timeout)
+    @settings_options(kind.connection_settings, kind.name, "connection")
+    def terminate(run: str, timeout: float, dry_run: bool, connection: TargetSettings) -> None:
+        with kind(connection) as target:
+            if dry_run:
+                click.echo(target.would_terminate(run))
+            else:
+                target.terminate(run, click.echo, timeout)
 
     return click.command(
         "terminate",
-        help=f"Terminate RUN of {target.title} and its training jobs, and wait for it to stop.\n\n"
+        help=f"Terminate RUN of {kind.title} and its training jobs, and wait for it to stop.\n\n"
         "RUN is an ID or a name. Training jobs are terminated first, if their API server is reachable.",
     )(terminate)
 
@@ -246,9 +249,9 @@ _ALL_CONTAINERS = click.option(
 )
 
 
-def _containers_option(target: ReadsJobs) -> Decorator:
+def _containers_option(kind: type[ReadsJobs]) -> Decorator:
     """Return a decorator that adds --all-containers to a command, or passes False if the target has no such logs."""
-    if isinstance(target, ReadsContainerLogs):
+    if has_capability(kind, ReadsContainerLogs):
         return _ALL_CONTAINERS
     return _passing(all_containers=False)
 
@@ -285,19 +288,19 @@ _SELECTIONS: Mapping[str, tuple[str, Decorator]] = {
 }
 
 
-def _experiment_option(target: ReadsJobs) -> Decorator:
+def _experiment_option(kind: type[ReadsJobs]) -> Decorator:
     """Return a decorator that adds --experiment to a command, or passes None if jobs have no experiment."""
-    return _EXPERIMENT if target.has_experiments else _passing(experiment=None)
+    return _EXPERIMENT if kind.has_experiments else _passing(experiment=None)
 
 
-def _selection_options(target: ReadsJobs) -> Decorator:
+def _selection_options(kind: type[ReadsJobs]) -> Decorator:
     """Return a decorator that adds the selection flags of a target to a command."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for name in reversed(target.selections):
+        for name in reversed(kind.selections):
             if name == "kind":
                 command = click.option(
-                    "--kind", type=click.Choice(target.kinds), help="Restrict --run to objects of this kind."
+                    "--kind", type=click.Choice(kind.kinds), help="Restrict --run to objects of this kind."
                 )(command)
             else:
                 command = _SELECTIONS[name][1](command)
@@ -306,14 +309,14 @@ def _selection_options(target: ReadsJobs) -> Decorator:
     return decorate
 
 
-def _check_one_given(target: ReadsJobs, selection: Selection) -> None:
+def _check_one_given(kind: type[ReadsJobs], selection: Selection) -> None:
     """Validate that exactly one selection is given.
 
     Raises:
         ConfigError: If there is no selection, or more than one.
     """
     given = {"JOB": bool(selection.names)}
-    for name in target.selections:
+    for name in kind.selections:
         if name in _SELECTIONS:
             given[_SELECTIONS[name][0]] = getattr(selection, name) not in (None, False)
     if sum(given.values()) != 1:

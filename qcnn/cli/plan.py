@@ -18,7 +18,7 @@ from qcnn.cli.output import format_table, on_stderr, report_gpu_image
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError
 from qcnn.jobs.accelerators import ACCELERATORS, DATE
-from qcnn.targets import targets_that
+from qcnn.targets import target_class, target_classes
 from qcnn.targets.base import Submits
 from qcnn.targets.settings import PodFields
 
@@ -52,7 +52,7 @@ class _RemoteTarget:
 @click.command()
 @click.option(
     "--target",
-    type=click.Choice([_LOCAL, *targets_that(Submits)]),
+    type=click.Choice([_LOCAL, *target_classes(Submits)]),
     default=_LOCAL,
     show_default=True,
     help="Execution target. Remote targets include machines and cost.",
@@ -92,9 +92,9 @@ def plan(
     from qcnn.planning.plan import count, predict
 
     report_gpu_image(settings)
-    platform = (
-        targets_that(Submits)[target].platform(settings, price_list, machine_type or "") if target != _LOCAL else None
-    )
+    platform = None
+    if target != _LOCAL:
+        platform = target_class(target, Submits).platform(settings, price_list, machine_type or "")
     counts = count(experiment, is_remote=platform is not None)
     cached = _machine()
     predicted = predict(experiment, counts, cached.machine)
@@ -117,7 +117,7 @@ def _check_target(target: str, prices: Path | None, machine_type: str | None, po
     given = {"--prices": prices, "--machine-type": machine_type, "--pod and pod settings": has_pod}
     if target == _LOCAL and (options := [option for option, value in given.items() if value is not None]):
         raise ConfigError(
-            f"plan: {options[0]} must be given with --target {', '.join(targets_that(Submits))}. "
+            f"plan: {options[0]} must be given with --target {', '.join(target_classes(Submits))}. "
             f"Given: --target {target}"
         )
 

@@ -20,38 +20,41 @@ from qcnn.errors import ConfigError
 from qcnn.process.exit_codes import RETRYABLE
 from qcnn.process.standard_streams import drop_output
 from qcnn.tables import STANDARD_STREAM
-from qcnn.targets.base import Predicts, SendsPredictions
+from qcnn.targets import has_capability
+from qcnn.targets.base import Predicts, SendsPredictions, TargetSettings
 from qcnn.targets.errors import StepError
 
 
-def predict_command(target: Predicts) -> click.Command:
+def predict_command(kind: type[Predicts[TargetSettings]]) -> click.Command:
     """Return the predict command of a target."""
 
     def predict(settings: Any, output_format: str) -> None:
-        if settings.data is not None and settings.output in (None, STANDARD_STREAM):
-            _print_predictions(target, settings, output_format)
-            return
-        with _without_retry_exit_code(), stdout_to_stderr(output_format):
-            summary = target.predict(settings, click.echo, on_stderr, rows_progress)
+        with kind(settings) as target:
+            if settings.data is not None and settings.output in (None, STANDARD_STREAM):
+                _print_predictions(target, settings, output_format)
+                return
+            with _without_retry_exit_code(), stdout_to_stderr(output_format):
+                summary = target.predict(settings, click.echo, on_stderr, rows_progress)
         if output_format == "json":
             show_rows(output_format, summary)
 
-    options = settings_options(target.predict_settings, target.name)
-    if not isinstance(target, SendsPredictions):
-        return click.command("predict", help=target.predict_help)(options(format_option(predict)))
+    options = settings_options(kind.predict_settings, kind.name)
+    if not has_capability(kind, SendsPredictions):
+        return click.command("predict", help=kind.predict_help)(options(format_option(predict)))
 
-    def predict_remotely(settings: Any, printing: OutputOptions) -> None:
+    def predict_remotely(settings: TargetSettings, printing: OutputOptions) -> None:
         if printing.dry_run:
-            print_requests(target.predict_requests(settings), target.requests_are, printing.output_format)
+            with kind(settings) as target:
+                print_requests(target.predict_requests(settings), kind.requests_are, printing.output_format)
         else:
             predict(settings, printing.output_format)
 
-    return click.command("predict", help=target.predict_help)(
-        options(output_options(target.requests_are)(predict_remotely))
+    return click.command("predict", help=kind.predict_help)(
+        options(output_options(kind.requests_are)(predict_remotely))
     )
 
 
-def _print_predictions(target: Predicts, settings: Any, output_format: str) -> None:
+def _print_predictions(target: Predicts[TargetSettings], settings: TargetSettings, output_format: str) -> None:
     """Print predictions as CSV on stdout, and all other output on stderr.
 
     Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import click
 
@@ -11,13 +10,23 @@ from qcnn.cli.jobs import follow, wait
 from qcnn.cli.options.cost import CostOptions, confirm_cost, cost_options
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
-from qcnn.cli.options.settings import OutputOptions, flags_of, options_as, output_options, settings_options
+from qcnn.cli.options.settings import OutputOptions, options_as, output_options, settings_options, target_flags
 from qcnn.cli.output import on_stderr, print_requests, report_gpu_image, report_unpinned_image, show_rows
 from qcnn.errors import ConfigError
 from qcnn.planning.checks import SUBMITTED, check_experiments, on_gpus
-from qcnn.targets.base import Compiles, Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
+from qcnn.targets.base import (
+    Compiles,
+    Predicts,
+    Prepared,
+    Prepares,
+    ReadsJobs,
+    RunsStudies,
+    Submits,
+    Submitted,
+    TargetSettings,
+)
 from qcnn.targets.errors import logs_to_stderr
-from qcnn.targets.settings import connection_of, describe_settings
+from qcnn.targets.settings import describe_settings
 
 _OUTCOMES = {"created": "is created", "adopted": "already runs", "succeeded": "has already succeeded"}
 
@@ -54,37 +63,35 @@ wait_options = options_as(
 )
 
 
-def submit_command(target: Submits) -> click.Command:
+def submit_command(kind: type[Submits[TargetSettings]]) -> click.Command:
     """Return the submit command of a target."""
 
     @wait_options
-    @output_options(target.requests_are)
-    @settings_options(target.settings, target.name)
+    @output_options(kind.requests_are)
+    @settings_options(kind.submit_settings, kind.name)
     @cost_options
     @experiment_options
     def submit(
-        waiting: WaitOptions, printing: OutputOptions, settings: Any, cost: CostOptions, options: ExperimentOptions
+        waiting: WaitOptions,
+        printing: OutputOptions,
+        settings: TargetSettings,
+        cost: CostOptions,
+        options: ExperimentOptions,
     ) -> None:
-        prepared = target.prepare(options.experiment(), settings)
-        send(target, prepared, settings, cost, printing, waiting)
+        with kind(settings) as target:
+            send(target, target.prepare(options.experiment(), settings), cost, printing, waiting)
 
-    return click.command("submit", help=f"Submit an experiment to {target.title}.\n\n{target.notes}")(submit)
+    return click.command("submit", help=f"Submit an experiment to {kind.title}.\n\n{kind.notes}")(submit)
 
 
 def send(
-    target: Submits,
-    prepared: Prepared,
-    settings: Any,
-    cost: CostOptions,
-    printing: OutputOptions,
-    waiting: WaitOptions,
+    target: Prepares, prepared: Prepared, cost: CostOptions, printing: OutputOptions, waiting: WaitOptions
 ) -> None:
     """Submit a job and print its location, or print its requests with --dry-run.
 
     Args:
         target: Target of the job.
         prepared: Job to submit.
-        settings: Settings of the target.
         cost: Options of the cost estimate, which is printed before submission.
         printing: Output format, and whether to print the requests without sending them.
         waiting: Whether to wait for the job.
@@ -99,22 +106,21 @@ def send(
     submitted = submit_prepared(target, prepared, cost, printing)
     if submitted is None:
         return
-    connection = connection_of(target.connection, settings)
     if printing.output_format == "text":
-        click.echo(f"{target.job_kind} {submitted.job} {_OUTCOMES[submitted.outcome]} in {target.place(connection)}")
-    rows = _rows(target, submitted, connection)
+        click.echo(f"{target.job_kind} {submitted.job} {_OUTCOMES[submitted.outcome]} in {target.place()}")
+    rows = _rows(target, submitted)
     show_rows(printing.output_format, {"job": submitted.job, **rows} if printing.output_format == "json" else rows)
     if submitted.outcome == "succeeded" or not isinstance(target, ReadsJobs):
         return
     if waiting.should_follow:
         restarts = prepared.trials[0].options.max_restarts if len(prepared.trials) == 1 else None
-        follow(target, submitted.job, connection, printing.output_format, restarts)
+        follow(target, submitted.job, printing.output_format, restarts)
     elif waiting.should_wait:
-        wait(target, submitted.job, connection, printing.output_format)
+        wait(target, submitted.job, printing.output_format)
 
 
 def submit_prepared(
-    target: Submits | Schedules,
+    target: Prepares,
     prepared: Prepared,
     cost: CostOptions,
     printing: OutputOptions,
@@ -151,11 +157,11 @@ def submit_prepared(
         return prepared.submit()
 
 
-def _rows(target: Submits, submitted: Submitted, connection: Any) -> Mapping[str, str]:
+def _rows(target: Prepares, submitted: Submitted) -> Mapping[str, str]:
     """Return the output locations of a job, its web pages and its commands by JSON key."""
     job = submitted.job
     rows = {**submitted.outputs, **({"look at it": submitted.page} if submitted.page else {}), **submitted.pages}
-    flags = f" --target {target.name}{flags_of(connection)}"
+    flags = target_flags(target)
     if isinstance(target, ReadsJobs):
         if not submitted.page:
             rows["look at it"] = f"qcnn status {job}{flags}"
@@ -168,25 +174,26 @@ def _rows(target: Submits, submitted: Submitted, connection: Any) -> Mapping[str
     return rows
 
 
-def study_command(target: RunsStudies) -> click.Command:
+def study_command(kind: type[RunsStudies[TargetSettings]]) -> click.Command:
     """Return the study command of a target."""
 
     @search_options
     @wait_options
-    @output_options(target.requests_are)
-    @settings_options(target.study_settings, target.name)
+    @output_options(kind.requests_are)
+    @settings_options(kind.study_settings, kind.name)
     @cost_options
     @experiment_options
     def study(
         search: SearchOptions,
         waiting: WaitOptions,
         printing: OutputOptions,
-        settings: Any,
+        settings: TargetSettings,
         cost: CostOptions,
         options: ExperimentOptions,
     ) -> None:
         plan = read_study(search, options)
-        send(target, target.prepare_study(plan, settings), settings, cost, printing, waiting)
+        with kind(settings) as target:
+            send(target, target.prepare_study(plan, settings), cost, printing, waiting)
 
-    help_text = f"Submit a hyperparameter search to {target.title} as one pipeline run.\n{STUDY_NOTES}"
+    help_text = f"Submit a hyperparameter search to {kind.title} as one pipeline run.\n{STUDY_NOTES}"
     return click.command("study", help=help_text)(study)

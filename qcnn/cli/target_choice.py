@@ -1,7 +1,7 @@
 """Commands by target, and their selection by --target.
 
-A target has a command if it implements a protocol of `qcnn.targets.base`. The command is created by a function of the
-target, which is imported on first use.
+A target has a command if its class inherits from a protocol of `qcnn.targets.base`. The command is created by a function
+of the class, which is imported on first use.
 """
 
 import copy
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from qcnn.targets import TARGETS, target_that, targets_that
+from qcnn.targets import TARGETS, target_class, target_classes
 from qcnn.targets.base import (
     ComparesRuns,
     Deploys,
@@ -33,7 +33,7 @@ class Command:
     """A command that several targets have.
 
     Attributes:
-        protocol: Protocol that a target must implement.
+        protocol: Protocol that a target must inherit from.
         factory: "module:function" that creates the command of a target.
         default: Target if --target is not given. None: --target is required.
         local: "module:command" for the local target, if the factory does not create it.
@@ -47,7 +47,7 @@ class Command:
     @property
     def targets(self) -> tuple[str, ...]:
         """Names of the targets that have the command."""
-        implementing = targets_that(self.protocol)
+        implementing = target_classes(self.protocol)
         return tuple(name for name in TARGETS if name in implementing or (self.local and name == _LOCAL))
 
     def load(self, target: str) -> click.Command:
@@ -55,8 +55,8 @@ class Command:
         if self.local and target == _LOCAL:
             command: click.Command = _import(self.local)
             return command
-        create: Callable[[Target], click.Command] = _import(self.factory)
-        return create(target_that(self.protocol, target))
+        create: Callable[[type[Target]], click.Command] = _import(self.factory)
+        return create(target_class(target, self.protocol))
 
 
 _LOCAL = "local"
@@ -93,7 +93,7 @@ def requested_target(name: str, arguments: Sequence[str]) -> RequestedTarget | N
     given += [value for argument, value in itertools.pairwise(arguments) if argument == "--target"]
     targets = COMMANDS[name].targets
     target = given[-1] if given else targets[0] if len(targets) == 1 else COMMANDS[name].default or ""
-    return RequestedTarget(target, target_that(Target, target).extra, bool(given)) if target in targets else None
+    return RequestedTarget(target, target_class(target, Target).extra, bool(given)) if target in targets else None
 
 
 def _import(reference: str) -> Any:

@@ -23,9 +23,11 @@ from qcnn.jobs.kubernetes.tensorboard import check_name
 from qcnn.process.extras import check_library
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import FolderDownloader, open_store
+from qcnn.targets import has_capability
 from qcnn.targets.artifacts import LogSource, deduplicate, local_run_logs, resolve_logs
-from qcnn.targets.base import FindsLogs, HostsTensorBoard
+from qcnn.targets.base import FindsLogs, HostsTensorBoard, TargetSettings
 from qcnn.targets.errors import StepError
+from qcnn.targets.settings import PodFields
 
 # Event files, and files of plugins.
 _TENSORBOARD_FILE = re.compile(r"tfevents[^/]*$|(^|/)plugins/")
@@ -85,12 +87,12 @@ _board_options = options_as(
 )
 
 
-def tensorboard_command(target: FindsLogs) -> click.Command:
+def tensorboard_command(kind: type[FindsLogs[TargetSettings]]) -> click.Command:
     """Return the tensorboard command of a target."""
 
     @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
     @runs_option
-    @click.option("--experiment", metavar="NAME", help=f"Experiment of {target.title} that contains RUNs.")
+    @click.option("--experiment", metavar="NAME", help=f"Experiment of {kind.title} that contains RUNs.")
     @click.option(
         "--port",
         type=click.IntRange(0, 65535),
@@ -101,8 +103,8 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
         "--bind-address", default="localhost", show_default=True, metavar="HOST", help="Host name or IP to listen on."
     )
     @click.option("--wait", is_flag=True, help="Open TensorBoard even if a bucket does not contain logs yet.")
-    @settings_options(target.logs_settings, target.name)
-    @(_board_options if isinstance(target, HostsTensorBoard) else _without_board)
+    @settings_options(kind.logs_settings, kind.name)
+    @(_board_options if has_capability(kind, HostsTensorBoard) else _without_board)
     def tensorboard(
         names: tuple[str, ...],
         runs: Path,
@@ -110,7 +112,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
         port: int | None,
         bind_address: str,
         wait: bool,
-        settings: Any,
+        settings: TargetSettings,
         board: TensorBoardDeployment,
     ) -> None:
         def find() -> list[LogSource]:
@@ -119,10 +121,11 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
             remote = target.find_logs(ids, experiment, run_names, settings, in_a_pod=board.deploy)
             return deduplicate([*local, *remote] or local_run_logs(runs))
 
-        if isinstance(target, HostsTensorBoard) and _change_deployment(target, find, settings, board):
-            return
-        check_library("tensorboard")
-        sources = find()
+        with kind(settings) as target:
+            if isinstance(target, HostsTensorBoard) and _change_deployment(target, find, settings, board):
+                return
+            check_library("tensorboard")
+            sources = find()
         if port:
             _check_free(bind_address, port)
         with contextlib.ExitStack() as stack:
@@ -134,7 +137,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
                 ["--logdir", str(folder), "--host", bind_address, *(["--port", str(port)] if port is not None else [])]
             )
 
-    return click.command("tensorboard", help=_HELP.format(title=target.title))(tensorboard)
+    return click.command("tensorboard", help=_HELP.format(title=kind.title))(tensorboard)
 
 
 def _without_board(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,7 +151,10 @@ def _without_board(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _change_deployment(
-    target: HostsTensorBoard, find: Callable[[], list[LogSource]], settings: Any, board: TensorBoardDeployment
+    target: HostsTensorBoard[PodFields],
+    find: Callable[[], list[LogSource]],
+    settings: PodFields,
+    board: TensorBoardDeployment,
 ) -> bool:
     """Deploy or delete a TensorBoard if it is requested.
 
@@ -167,7 +173,7 @@ def _change_deployment(
     if board.undeploy and board.dry_run:
         click.echo(f"TensorBoard {name} would be deleted")
     elif board.undeploy:
-        click.echo(f"TensorBoard {name} is deleted from namespace {target.delete_board(name, settings)}")
+        click.echo(f"TensorBoard {name} is deleted from namespace {target.delete_board(name)}")
     elif board.deploy:
         # Validates the settings before the search for logs, which sends requests.
         target.board_requests(name, (), settings, public=board.public)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Generic, Self, TypeVar
+from collections.abc import Sequence
+from typing import ClassVar, Generic, Self, TypeVar
 
 from typing_extensions import override
 
@@ -42,6 +43,10 @@ class BoundTarget(Target, Generic[C]):
 
 class BoundJobs(BoundTarget[C], ReadsJobs):
     """Base class of a target whose jobs are followed by their logs and their status."""
+
+    kinds: ClassVar[Sequence[str]] = ()
+    has_experiments: ClassVar[bool] = False
+    delete_notes: ClassVar[str] = "Outputs are kept."
 
     @override
     def follow(self, job: str, report: ReportLine, restarts: int | None = None) -> None:

@@ -19,7 +19,7 @@ from qcnn.planning.training_estimate import expectation
 from qcnn.results.evaluate import EvaluationResult, report
 from qcnn.simulators import registry
 from qcnn.simulators.structure.gates import read_model
-from qcnn.targets import targets_that
+from qcnn.targets import target_classes
 from qcnn.targets.base import Submits
 from tests.docs.documents import DOCUMENTS, PAGES, ROOT, count_words
 
@@ -45,7 +45,7 @@ def test_generated_tables_are_current(script: dict[str, Any]) -> None:
 def test_generated_tables_are_complete(script: dict[str, Any]) -> None:
     tables = script["field_tables"]()
     assert sorted(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE)) == sorted(ALL_FIELDS)
-    assert re.findall(r"^## (\S+)$", script["setting_tables"](), re.MULTILINE) == list(targets_that(Submits))
+    assert re.findall(r"^## (\S+)$", script["setting_tables"](), re.MULTILINE) == list(target_classes(Submits))
 
 
 @pytest.mark.parametrize(

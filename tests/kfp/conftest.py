@@ -25,7 +25,7 @@ import tenacity
 
 from qcnn.components.resources import IMAGE
 from qcnn.targets.artifacts import Artifact
-from qcnn.targets.kubeflow.client import KfpConnection, connect
+from qcnn.targets.kubeflow.client import KfpBackend, KfpConnection
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import find_experiment, pages
 
@@ -65,8 +65,8 @@ class Kubeflow:
     seed: int
 
     @property
-    def backend(self) -> KfpConnection:
-        return KfpConnection(host=self.host, metadata_host=self.metadata_host)
+    def backend(self) -> KfpBackend:
+        return KfpBackend(KfpConnection(host=self.host, metadata_host=self.metadata_host))
 
     @property
     def submit_flags(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Kubeflow:
 
     def artifacts(self, run: str) -> list[Artifact]:
         """Return the artifacts of a run."""
-        return MetadataStore(connect(self.backend), self.backend).artifacts(run)
+        return MetadataStore(self.backend).artifacts(run)
 
 
 def until(read: Callable[[], Value], is_done: Callable[[Value], bool]) -> Value:
@@ -124,12 +124,12 @@ def kubeflow() -> Iterator[Kubeflow]:
         experiment=f"qcnn-test-{secrets.token_hex(4)}",
         seed=secrets.randbelow(2**31),
     )
-    client = connect(kubeflow.backend)
+    client = kubeflow.backend.client
     client.create_experiment(kubeflow.experiment)
     try:
         yield kubeflow
     finally:
-        identity = find_experiment(client, kubeflow.backend, kubeflow.experiment).experiment_id
+        identity = find_experiment(kubeflow.backend, kubeflow.experiment).experiment_id
         for schedule in pages(client.list_recurring_runs, "recurring_runs", experiment_id=identity):
             client.delete_recurring_run(schedule.recurring_run_id)
         for run in pages(client.list_runs, "runs", experiment_id=identity):

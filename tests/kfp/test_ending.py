@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from qcnn.targets.kubeflow.client import connect
-from qcnn.targets.kubeflow.experiments import logs_of_runs
+from qcnn.targets.kubeflow.experiments import LogsSettings
 from qcnn.targets.kubeflow.runs import RunPoller, follow, task_parts
+from qcnn.targets.kubeflow.target import KubeflowTarget
 from tests.kfp.cluster import evict, launchers, log, tfjobs
 from tests.kfp.conftest import SMALL, Kubeflow, until
 
@@ -23,7 +23,7 @@ def _start(kubeflow: Kubeflow, name: str) -> str:
         if line == "train: running":
             raise StartedError
 
-    poll = RunPoller(connect(kubeflow.backend), kubeflow.backend, run)
+    poll = RunPoller(kubeflow.backend, run)
     with pytest.raises(StartedError):
         follow(poll, lambda run: task_parts(run, ("train",)), report)
     return run
@@ -37,10 +37,12 @@ def test_evicted_launcher_is_replaced_and_adopts_tfjob(kubeflow: Kubeflow) -> No
     until(lambda: log(pod), lambda text: "epoch 3/" in text)
     trained = tfjobs(run)
     # TensorBoard can open the logs of a running step.
-    (logs,) = logs_of_runs([run], None, (), kubeflow.backend)
+    settings = LogsSettings(host=kubeflow.host, metadata_host=kubeflow.metadata_host)
+    with KubeflowTarget(settings) as target:
+        (logs,) = target.find_logs([run], None, (), settings, in_a_pod=False)
     assert (logs.name, logs.of_run, logs.address.endswith(run)) == (kubeflow.unique("evicted"), True, True)
     evict(pod)
-    client = connect(kubeflow.backend)
+    client = kubeflow.backend.client
 
     def others() -> dict[str, str]:
         return {other: name for other, name in launchers(run).items() if other != uid}

@@ -11,7 +11,6 @@ import yaml
 
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
-from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.runs import RunPoller, follow
 from tests.kfp.cluster import steps_log, tfjobs
 from tests.kfp.conftest import SMALL, FinishedRun, Kubeflow, until
@@ -42,7 +41,7 @@ def test_failed_tfjob_is_replaced_on_retry_and_deleted_with_run(kubeflow: Kubefl
     assert not [line for line in logged if "KFP Executor" in line or "argo=true" in line]
     ((first, name),) = tfjobs(failed.run).items()
 
-    client = connect(kubeflow.backend)
+    client = kubeflow.backend.client
     client._run_api.run_service_retry_run(failed.run)
     counts = []
 
@@ -53,7 +52,7 @@ def test_failed_tfjob_is_replaced_on_retry_and_deleted_with_run(kubeflow: Kubefl
 
     until(list_tfjobs, lambda found: bool(found) and first not in found)
     assert max(counts) == 1
-    assert follow(RunPoller(client, kubeflow.backend, failed.run), lambda run: (), print).state == "FAILED"
+    assert follow(RunPoller(kubeflow.backend, failed.run), lambda run: (), print).state == "FAILED"
     assert list(tfjobs(failed.run).values()) == [name]
 
     client.delete_run(failed.run)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.targets.kubeflow.client import connect
 from tests.kfp.conftest import Kubeflow
 
 COMPILE = Path(__file__).parents[2] / "compile.py"
@@ -30,7 +29,7 @@ def test_run_has_compiled_defaults_and_accepts_strings(kubeflow: Kubeflow, packa
     kubeflow.run_command("terminate", name)
     row = kubeflow.rows()["kfp-cli"]
     assert row["state"] in ("failed", "canceled")
-    parameters = connect(kubeflow.backend).get_run(_id(done.stdout)).runtime_config.parameters
+    parameters = kubeflow.backend.client.get_run(_id(done.stdout)).runtime_config.parameters
     assert parameters == {"model": "deep"}
     rejected = kubeflow.run_command(*command, *flags, "qubits=6", program="kfp")
     assert rejected.returncode != 0
@@ -42,7 +41,7 @@ def test_compiled_file_is_a_pipeline_with_versions(kubeflow: Kubeflow, package: 
         "--endpoint", kubeflow.host, "--output", "json", "pipeline", "create", "-p", name, str(package), program="kfp"
     )
     assert created.returncode == 0, created.stderr
-    client = connect(kubeflow.backend)
+    client = kubeflow.backend.client
     identity = client.get_pipeline_id(name)
     try:
         second = kubeflow.run_command(

@@ -12,7 +12,6 @@ import yaml
 
 from qcnn.storage.copies import new_file_copy
 from qcnn.targets.artifacts import Artifact
-from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.runs import RunPoller, check_succeeded, follow
 from tests.buckets import new_bucket
 from tests.kfp.conftest import Kubeflow
@@ -63,7 +62,7 @@ def submitted(kubeflow: Kubeflow, bucket: str, pod: str) -> dict[str, str]:
 
 def _finish(kubeflow: Kubeflow, run: str) -> None:
     """Wait for a run to succeed."""
-    ended = follow(RunPoller(connect(kubeflow.backend), kubeflow.backend, run), lambda run: (), print)
+    ended = follow(RunPoller(kubeflow.backend, run), lambda run: (), print)
     check_succeeded(ended, ())
 
 

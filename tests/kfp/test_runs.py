@@ -10,7 +10,6 @@ from qcnn.components.resources import is_pinned
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
-from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.runs import RunPoller, follow, task_parts
 from tests.kfp.cluster import steps_log
 from tests.kfp.conftest import SMALL, FinishedRun, Kubeflow
@@ -99,14 +98,14 @@ def test_equal_run_is_cached_unless_seed_changes(kubeflow: Kubeflow, first: Fini
 def test_invalid_experiment_fails_in_first_step(kubeflow: Kubeflow, tmp_path: Path) -> None:
     package = tmp_path / "qcnn.yaml"
     compile_qcnn(KUBEFLOW, package, kubeflow.image)
-    client = connect(kubeflow.backend)
+    client = kubeflow.backend.client
     # Like the KFP UI, which does not validate parameters before it creates a run.
     fields = {**ExperimentConfig().model_dump(), "qubits": 3}
     name = kubeflow.unique("rejected")
     run = client.create_run_from_pipeline_package(
         str(package), arguments=fields, run_name=name, experiment_name=kubeflow.experiment
     ).run_id
-    ended = follow(RunPoller(client, kubeflow.backend, run), lambda run: task_parts(run, STEPS), print)
+    ended = follow(RunPoller(kubeflow.backend, run), lambda run: task_parts(run, STEPS), print)
     assert ended.state == "FAILED"
     assert [(part.name, part.state) for part in task_parts(ended, STEPS)] == [("generate-data", "failed")]
     row = kubeflow.rows()["rejected"]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from qcnn.targets.artifacts import Artifact
-from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.runs import ENDED, find_experiment, find_schedule, pages
 from tests.kfp.conftest import SMALL, Kubeflow, until
 
@@ -20,10 +19,10 @@ def test_scheduled_runs_have_distinct_names_seeds_and_outputs(kubeflow: Kubeflow
     create = ("schedule", "create", "--interval", "60s", "--max-concurrency", "2", "--run-name", name)
     done = kubeflow.run_command(*create, *kubeflow.submit_flags, *SMALL)
     assert done.returncode == 0, done.stderr
-    client = connect(kubeflow.backend)
-    schedule = find_schedule(client, kubeflow.backend, name)
+    client = kubeflow.backend.client
+    schedule = find_schedule(kubeflow.backend, name)
     assert schedule.status == "ENABLED"
-    identity = find_experiment(client, kubeflow.backend, kubeflow.experiment).experiment_id
+    identity = find_experiment(kubeflow.backend, kubeflow.experiment).experiment_id
 
     def dataset_uris() -> dict[str, str]:
         """Return the URIs of the datasets of runs by run name."""
@@ -37,7 +36,7 @@ def test_scheduled_runs_have_distinct_names_seeds_and_outputs(kubeflow: Kubeflow
 
     datasets = until(dataset_uris, lambda found: len(found) >= 2)
     assert kubeflow.run_command("schedule", "disable", name).returncode == 0
-    assert find_schedule(client, kubeflow.backend, name).status == "DISABLED"
+    assert find_schedule(kubeflow.backend, name).status == "DISABLED"
     listed = [line.split() for line in kubeflow.run_command("schedule", "list").stdout.splitlines()]
     assert [name, schedule.recurring_run_id, "every", "60", "s", "disabled", "2", "no"] in listed
     assert len(set(datasets.values())) == len(datasets)
@@ -53,7 +52,7 @@ def test_scheduled_runs_have_distinct_names_seeds_and_outputs(kubeflow: Kubeflow
 def test_runs_with_seed_per_run_are_not_cached(kubeflow: Kubeflow, tmp_path: Path) -> None:
     command = (sys.executable, "-W", "ignore", str(COMPILE), "--seed-per-run", "--image", kubeflow.image)
     subprocess.run([*command, "--output", str(tmp_path)], check=True)
-    client, fields = connect(kubeflow.backend), {**SMALL_FIELDS, "seed": kubeflow.seed}
+    client, fields = kubeflow.backend.client, {**SMALL_FIELDS, "seed": kubeflow.seed}
     # Like the KFP UI, with equal parameters for each run.
     runs = [
         client.create_run_from_pipeline_package(

@@ -11,7 +11,7 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import ComponentSpec, PipelineSpec
 
 import compile as compile_command
 from qcnn.pipelines.compiler import compile_qcnn, compile_study
-from qcnn.targets import targets_that
+from qcnn.targets import target_classes
 from qcnn.targets.base import Compiles
 
 
@@ -31,7 +31,7 @@ def test_compile_writes_files_for_each_target(tmp_path: Path) -> None:
 def test_pipeline_interface_is_equal_on_all_targets(compile_one: Callable[..., PipelineSpec], tmp_path: Path) -> None:
     specs = [
         compile_one(target.pipeline_target(), tmp_path / f"{name}.yaml", "registry/qcnn:1")
-        for name, target in targets_that(Compiles).items()
+        for name, target in target_classes(Compiles).items()
     ]
     roots = {json_format.MessageToJson(_interface(spec.root), sort_keys=True) for spec in specs}
     assert len(roots) == 1

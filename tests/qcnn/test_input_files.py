@@ -17,7 +17,7 @@ from qcnn.errors import QcnnError
 from qcnn.input_files import NotAFileError, read_input
 from qcnn.results.weights import check_weights
 from qcnn.tables.table import open_table
-from qcnn.targets import target_that
+from qcnn.targets import target_class
 from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import read_package
 from qcnn.yaml_files import read_file
@@ -62,7 +62,7 @@ def _readers(folder: Path) -> Iterator[tuple[str, Path, Callable[[Path], object]
     for ending in (".csv", ".parquet", ".npz", ".jsonl"):
         yield "data", folder / f"a{ending}", lambda path: open_table(str(path)).__enter__()
     yield "settings", folder / "b.yaml", read_settings
-    yield "package", folder / "c.yaml", lambda path: read_package(path, target_that(Compiles, "kubeflow"))
+    yield "package", folder / "c.yaml", lambda path: read_package(path, target_class("kubeflow", Compiles))
 
 
 @pytest.mark.parametrize("create", SPECIAL)

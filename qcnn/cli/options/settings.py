@@ -12,6 +12,7 @@ from typing import Any, Literal
 import click
 
 from qcnn.errors import ConfigError
+from qcnn.targets.base import Target, TargetSettings
 from qcnn.targets.settings import Described, describe_settings, settings_from
 from qcnn.yaml_files import read_file
 
@@ -113,7 +114,7 @@ runs_option = click.option(
 )
 
 
-def settings_options(kind: type[Any], target: str, name: str = "settings") -> Decorator:
+def settings_options(kind: type[TargetSettings], target: str, name: str = "settings") -> Decorator:
     """Return a decorator that adds a flag for each setting to a command, and passes it the settings.
 
     Settings without a flag take the value of their environment variable, or their default.
@@ -139,11 +140,11 @@ def flag_of(field: Described) -> str:
     return f"--{(field.setting.flag or field.name).replace('_', '-')}"
 
 
-def flags_of(settings: Any) -> str:
-    """Return the flags of settings without secrets, each preceded by a space."""
-    flags = ""
-    for field in describe_settings(type(settings)):
-        value = getattr(settings, field.name)
+def target_flags(target: Target) -> str:
+    """Return the flags of a target and its connection settings without secrets, each preceded by a space."""
+    flags = f" --target {target.name}"
+    for field in describe_settings(target.connection_settings):
+        value = getattr(target.connection, field.name)
         if value != field.default and not field.is_secret and isinstance(value, str | Path):
             flags += f" {flag_of(field)} {shlex.quote(str(value))}"
     return flags

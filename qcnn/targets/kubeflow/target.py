@@ -113,9 +113,7 @@ class KubeflowTarget(
     requests_are: ClassVar[Literal["json", "yaml"]] = "json"
     study_settings: ClassVar[type[StudySettings]] = StudySettings
     selections: ClassVar[Sequence[str]] = ("experiment",)
-    kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = True
-    delete_notes: ClassVar[str] = "Outputs are kept."
     patience: ClassVar[float] = PATIENCE
 
     @override

@@ -99,8 +99,6 @@ class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings]):
     predict_settings: ClassVar[type[PredictSettings]] = PredictSettings
     predict_help: ClassVar[str] = PREDICT_HELP
     selections: ClassVar[Sequence[str]] = ("everything",)
-    kinds: ClassVar[Sequence[str]] = ()
-    has_experiments: ClassVar[bool] = False
     delete_notes: ClassVar[str] = "The folder of a run is deleted with all outputs."
 
     @override

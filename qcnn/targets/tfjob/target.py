@@ -101,8 +101,6 @@ class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection],
     requests_are: ClassVar[Literal["json", "yaml"]] = "yaml"
     selections: ClassVar[Sequence[str]] = ("run", "kind", "orphans", "everything")
     kinds: ClassVar[Sequence[str]] = ("TFJob", "Job")
-    has_experiments: ClassVar[bool] = False
-    delete_notes: ClassVar[str] = "Outputs are kept."
     logs_settings: ClassVar[type[BoardSettings]] = BoardSettings
 
     @override

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import datetime
 import functools
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from qcnn.jobs.vertex.location import VertexLocation, logging_endpoint_of
+from qcnn.errors import ConfigError
+from qcnn.jobs.vertex.location import ENDPOINT_VARIABLE, VertexLocation, logging_endpoint_of
 from qcnn.storage.store import proxy_note
+from qcnn.targets.base import TargetSettings
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
+from qcnn.targets.settings import setting
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob, PipelineJob, PipelineTaskDetail
-import dataclasses
-
-from qcnn.errors import ConfigError
-from qcnn.jobs.vertex.location import ENDPOINT_VARIABLE
-from qcnn.targets.settings import setting
 
 
 def as_json(request: Any) -> str:
@@ -118,6 +117,12 @@ class VertexClient:
         self._clients: dict[str, Any] = {}
         self._answered = False
 
+    def close(self) -> None:
+        """Close the connections of all clients."""
+        while self._clients:
+            _, client = self._clients.popitem()
+            client.transport.close()
+
     def call(self, method: str, request: Any = None, *, retry: bool = True, **fields: Any) -> Any:
         """Call a method of the API, such as PipelineService.get_pipeline_job, and return the response.
 
@@ -214,7 +219,7 @@ class VertexClient:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Connection:
+class Connection(TargetSettings):
     """Project and location. The environment variables are those of Google's libraries, then gcloud's.
 
     Raises:

@@ -4,42 +4,68 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
 
 from qcnn.errors import ArtifactError
 from qcnn.targets.artifacts import LogSource, run_fields, run_logs, run_metrics
-from qcnn.targets.base import ComparedRun
+from qcnn.targets.base import ComparedRun, ComparesRuns, FindsLogs, ReportLine
 from qcnn.targets.errors import BackendError
-from qcnn.targets.vertex.client import VertexClient, id_of, seconds_of
-from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, artifacts_of, find_run, get_run, list_runs, state_of
+from qcnn.targets.vertex.bound import VertexBound
+from qcnn.targets.vertex.client import Connection, VertexClient, id_of, seconds_of
+from qcnn.targets.vertex.runs import (
+    ENDED,
+    EXPERIMENT_LABEL,
+    artifacts_of,
+    find_run,
+    get_run,
+    is_id,
+    list_runs,
+    state_of,
+)
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
 
 
-def compared_runs(vertex: VertexClient, experiment: str) -> list[ComparedRun]:
-    """Return the runs of an experiment, newest last.
+class VertexExperiments(VertexBound, ComparesRuns, FindsLogs[Connection]):
+    """Comparisons and logs of the target vertex."""
 
-    Raises:
-        BackendError: If there are no runs, or Vertex AI rejects the request or is unavailable.
-    """
-    # Lists omit task details.
-    found = [get_run(vertex, id_of(run)) for run in list_runs(vertex, experiment)]
-    if not found:
-        known = sorted({run.labels[EXPERIMENT_LABEL] for run in list_runs(vertex)})
-        where = f"{vertex.place.project} in {vertex.place.location}"
-        raise BackendError(f"experiment: {where} has {', '.join(known) or 'none'}. Given: {experiment}")
-    return [_compared_run(run) for run in found]
+    logs_settings: ClassVar[type[Connection]] = Connection
 
+    @override
+    def experiment_runs(self, experiment: str, warn: ReportLine) -> Sequence[ComparedRun]:
+        # Lists omit task details.
+        found = [get_run(self.vertex, id_of(run)) for run in list_runs(self.vertex, experiment)]
+        if not found:
+            known = sorted({run.labels[EXPERIMENT_LABEL] for run in list_runs(self.vertex)})
+            raise BackendError(f"experiment: {self.place()} has {', '.join(known) or 'none'}. Given: {experiment}")
+        return [_compared_run(run) for run in found]
 
-def named_runs(vertex: VertexClient, names: Sequence[str]) -> list[ComparedRun]:
-    """Return the runs with these IDs or names, in this order.
+    @override
+    def named_runs(self, names: Sequence[str], warn: ReportLine) -> Sequence[ComparedRun]:
+        return [_compared_run(find_run(self.vertex, name)) for name in names]
 
-    Raises:
-        BackendError: If a run does not exist, its name is ambiguous, or Vertex AI rejects the request or is
-            unavailable.
-    """
-    return [_compared_run(find_run(vertex, name)) for name in names]
+    @override
+    def is_job_id(self, text: str) -> bool:
+        return is_id(text)
+
+    @override
+    def find_logs(
+        self, ids: Sequence[str], experiment: str | None, names: Sequence[str], settings: Connection, *, in_a_pod: bool
+    ) -> list[LogSource]:
+        chosen = [find_run(self.vertex, identity) for identity in ids]
+        if experiment:
+            chosen += _find_runs(self.vertex, experiment, names)
+        counts = collections.Counter(run.display_name for run in chosen)
+        found: list[LogSource] = []
+        for run in chosen:
+            name = run.display_name.replace("/", "-") if counts[run.display_name] == 1 else id_of(run)
+            found += run_logs(name, id_of(run), artifacts_of(run), ended=state_of(run) in ENDED)
+        if (chosen or experiment) and not found:
+            raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
+        return found
 
 
 def _compared_run(run: PipelineJob) -> ComparedRun:
@@ -53,34 +79,6 @@ def _compared_run(run: PipelineJob) -> ComparedRun:
         history=(),
         duration=seconds_of(run),
     )
-
-
-def logs_of_runs(
-    vertex: VertexClient, ids: Sequence[str], experiment: str | None, names: Sequence[str]
-) -> list[LogSource]:
-    """Return the logs of runs by ID, and of runs of an experiment.
-
-    Args:
-        vertex: Vertex AI client.
-        ids: Run IDs.
-        experiment: Experiment whose runs are added, or None.
-        names: IDs or names of runs of the experiment. Empty: all runs.
-
-    Raises:
-        BackendError: If a run does not exist, or Vertex AI rejects the request or is unavailable.
-        ArtifactError: If none of the requested runs has logs.
-    """
-    chosen = [find_run(vertex, identity) for identity in ids]
-    if experiment:
-        chosen += _find_runs(vertex, experiment, names)
-    counts = collections.Counter(run.display_name for run in chosen)
-    found: list[LogSource] = []
-    for run in chosen:
-        name = run.display_name.replace("/", "-") if counts[run.display_name] == 1 else id_of(run)
-        found += run_logs(name, id_of(run), artifacts_of(run), ended=state_of(run) in ENDED)
-    if (chosen or experiment) and not found:
-        raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
-    return found
 
 
 def _find_runs(vertex: VertexClient, experiment: str, names: Sequence[str]) -> list[PipelineJob]:

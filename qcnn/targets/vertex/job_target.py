@@ -8,7 +8,9 @@ import functools
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from typing_extensions import override
 
 from qcnn.components.training_job import check_data, vertex_job
 from qcnn.errors import ArtifactError, service_message
@@ -16,19 +18,18 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, JobSpec, check_run
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page
-from qcnn.targets import following
-from qcnn.targets.base import Deletable, JobStatus, Prepared, ReportLine, Selection, Submitted
+from qcnn.targets.base import Deletable, JobStatus, Prepared, Request, Selection, Submits, Submitted
+from qcnn.targets.bound import BoundJobs
 from qcnn.targets.errors import logs_to_stderr, suppress_output
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.vertex import jobs, runs
+from qcnn.targets.vertex.bound import VertexBound
 from qcnn.targets.vertex.client import Connection, NotFoundError, VertexClient, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.submission import check_bucket
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob
 
-    from qcnn.components.cost_estimate import PricingPlatform
-    from qcnn.jobs.pricing import Prices
     from qcnn.targets.vertex.jobs import TrainingJob
 
 
@@ -50,35 +51,20 @@ class Settings(PodFields, Connection):
         return self.pod_with()
 
 
-class VertexJobTarget:
+class VertexJobTarget(VertexBound, BoundJobs[Connection], Submits[Settings]):
     """The target for Vertex AI custom jobs."""
 
     name: ClassVar[str] = "vertex-job"
-    title: ClassVar[str] = "Vertex AI"
     job_kind: ClassVar[str] = "custom job"
-    extra: ClassVar[str] = "vertex"
-    connection: ClassVar[type[Connection]] = Connection
-    settings: ClassVar[type[Settings]] = Settings
+    submit_settings: ClassVar[type[Settings]] = Settings
     notes: ClassVar[str] = (
         "Resubmitting an experiment does not retrain it: an active or succeeded job is adopted. A failed job is "
         "replaced by a new one, which resumes from the last checkpoint."
     )
-    requests_are: ClassVar[Literal["json", "yaml"]] = "json"
     selections: ClassVar[Sequence[str]] = ("run", "orphans", "everything")
-    kinds: ClassVar[Sequence[str]] = ()
-    has_experiments: ClassVar[bool] = False
-    delete_notes: ClassVar[str] = "Outputs are kept."
 
-    def place(self, connection: Connection) -> str:
-        """Return the project and location of the jobs as a phrase."""
-        return f"{connection.project} in {connection.location}"
-
+    @override
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
-        """Return the custom job of an experiment, ready for submission.
-
-        Raises:
-            ConfigError: If the target cannot run the experiment, or a setting is invalid.
-        """
         # This import loads NumPy.
         from qcnn import data
 
@@ -86,7 +72,7 @@ class VertexJobTarget:
         (experiment,) = data.resolve_files([experiment])
         job, message = training_job(experiment, settings)
 
-        def requests() -> Sequence[Mapping[str, Any]]:
+        def requests() -> Sequence[Request]:
             with suppress_output():
                 from qcnn.jobs.vertex.client import aiplatform
 
@@ -119,137 +105,57 @@ class VertexJobTarget:
             [experiment],
         )
 
-    def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        """Return the Vertex AI machines that training processes run on, for a cost estimate.
+    @override
+    def list_jobs(self, experiment: str | None = None) -> Sequence[JobStatus]:
+        return [_status(job) for job in jobs.list_jobs(self.vertex)]
 
-        Args:
-            pod: Settings of the pods.
-            prices: Price list.
-            machine_type: Machine type to price. Empty: selected by the resources.
-        """
-        from qcnn.components.cost_estimate import on_vertex
+    @override
+    def get_job(self, job: str) -> JobStatus:
+        found = jobs.find_job(self.vertex, job)
+        return dataclasses.replace(_status(found), page=job_page(self.connection.place, id_of(found)))
 
-        return on_vertex(pod, prices, machine_type)
-
-    def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the custom jobs of qcnn in the project and location, newest last."""
-        return [_status(job) for job in jobs.list_jobs(VertexClient(connection.place))]
-
-    def get_job(self, job: str, connection: Connection) -> JobStatus:
-        """Return a custom job, by its ID or name.
-
-        Raises:
-            BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
-        """
-        found = jobs.find_job(VertexClient(connection.place), job)
-        return dataclasses.replace(_status(found), page=job_page(connection.place, id_of(found)))
-
-    def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
-        """Yield the log lines of all workers in chronological order, with worker names.
-
-        Args:
-            job: ID or name of the job.
-            connection: Connection settings.
-            follow: Whether to continue until the job ends.
-
-        Raises:
-            BackendError: If the job does not exist, or Vertex AI or Cloud Logging rejects a request or is unavailable.
-        """
-        vertex = VertexClient(connection.place)
-        identity = id_of(jobs.find_job(vertex, job))
+    @override
+    def logs(self, job: str, *, follow: bool) -> Iterator[str]:
+        identity = id_of(jobs.find_job(self.vertex, job))
 
         def look() -> tuple[jobs.Jobs, bool]:
-            found = jobs.get_job(vertex, identity)
+            found = jobs.get_job(self.vertex, identity)
             return jobs.lines_of(found), state_of(found) in ENDED
 
-        yield from jobs.lines(jobs.LogReader(vertex), look, follow=follow)
+        yield from jobs.lines(jobs.LogReader(self.vertex), look, follow=follow)
 
-    def follow(self, job: str, connection: Connection, report: ReportLine, restarts: int | None = None) -> None:
-        """Report the log lines of a job until it ends.
+    @override
+    def delete(self, job: str) -> None:
+        jobs.delete(self.vertex, [jobs.find_job(self.vertex, job)])
 
-        Args:
-            job: ID or name of the job.
-            connection: Connection settings.
-            report: Callback for log lines.
-            restarts: Unused.
-
-        Raises:
-            BackendError: If the job does not exist, or Vertex AI or Cloud Logging rejects a request or is unavailable.
-            StepError: If the job failed.
-        """
-        for line in self.logs(job, connection, follow=True):
-            report(line)
-        following.check_succeeded(self.get_job(job, connection), self.job_kind)
-
-    def wait(self, job: str, connection: Connection, report: ReportLine) -> None:
-        """Report the state changes of a job until it ends.
-
-        Args:
-            job: ID or name of the job.
-            connection: Connection settings.
-            report: Callback for status lines.
-
-        Raises:
-            BackendError: If the job does not exist, or Vertex AI rejects a request or is unavailable for ten minutes.
-            StepError: If the job failed.
-        """
-        following.wait(lambda: self.get_job(job, connection), report, self.job_kind)
-
-    def delete(self, job: str, connection: Connection) -> None:
-        """Delete a custom job. An active job is canceled first.
-
-        Raises:
-            BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
-        """
-        vertex = VertexClient(connection.place)
-        jobs.delete(vertex, [jobs.find_job(vertex, job)])
-
-    def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
-        """Return custom jobs and tuning jobs.
-
-        Raises:
-            BackendError: If a job does not exist, or Vertex AI rejects the request or is unavailable.
-            ConfigError: If the run name is malformed.
-        """
-        vertex = VertexClient(connection.place)
+    @override
+    def find(self, selection: Selection) -> Sequence[Deletable]:
+        """Return custom jobs and tuning jobs."""
         run = check_run(selection.run) if selection.run is not None else None
         if selection.names:
-            return jobs.as_deletables([jobs.find_job(vertex, name) for name in selection.names])
-        known = jobs.with_searches(vertex, run)
-        return jobs.as_deletables(_orphans(vertex, known) if selection.orphans else known)
+            return jobs.as_deletables([jobs.find_job(self.vertex, name) for name in selection.names])
+        known = jobs.with_searches(self.vertex, run)
+        return jobs.as_deletables(_orphans(self.vertex, known) if selection.orphans else known)
 
-    def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
-        """Delete jobs. Active jobs are canceled first.
+    @override
+    def delete_found(self, found: Sequence[Deletable]) -> None:
+        jobs.delete(self.vertex, jobs.of_deletables(found))
 
-        Raises:
-            BackendError: If Vertex AI rejects the request or is unavailable.
-        """
-        jobs.delete(VertexClient(connection.place), [each.object for each in found])
-
-    def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
-        """Return the losses and accuracies of the last epoch, and the number of epochs.
-
-        Raises:
-            ArtifactError: If the job has no history.
-            BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
-        """
+    @override
+    def metrics(self, job: str) -> Mapping[str, float]:
+        """Return the losses and accuracies of the last epoch, and the number of epochs."""
         from qcnn.model.checkpoints import last_metrics
 
-        return last_metrics(self._output("training", job, connection))
+        return last_metrics(self._output("training", job))
 
-    def model(self, job: str, connection: Connection) -> str:
-        """Return the URI of the model that a job exported.
+    @override
+    def model(self, job: str) -> str:
+        return self._output("model", job)
 
-        Raises:
-            ArtifactError: If the job has no model output.
-            BackendError: If the job does not exist, or Vertex AI rejects the request or is unavailable.
-        """
-        return self._output("model", job, connection)
-
-    def _output(self, output: str, job: str, connection: Connection) -> str:
+    def _output(self, output: str, job: str) -> str:
         from qcnn.jobs.vertex.custom_job import outputs_of
 
-        found = jobs.find_job(VertexClient(connection.place), job)
+        found = jobs.find_job(self.vertex, job)
         if not (address := outputs_of(found).get(output)):
             raise ArtifactError(f"{output}: the job has no such output. Given: {job}")
         return address

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
@@ -122,6 +122,11 @@ def as_deletables(jobs: Sequence[TrainingJob]) -> list[Deletable]:
         Deletable(job_type_name(job), id_of(job), job.display_name, run_of(job), state_of(job).lower(), job)
         for job in jobs
     ]
+
+
+def of_deletables(found: Sequence[Deletable]) -> list[TrainingJob]:
+    """Return the jobs among objects to delete, without runs."""
+    return [cast("TrainingJob", each.object) for each in found if each.kind != "run"]
 
 
 def cancel(vertex: VertexClient, jobs: Sequence[TrainingJob]) -> list[str]:

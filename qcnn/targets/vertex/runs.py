@@ -185,7 +185,7 @@ def _context(vertex: VertexClient, run: str) -> str:
 
 
 def follow(
-    vertex: VertexClient, identity: str, report: Callable[[str], None], seconds: float = float("inf")
+    vertex: VertexClient, identity: str, report: Callable[[str], None], timeout: float | None = None
 ) -> PipelineJob:
     """Wait until a run has ended, and return its last state.
 
@@ -193,7 +193,7 @@ def follow(
         vertex: Vertex AI client.
         identity: ID of the run.
         report: Callback for state changes of the run and its steps.
-        seconds: Timeout, after which the current state is returned.
+        timeout: Timeout in seconds, after which the current state is returned. None: no limit.
 
     Raises:
         BackendError: If Vertex AI rejects a request, or is unavailable for ten minutes.
@@ -205,7 +205,7 @@ def follow(
         is_late = any(part.state in UNFINISHED for part in parts)
         return RunSnapshot(run, state_of(run), state_of(run) in ENDED, parts, is_late)
 
-    return following.wait_for_run(look, report, seconds).run
+    return following.wait_for_run(look, report, timeout).run
 
 
 def check_succeeded(run: PipelineJob) -> None:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from qcnn.jobs.vertex.location import creation_time
-from qcnn.targets.base import ReportLine, ScheduleStatus
+from typing_extensions import override
+
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.jobs.vertex.location import creation_time, schedule_page
+from qcnn.targets.base import Prepared, ReportLine, Schedules, ScheduleStatus, Submitted
+from qcnn.targets.compiled_pipeline import compile_for_schedule, main_inputs, pod_settings_in, read_package
 from qcnn.targets.cron import unix_cron
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.settings import setting
-from qcnn.targets.vertex.client import VertexClient, id_of
+from qcnn.targets.vertex.bound import VertexPipelines
+from qcnn.targets.vertex.client import VertexClient, as_json, id_of
 from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of, terminate_run
-from qcnn.targets.vertex.submission import RunSettings, run_request
+from qcnn.targets.vertex.submission import RunSettings, check_bucket, run_request
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreateScheduleRequest, PipelineJob, Schedule
+
+logger = logging.getLogger("qcnn")
 
 # Identifies a submission of a schedule, because Vertex AI generates the schedule ID.
 _SUBMISSION_LABEL = "qcnn_submission"
@@ -99,74 +108,70 @@ def create_schedule(vertex: VertexClient, request: CreateScheduleRequest, *, dis
     return id_of(schedule)
 
 
-def list_schedules(vertex: VertexClient) -> Sequence[ScheduleStatus]:
-    """Return all schedules of qcnn, oldest first.
+class VertexSchedules(VertexPipelines, Schedules[ScheduleSettings]):
+    """Schedules of the target vertex."""
 
-    Raises:
-        BackendError: If Vertex AI rejects the request or is unavailable.
-    """
-    return [
-        ScheduleStatus(
-            each.display_name,
-            id_of(each),
-            each.cron,
-            _STATES.get(each.state.name, each.state.name.lower()),
-            int(each.max_concurrent_run_count),
-            queue=each.allow_queueing,
+    schedule_settings: ClassVar[type[ScheduleSettings]] = ScheduleSettings
+
+    @override
+    def prepare_schedule(self, experiment: ExperimentConfig, settings: ScheduleSettings) -> Prepared:
+        """Compile the pipeline, and return a recurring run of it. The run name is also the name of the schedule."""
+        inputs = main_inputs(experiment, per_run_seed=True)
+        with compile_for_schedule(settings, type(self)) as package:
+            documents = read_package(package, type(self))
+        request = schedule_request(documents, inputs.arguments, settings)
+
+        def send() -> Submitted:
+            schedule = create_schedule(self.vertex, request, disabled=settings.disabled)
+            return Submitted(schedule, page=schedule_page(settings.place, schedule))
+
+        return Prepared(
+            lambda: [json.loads(as_json(request))],
+            lambda: check_bucket(settings.pipeline_root, settings.place, logger.warning),
+            send,
+            pod_settings_in(documents[0]),
+            inputs.trials,
         )
-        for each in _all(vertex)
-    ]
 
+    @override
+    def list_schedules(self) -> Sequence[ScheduleStatus]:
+        """Return all schedules of qcnn, oldest first."""
+        return [
+            ScheduleStatus(
+                each.display_name,
+                id_of(each),
+                each.cron,
+                _STATES.get(each.state.name, each.state.name.lower()),
+                int(each.max_concurrent_run_count),
+                queue=each.allow_queueing,
+            )
+            for each in _all(self.vertex)
+        ]
 
-def switch_schedule(vertex: VertexClient, name: str, *, enabled: bool, dry_run: bool) -> str:
-    """Enable or disable a schedule and return its name. Missed runs are not started later.
+    @override
+    def switch_schedule(self, name: str, *, enabled: bool, dry_run: bool) -> str:
+        """Enable or disable a schedule and return its name. Missed runs are not started later."""
+        found = _find(self.vertex, name)
+        if not dry_run:
+            self.vertex.call(f"ScheduleService.{'resume' if enabled else 'pause'}_schedule", name=found.name)
+        return str(found.display_name)
 
-    Args:
-        vertex: Vertex AI client.
-        name: ID or name of the schedule.
-        enabled: Whether to enable it.
-        dry_run: Whether to leave the schedule unchanged.
+    @override
+    def would_delete_schedule(self, name: str) -> tuple[str, Sequence[str]]:
+        found = _find(self.vertex, name)
+        return str(found.display_name), [id_of(run) for run in _alive(self.vertex, found)]
 
-    Raises:
-        BackendError: If the schedule does not exist, or Vertex AI rejects the request or is unavailable.
-    """
-    found = _find(vertex, name)
-    if not dry_run:
-        vertex.call(f"ScheduleService.{'resume' if enabled else 'pause'}_schedule", name=found.name)
-    return str(found.display_name)
-
-
-def would_delete_schedule(vertex: VertexClient, name: str) -> tuple[str, Sequence[str]]:
-    """Return the name of a schedule, by its ID or name, and the IDs of its active runs.
-
-    Raises:
-        BackendError: If the schedule does not exist, or Vertex AI rejects the request or is unavailable.
-    """
-    found = _find(vertex, name)
-    return str(found.display_name), [id_of(run) for run in _alive(vertex, found)]
-
-
-def delete_schedule(vertex: VertexClient, name: str, report: ReportLine, warn: ReportLine) -> str:
-    """Terminate the runs of a schedule, delete it, and return its name.
-
-    Args:
-        vertex: Vertex AI client.
-        name: ID or name of the schedule.
-        report: Callback for status lines.
-        warn: Callback for runs that could not be terminated.
-
-    Raises:
-        BackendError: If the schedule does not exist, or Vertex AI rejects the request or is unavailable.
-    """
-    found = _find(vertex, name)
-    if found.state.name == "ACTIVE":
-        vertex.call("ScheduleService.pause_schedule", name=found.name)
-    for run in _alive(vertex, found):
-        report(f"terminating {id_of(run)}")
-        if reason := terminate_run(vertex, run, report):
-            warn(reason)
-    vertex.delete("ScheduleService.delete_schedule", found.name)
-    return str(found.display_name)
+    @override
+    def delete_schedule(self, name: str, report: ReportLine, warn: ReportLine) -> str:
+        found = _find(self.vertex, name)
+        if found.state.name == "ACTIVE":
+            self.vertex.call("ScheduleService.pause_schedule", name=found.name)
+        for run in _alive(self.vertex, found):
+            report(f"terminating {id_of(run)}")
+            if reason := terminate_run(self.vertex, run, report):
+                warn(reason)
+        self.vertex.delete("ScheduleService.delete_schedule", found.name)
+        return str(found.display_name)
 
 
 def _mark(schedule: Schedule) -> str:

@@ -8,7 +8,9 @@ import datetime
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
+
+from typing_extensions import override
 
 from qcnn.data.samples import LABEL, PREDICTION
 from qcnn.errors import ConfigError
@@ -17,15 +19,17 @@ from qcnn.jobs.vertex.location import endpoint_page
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.tables import STANDARD_STREAM, check_extension
 from qcnn.targets.artifacts import only_model, run_models
-from qcnn.targets.base import Deployed, ReportLine
+from qcnn.targets.base import Deployed, Deploys, ReportLine, Request, SendsPredictions
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import endpoints, model_registry
+from qcnn.targets.vertex.bound import VertexBound
 from qcnn.targets.vertex.client import Connection, VertexClient
 from qcnn.targets.vertex.endpoints import MACHINE, ReplicaSettings
 from qcnn.targets.vertex.runs import artifacts_of, find_run
 
 if TYPE_CHECKING:
+    from qcnn.results.batch_prediction import Progress
     from qcnn.targets.vertex.batch_prediction import EndpointSamples
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -86,120 +90,6 @@ class DeploySettings(Connection):
         return self.serving_image or model_registry.image_in(self.location)
 
 
-def deploy_requests(vertex: VertexClient, settings: DeploySettings) -> Mapping[str, Any]:
-    """Return the requests that deploy a first version to a new endpoint, validated by the API's types.
-
-    Raises:
-        ArtifactError: If the model does not exist.
-        BackendError: If the run does not exist.
-        ConfigError: If a rollback is requested, which cannot be shown.
-    """
-    if settings.rollback:
-        raise ConfigError("dry_run: must be without --rollback. Given: --rollback")
-    from qcnn.jobs.vertex.client import aiplatform
-
-    found = _find_exported(vertex, settings)
-    first = model_registry.model_name(vertex, settings.model_name)
-    shares = {endpoints.deployed_id(f"{first}@1"): 100}
-    at = endpoints.endpoint_name(vertex, settings.endpoint)
-    account = settings.service_account
-    requests = (
-        aiplatform.UploadModelRequest(
-            model_registry.upload_request(vertex, settings.model_name, found, settings.image, is_first=True)
-        ),
-        aiplatform.CreateEndpointRequest(endpoints.create_request(vertex, settings.endpoint)),
-        aiplatform.DeployModelRequest(endpoints.deploy_request(at, first, "1", settings.machines, account, shares)),
-    )
-    return {
-        type(each).__name__: type(each).to_dict(each, always_print_fields_with_no_presence=False) for each in requests
-    }
-
-
-def deploy(
-    vertex: VertexClient, settings: DeploySettings, report: ReportLine, warn: ReportLine
-) -> tuple[Sequence[Deployed], str]:
-    """Deploy a model as a new version to an endpoint, or undeploy the newest version.
-
-    If the version is already deployed, only its traffic changes.
-
-    Args:
-        vertex: Vertex AI client.
-        settings: Settings of the deployment.
-        report: Callback for status lines.
-        warn: Callback for warnings.
-
-    Returns:
-        The deployed versions, and the endpoint's page.
-
-    Raises:
-        ArtifactError: If the model does not exist.
-        BackendError: If Vertex AI rejects a request or is unavailable.
-    """
-    page = endpoint_page(vertex.place, settings.endpoint)
-    if settings.rollback:
-        report(_roll_back(vertex, settings.endpoint))
-        return list_deployed(vertex, settings.endpoint), page
-    if not settings.serving_image and (reason := model_registry.withdrawal_warning(datetime.date.today())):
-        warn(f"warning: {reason}")
-    found = _find_exported(vertex, settings)
-    model_registry.stage(found)
-    version = model_registry.version_of(vertex, settings.model_name, found, settings.image, report)
-    at = endpoints.endpoint_of(vertex, settings.endpoint, report)
-    identity = endpoints.deployed_id(f"{version.name}@{version.version_id}")
-    shares = endpoints.with_traffic(dict(at.traffic_split), identity, settings.traffic)
-    if any(each.id == identity for each in at.deployed_models):
-        endpoints.set_traffic(vertex, at.name, shares)
-    else:
-        report("deploying, which takes minutes")
-        account = settings.service_account
-        endpoints.deploy(
-            vertex,
-            endpoints.deploy_request(at.name, version.name, version.version_id, settings.machines, account, shares),
-        )
-    return list_deployed(vertex, settings.endpoint), page
-
-
-def list_deployed(vertex: VertexClient, endpoint: str) -> Sequence[Deployed]:
-    """Return the versions deployed to an endpoint, oldest first.
-
-    Raises:
-        BackendError: If the endpoint does not exist, or Vertex AI rejects the request or is unavailable.
-    """
-    return endpoints.list_versions(endpoints.get_endpoint(vertex, endpoint))
-
-
-def undeploy(vertex: VertexClient, endpoint: str) -> None:
-    """Undeploy all versions from an endpoint and delete it.
-
-    Raises:
-        BackendError: If the endpoint does not exist, or Vertex AI rejects a request or is unavailable.
-    """
-    found = endpoints.get_endpoint(vertex, endpoint)
-    if found.traffic_split:
-        endpoints.set_traffic(vertex, found.name, {})
-    for each in found.deployed_models:
-        endpoints.undeploy(vertex, found.name, each.id)
-    vertex.delete("EndpointService.delete_endpoint", found.name)
-
-
-def _find_exported(vertex: VertexClient, settings: DeploySettings) -> model_registry.ExportedModel:
-    address = settings.model
-    if not address:
-        run = settings.run or ""
-        address = only_model(run_models(artifacts_of(find_run(vertex, run))), run)
-    return model_registry.find_exported(address, settings.staging)
-
-
-def _roll_back(vertex: VertexClient, endpoint: str) -> str:
-    """Undeploy the newest version and return a status line."""
-    at = endpoints.get_endpoint(vertex, endpoint)
-    bad, good = endpoints.rollback_versions(at)
-    endpoints.undeploy(vertex, at.name, bad.id, endpoints.without_version(dict(at.traffic_split), bad.id, good.id))
-    version = model_registry.get_version(vertex, f"{good.model}@{good.model_version_id}")
-    model_registry.make_default(vertex, version)
-    return f"{bad.display_name} is undeployed; {good.display_name} is the default version again"
-
-
 PREDICT_HELP = """
 Predict with an endpoint, or as a batch prediction job.
 
@@ -246,48 +136,137 @@ class PredictSettings(Connection):
         return ReplicaSettings(self.machine_type, 1, self.max_replicas)
 
 
-def predict_requests(vertex: VertexClient, settings: PredictSettings) -> Sequence[Mapping[str, Any]]:
-    """Return the request for a batch prediction job.
+class VertexServing(VertexBound, SendsPredictions[PredictSettings], Deploys[DeploySettings]):
+    """Endpoints and predictions of the target vertex."""
 
-    Raises:
-        BackendError: If the model does not exist.
-        ConfigError: If an endpoint is given, which has no single request.
-    """
-    if not settings.model:
-        raise ConfigError(f"dry_run: must be with --model. Given: --endpoint {settings.endpoint}")
-    from qcnn.targets.vertex import batch_prediction
+    predict_settings: ClassVar[type[PredictSettings]] = PredictSettings
+    predict_help: ClassVar[str] = PREDICT_HELP
+    deploy_settings: ClassVar[type[DeploySettings]] = DeploySettings
 
-    batch_prediction.read_samples(settings.data)
-    return [batch_prediction.job_request(vertex, settings.model, str(settings.output), settings.machines)[1]]
+    @override
+    def deploy_requests(self, settings: DeploySettings) -> Request:
+        """Return the requests that deploy a first version to a new endpoint, validated by the API's types.
+
+        Raises:
+            ConfigError: If a rollback is requested, which cannot be shown.
+        """
+        if settings.rollback:
+            raise ConfigError("dry_run: must be without --rollback. Given: --rollback")
+        from qcnn.jobs.vertex.client import aiplatform
+
+        vertex = self.vertex
+        found = _find_exported(vertex, settings)
+        first = model_registry.model_name(vertex, settings.model_name)
+        shares = {endpoints.deployed_id(f"{first}@1"): 100}
+        at = endpoints.endpoint_name(vertex, settings.endpoint)
+        account = settings.service_account
+        requests = (
+            aiplatform.UploadModelRequest(
+                model_registry.upload_request(vertex, settings.model_name, found, settings.image, is_first=True)
+            ),
+            aiplatform.CreateEndpointRequest(endpoints.create_request(vertex, settings.endpoint)),
+            aiplatform.DeployModelRequest(endpoints.deploy_request(at, first, "1", settings.machines, account, shares)),
+        )
+        return {
+            type(each).__name__: type(each).to_dict(each, always_print_fields_with_no_presence=False)
+            for each in requests
+        }
+
+    @override
+    def deploy(self, settings: DeploySettings, report: ReportLine, warn: ReportLine) -> tuple[Sequence[Deployed], str]:
+        """Deploy a model as a new version to an endpoint, or undeploy the newest version.
+
+        If the version is already deployed, only its traffic changes.
+        """
+        vertex = self.vertex
+        page = endpoint_page(vertex.place, settings.endpoint)
+        if settings.rollback:
+            report(_roll_back(vertex, settings.endpoint))
+            return self.deployed(settings.endpoint), page
+        if not settings.serving_image and (reason := model_registry.withdrawal_warning(datetime.date.today())):
+            warn(f"warning: {reason}")
+        found = _find_exported(vertex, settings)
+        model_registry.stage(found)
+        version = model_registry.version_of(vertex, settings.model_name, found, settings.image, report)
+        at = endpoints.endpoint_of(vertex, settings.endpoint, report)
+        identity = endpoints.deployed_id(f"{version.name}@{version.version_id}")
+        shares = endpoints.with_traffic(dict(at.traffic_split), identity, settings.traffic)
+        if any(each.id == identity for each in at.deployed_models):
+            endpoints.set_traffic(vertex, at.name, shares)
+        else:
+            report("deploying, which takes minutes")
+            account = settings.service_account
+            endpoints.deploy(
+                vertex,
+                endpoints.deploy_request(at.name, version.name, version.version_id, settings.machines, account, shares),
+            )
+        return self.deployed(settings.endpoint), page
+
+    @override
+    def deployed(self, endpoint: str) -> Sequence[Deployed]:
+        """Return the versions deployed to an endpoint, oldest first."""
+        return endpoints.list_versions(endpoints.get_endpoint(self.vertex, endpoint))
+
+    @override
+    def undeploy(self, endpoint: str) -> None:
+        found = endpoints.get_endpoint(self.vertex, endpoint)
+        if found.traffic_split:
+            endpoints.set_traffic(self.vertex, found.name, {})
+        for each in found.deployed_models:
+            endpoints.undeploy(self.vertex, found.name, each.id)
+        self.vertex.delete("EndpointService.delete_endpoint", found.name)
+
+    @override
+    def predict_requests(self, settings: PredictSettings) -> Sequence[Request]:
+        """Return the request for a batch prediction job.
+
+        Raises:
+            ConfigError: If an endpoint is given, which has no single request.
+        """
+        if not settings.model:
+            raise ConfigError(f"dry_run: must be with --model. Given: --endpoint {settings.endpoint}")
+        from qcnn.targets.vertex import batch_prediction
+
+        batch_prediction.read_samples(settings.data)
+        return [batch_prediction.job_request(self.vertex, settings.model, str(settings.output), settings.machines)[1]]
+
+    @override
+    def predict(
+        self, settings: PredictSettings, report: ReportLine, warn: ReportLine, progress: Progress
+    ) -> Mapping[str, float | str]:
+        """Predict the rows of a file with an endpoint, or as a batch prediction job."""
+        from qcnn.targets.vertex import batch_prediction
+
+        samples = batch_prediction.read_samples(settings.data)
+        if settings.model:
+            return _predict_batch(self.vertex, settings.model, samples, settings, report)
+        at = endpoints.get_endpoint(self.vertex, settings.endpoint or "").name
+        found = list(_predict(self.vertex, at, samples))
+        _write(samples, found, settings.output, report)
+        if samples.label is None:
+            return {"rows": len(samples)}
+        labels = samples.label.tolist()
+        error = sum((value - label) ** 2 for value, label in zip(found, labels, strict=True)) / len(found)
+        warn(f"mse {error:.6f}")
+        return {"rows": len(samples), "mse": error}
 
 
-def predict(vertex: VertexClient, settings: PredictSettings, report: ReportLine, warn: ReportLine) -> Mapping[str, Any]:
-    """Predict the rows of a file and return their number and, with labels, their mean squared error.
+def _find_exported(vertex: VertexClient, settings: DeploySettings) -> model_registry.ExportedModel:
+    address = settings.model
+    if not address:
+        run = settings.run or ""
+        address = only_model(run_models(artifacts_of(find_run(vertex, run))), run)
+    return model_registry.find_exported(address, settings.staging)
 
-    Args:
-        vertex: Vertex AI client.
-        settings: Settings of the prediction.
-        report: Callback for status lines and predictions.
-        warn: Callback for the error.
 
-    Raises:
-        ArtifactError: If the file cannot be read or written.
-        BackendError: If Vertex AI rejects a request or is unavailable.
-        StepError: If the batch prediction job or some of its samples failed.
-    """
-    from qcnn.targets.vertex import batch_prediction
-
-    samples = batch_prediction.read_samples(settings.data)
-    if settings.model:
-        return _predict_batch(vertex, settings.model, samples, settings, report)
-    at = endpoints.get_endpoint(vertex, settings.endpoint or "").name
-    found = list(_predict(vertex, at, samples))
-    _write(samples, found, settings.output, report)
-    if samples.label is None:
-        return {"rows": len(samples)}
-    error = sum((value - label) ** 2 for value, label in zip(found, samples.label.tolist(), strict=True)) / len(found)
-    warn(f"mse {error:.6f}")
-    return {"rows": len(samples), "mse": error}
+def _roll_back(vertex: VertexClient, endpoint: str) -> str:
+    """Undeploy the newest version and return a status line."""
+    at = endpoints.get_endpoint(vertex, endpoint)
+    bad, good = endpoints.rollback_versions(at)
+    endpoints.undeploy(vertex, at.name, bad.id, endpoints.without_version(dict(at.traffic_split), bad.id, good.id))
+    version = model_registry.get_version(vertex, f"{good.model}@{good.model_version_id}")
+    model_registry.make_default(vertex, version)
+    return f"{bad.display_name} is undeployed; {good.display_name} is the default version again"
 
 
 def _predict(vertex: VertexClient, endpoint: str, samples: EndpointSamples) -> Iterator[float]:
@@ -312,7 +291,7 @@ def _predict(vertex: VertexClient, endpoint: str, samples: EndpointSamples) -> I
 
 def _predict_batch(
     vertex: VertexClient, model: str, samples: EndpointSamples, settings: PredictSettings, report: ReportLine
-) -> Mapping[str, Any]:
+) -> Mapping[str, float | str]:
     from qcnn.targets.vertex import batch_prediction
 
     output = str(parse_bucket_uri(settings.output or ""))

@@ -11,7 +11,7 @@ import pytest
 
 import qcnn
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL
-from qcnn.targets import TARGETS, following, targets_that
+from qcnn.targets import TARGETS, following, target_classes
 from qcnn.targets.base import ReadsJobs, Submits, Target
 from qcnn.targets.settings import describe_settings
 from tests.buckets import ROWS
@@ -35,11 +35,11 @@ def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_targets_implement_protocols_and_describe_settings() -> None:
-    assert list(targets_that(Target)) == list(TARGETS)
-    assert list(targets_that(ReadsJobs)) == list(TARGETS)
-    for target in targets_that(Submits).values():
-        known = {field.name: field for field in describe_settings(target.settings)}
-        assert {field.name for field in describe_settings(target.connection)} < known.keys()
+    assert list(target_classes(Target)) == list(TARGETS)
+    assert list(target_classes(ReadsJobs)) == list(TARGETS)
+    for kind in target_classes(Submits).values():
+        known = {field.name: field for field in describe_settings(kind.submit_settings)}
+        assert {field.name for field in describe_settings(kind.connection_settings)} < known.keys()
         assert all(field.setting.help.endswith(".") for field in known.values())
 
 
@@ -71,7 +71,7 @@ def test_job_wait_failure_or_timeout_raises(experiment: qcnn.Experiment, api_ser
     with pytest.raises(TimeoutError, match=rf"{job.name} has not ended within 0\.05 s"):
         job.wait(timeout=0.05)
     _end(api_server, job.name, "Failed")
-    with pytest.raises(qcnn.TrainingError, match=rf"job: it ended failed \(it has failed\)\. Given: {job.name}"):
+    with pytest.raises(qcnn.TrainingError, match=rf"TFJob: it ended failed \(it has failed\)\. Given: {job.name}"):
         job.wait()
 
 

@@ -1,6 +1,7 @@
 """Tests of the logs that qcnn tensorboard opens for KFP runs."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from qcnn.errors import ArtifactError
 from qcnn.targets.artifacts import LogSource
 from qcnn.targets.errors import BackendError
-from qcnn.targets.kubeflow.client import KfpConnection
-from qcnn.targets.kubeflow.experiments import logs_of_runs
+from qcnn.targets.kubeflow.experiments import LogsSettings
+from qcnn.targets.kubeflow.target import KubeflowTarget
 from tests.kfp_backend import IMAGE, FakeBackend
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed
@@ -43,34 +44,39 @@ def ids(backend: FakeBackend, typed: Typed) -> dict[str, str]:
     return ids
 
 
+def _logs(
+    backend: FakeBackend, ids: Sequence[str], experiment: str | None, names: Sequence[str]
+) -> Sequence[LogSource]:
+    with KubeflowTarget(settings := LogsSettings(host=backend.host)) as target:
+        return target.find_logs(ids, experiment, names, settings, in_a_pod=False)
+
+
 def test_logs_of_active_run_are_in_its_folder(backend: FakeBackend, ids: dict[str, str]) -> None:
-    connection = KfpConnection(host=backend.host)
     trains = LogSource("trains", f"{_ROOT}/{ids['trains']}", of_run=True)
     ended = LogSource("ended", f"{_ROOT}/another/train/a/logs")
     study = [
         LogSource("study", f"{_ROOT}/{ids['study']}/train/b/logs"),
         LogSource("study-2", f"{_ROOT}/{ids['study']}/train/c/logs"),
     ]
-    assert logs_of_runs([ids["trains"]], None, (), connection) == [trains]
-    assert logs_of_runs((), "qcnn", ("study",), connection) == study
-    assert logs_of_runs((), "qcnn", (), connection) == [trains, ended, *study]
-    assert logs_of_runs((), None, (), connection) == []
+    assert _logs(backend, [ids["trains"]], None, ()) == [trains]
+    assert _logs(backend, (), "qcnn", ("study",)) == study
+    assert _logs(backend, (), "qcnn", ()) == [trains, ended, *study]
+    assert _logs(backend, (), None, ()) == []
 
 
 def test_runs_without_logs_are_an_error(backend: FakeBackend, ids: dict[str, str]) -> None:
-    connection = KfpConnection(host=backend.host)
     with pytest.raises(ArtifactError, match=rf"^run: nothing is logged yet\. Given: {ids['new']}$"):
-        logs_of_runs([ids["new"]], None, (), connection)
+        _logs(backend, [ids["new"]], None, ())
     with pytest.raises(ArtifactError, match=r"^run: experiment qcnn has ended, new, study, trains\. Given: old$"):
-        logs_of_runs((), "qcnn", ("old",), connection)
+        _logs(backend, (), "qcnn", ("old",))
     with pytest.raises(BackendError, match=r"Given: papers$"):
-        logs_of_runs((), "papers", (), connection)
+        _logs(backend, (), "papers", ())
 
 
 def test_runs_with_equal_names_are_numbered(backend: FakeBackend, typed: Typed, ids: dict[str, str]) -> None:
     for run in backend.objects["runs"].values():
         run["display_name"] = "same"
-    found = logs_of_runs((), "qcnn", ("same",), KfpConnection(host=backend.host))
+    found = _logs(backend, (), "qcnn", ("same",))
     assert {logs.name for logs in found} >= {f"same-{ids['trains'][:8]}", f"same-{ids['ended'][:8]}"}
 
 

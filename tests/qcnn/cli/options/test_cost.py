@@ -15,7 +15,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
-from qcnn.targets import target_that
+from qcnn.targets import target_class
 from qcnn.targets.base import Submits
 from qcnn.targets.compiled_pipeline import pod_settings_in
 from tests.qcnn.jobs.apiserver import ApiServer
@@ -40,7 +40,7 @@ def pod(**settings: Any) -> PodSettings:
 
 
 def on(target: str) -> OnPlatform:
-    return target_that(Submits, target).platform
+    return target_class(target, Submits).platform
 
 
 def trial(**fields: Any) -> ExperimentConfig:

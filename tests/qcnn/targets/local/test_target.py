@@ -20,8 +20,6 @@ from qcnn.targets.errors import StepError
 from qcnn.targets.local.target import Connection, LocalTarget, find_runs, read_run
 from tests.qcnn.cli.run_folders import old_run_folder, run_folder
 
-TARGET = LocalTarget()
-
 
 def _ended(folder: Path, state: str) -> None:
     record = json.loads((folder / "run.json").read_text())
@@ -29,55 +27,55 @@ def _ended(folder: Path, state: str) -> None:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Connection:
+def target(tmp_path: Path) -> LocalTarget:
     """Create two succeeded runs. Tests change the state of `going on`."""
     for name in ("done", "going on"):
         run_folder(tmp_path / "runs", name, {}, mse=0.25)
         (tmp_path / "runs" / name / "log.txt").write_text("== train\n    epoch 1\n")
-    return Connection(runs=tmp_path / "runs")
+    return LocalTarget(Connection(runs=tmp_path / "runs"))
 
 
-def test_local_runs_are_listed_and_read_by_name_or_folder(runs: Connection) -> None:
-    names = [status.name for status in TARGET.list_jobs(runs)]
+def test_local_runs_are_listed_and_read_by_name_or_folder(target: LocalTarget) -> None:
+    names = [status.name for status in target.list_jobs()]
     assert sorted(names) == ["done", "going on"]
-    by_name, by_folder = TARGET.get_job("done", runs), TARGET.get_job(str(runs.runs / "done"), runs)
+    by_name, by_folder = target.get_job("done"), target.get_job(str(target.connection.runs / "done"))
     assert (by_name.state, by_name.has_succeeded) == ("succeeded", True)
     assert by_name.name == by_folder.name == "done"
-    assert TARGET.metrics("done", runs)["mse"] == 0.25
+    assert target.metrics("done")["mse"] == 0.25
     with pytest.raises(ArtifactError, match=r"Given: other$"):
-        TARGET.get_job("other", runs)
+        target.get_job("other")
 
 
-def test_local_running_run_is_followed_and_not_deleted(runs: Connection) -> None:
-    folder = runs.runs / "going on"
+def test_local_running_run_is_followed_and_not_deleted(target: LocalTarget) -> None:
+    folder = target.connection.runs / "going on"
     _ended(folder, "running")
     descriptor = os.open(folder, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
-        assert TARGET.get_job("going on", runs).state == "running"
+        assert target.get_job("going on").state == "running"
         with pytest.raises(ConfigError, match="delete: the run must have ended"):
-            TARGET.delete("going on", runs)
+            target.delete("going on")
     finally:
         os.close(descriptor)
     # The process that ran it no longer exists.
     lines: list[str] = []
     with pytest.raises(StepError, match="run: it ended interrupted"):
-        TARGET.follow("going on", runs, lines.append)
+        target.follow("going on", lines.append)
     assert lines == ["== train", "    epoch 1"]
-    TARGET.delete("going on", runs)
-    assert [status.name for status in TARGET.list_jobs(runs)] == ["done"]
+    target.delete("going on")
+    assert [status.name for status in target.list_jobs()] == ["done"]
 
 
-def test_local_delete_everything_removes_all_runs(runs: Connection) -> None:
-    found = TARGET.find(Selection(everything=True), runs)
+def test_local_delete_everything_removes_all_runs(target: LocalTarget) -> None:
+    found = target.find(Selection(everything=True))
     assert len(found) == 2
-    TARGET.delete_found(found, runs)
-    assert not list(runs.runs.iterdir())
+    target.delete_found(found)
+    assert not list(target.connection.runs.iterdir())
 
 
-def test_local_damaged_run_has_state_damaged(runs: Connection) -> None:
-    (runs.runs / "done" / "run.json").write_text("{")
-    assert TARGET.get_job("done", runs).state == "damaged"
+def test_local_damaged_run_has_state_damaged(target: LocalTarget) -> None:
+    (target.connection.runs / "done" / "run.json").write_text("{")
+    assert target.get_job("done").state == "damaged"
 
 
 @pytest.mark.parametrize(
@@ -141,19 +139,19 @@ def test_find_runs_sorts_by_start(tmp_path: Path) -> None:
     assert find_runs((), tmp_path) == []
 
 
-def test_studies_are_listed_with_their_state_and_trials(runs: Connection) -> None:
-    study = runs.runs / "search"
+def test_studies_are_listed_with_their_state_and_trials(target: LocalTarget) -> None:
+    study = target.connection.runs / "search"
     save_trials([from_mapping({"qubits": 4})], study)
     run_folder(study, "trial", {}, mse=0.25)
-    (status,) = (job for job in TARGET.list_jobs(runs) if job.name == "search")
+    (status,) = (job for job in target.list_jobs() if job.name == "search")
     assert (status.state, status.has_ended, status.has_succeeded) == ("interrupted", True, False)
     with folder_lock("study", study):
-        assert TARGET.get_job("search", runs).state == "running"
+        assert target.get_job("search").state == "running"
     (study / SELECT_STEP / "model").mkdir(parents=True)
     (study / SELECT_STEP / "metrics").touch()
-    status = TARGET.get_job(str(study), runs)
+    status = target.get_job(str(study))
     assert (status.state, status.has_succeeded) == ("succeeded", True)
     assert [(part.name, part.state) for part in status.parts] == [("trial", "succeeded")]
     assert status.outputs == {"model": str(study / SELECT_STEP / "model")}
     # A comparison has runs only.
-    assert study not in find_runs((), runs.runs)
+    assert study not in find_runs((), target.connection.runs)

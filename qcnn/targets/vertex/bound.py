@@ -1,0 +1,55 @@
+"""What the targets on Vertex AI share: their clients, location and prices."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from typing_extensions import override
+
+from qcnn.targets.base import Compiles, Prepares
+from qcnn.targets.bound import BoundTarget
+from qcnn.targets.vertex.client import Connection, VertexClient
+
+if TYPE_CHECKING:
+    from qcnn.components.cost_estimate import PricingPlatform
+    from qcnn.jobs.pod_settings import PodSettings
+    from qcnn.jobs.pricing import Prices
+    from qcnn.pipelines.compiler import PipelineTarget
+
+
+class VertexBound(BoundTarget[Connection], Prepares):
+    """Base class of a target on Vertex AI, or of a part of it."""
+
+    title: ClassVar[str] = "Vertex AI"
+    extra: ClassVar[str] = "vertex"
+    connection_settings: ClassVar[type[Connection]] = Connection
+    requests_are: ClassVar[Literal["json", "yaml"]] = "json"
+
+    @functools.cached_property
+    def vertex(self) -> VertexClient:
+        """The clients of the location."""
+        return self._open(contextlib.closing(VertexClient(self.connection.place)))
+
+    @override
+    def place(self) -> str:
+        return f"{self.connection.project} in {self.connection.location}"
+
+    @override
+    @classmethod
+    def platform(cls, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
+        from qcnn.components.cost_estimate import on_vertex
+
+        return on_vertex(pod, prices, machine_type)
+
+
+class VertexPipelines(VertexBound, Compiles):
+    """Base class of the parts of the target vertex."""
+
+    @override
+    @classmethod
+    def pipeline_target(cls) -> PipelineTarget:
+        from qcnn.pipelines.vertex import VERTEX
+
+        return VERTEX
