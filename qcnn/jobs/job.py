@@ -64,6 +64,31 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+# Raised with every changed default of an experiment, of pod settings or of timeouts, because digests omit defaults.
+_DIGEST_VERSION = 1
+
+
+def training_digest(identity: JobIdentity, job: "JobSpec") -> str:
+    """Return the digest of a training job in its name, which is the same in each release of this package.
+
+    Jobs with equal digests continue from the checkpoints of each other.
+    """
+    counts = {role: count for role, count in job.replicas.items() if count}
+    training = job.argv if job.training is None else job.training
+    return digest([_DIGEST_VERSION, dataclasses.asdict(identity), training, counts])
+
+
+def settings_digest(job: "JobSpec", others: Mapping[str, Any]) -> str:
+    """Return the digest of the settings with which a training job runs, the same in each release of this package.
+
+    Args:
+        job: Training job.
+        others: Further settings, without defaults.
+    """
+    pod = job.pod.model_dump(mode="json", exclude_defaults=True) if job.pod else {}
+    return digest([_DIGEST_VERSION, pod, dict(job.settings), job.restarts, dict(others)])
+
+
 def run_label(run: str) -> str:
     """Return the label value of a run: the slug of its name, shortened, and a hash of the name."""
     hashed = hashlib.sha256(run.encode()).hexdigest()[:_HASH_LENGTH]
@@ -87,7 +112,8 @@ class JobSpec:
     Roles are chief, worker, ps and evaluator. After a retryable failure, all processes are restarted, up to `restarts`
     times. A process whose role is in `restart_individually` is restarted alone. A process without a heartbeat for
     `heartbeat_timeout_seconds` has failed. The job has ended when all processes have exited whose role is not in
-    `ignore_exit`. `outputs` has the URI of each of `OUTPUTS` that the job writes.
+    `ignore_exit`. `outputs` has the URI of each of `OUTPUTS` that the job writes. `training` are the values on which
+    the result depends (None: the command), and `settings` those of how the job runs, both without defaults.
     """
 
     argv: tuple[str, ...]
@@ -103,6 +129,8 @@ class JobSpec:
     # Only used on a cluster.
     pod: PodSettings | None = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    training: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def processes(self) -> list[tuple[str, int]]:
         """Return role and index of every process."""

@@ -18,7 +18,7 @@ JOB_LABEL = "app.kubernetes.io/part-of"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # Full name of the run. A label value has at most 63 ASCII characters, so a label alone does not identify a run.
 RUN_ANNOTATION = "qcnn/run"
-# Hash of identity, command and replicas, which is part of the job's name, and hash of the complete manifest.
+# Digests of the training, which is part of the job's name, and of the settings with which it runs (`qcnn.jobs.job`).
 TRAINING_ANNOTATION = "qcnn/training-sha256"
 HASH_ANNOTATION = "qcnn/spec-sha256"
 

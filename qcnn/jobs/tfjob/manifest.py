@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import JobIdentity, JobSpec, digest
+from qcnn.jobs.job import JobIdentity, JobSpec, settings_digest, training_digest
 from qcnn.jobs.job import name as job_name
 from qcnn.jobs.kubernetes.api import Resource
 from qcnn.jobs.kubernetes.manifest import (
@@ -68,14 +68,22 @@ class JobTimeouts:
     ttl_seconds_after_finished: int = 3600
     lease_seconds: int | None = 600
 
+    def changed(self) -> dict[str, Any]:
+        """Return the timeouts that are not defaults."""
+        return {
+            field.name: value
+            for field in dataclasses.fields(self)
+            if (value := getattr(self, field.name)) != field.default
+        }
+
 
 def tfjob(job: JobSpec, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[str, str] | None = None) -> Manifest:
     """Return the TFJob of a training job.
 
-    The name of the TFJob is also that of its output folder. It is derived from run, task, iteration, command and number
-    of processes, not from pod settings and timeouts. A job that is resubmitted with more memory therefore resumes from
-    its last checkpoint. The URIs of the outputs, with the name in place of $(QCNN_JOB), and the Lease duration are
-    annotations.
+    The name of the TFJob is also that of its output folder. It is derived from run, task, iteration, training values
+    and number of processes, not from pod settings and timeouts. A job that is resubmitted with more memory therefore
+    resumes from its last checkpoint. The URIs of the outputs, with the name in place of $(QCNN_JOB), and the Lease
+    duration are annotations.
 
     A queued job is not suspended in this manifest. Kueue suspends it at creation, and a manifest that is applied again
     would suspend an active job.
@@ -92,10 +100,10 @@ def tfjob(job: JobSpec, identity: JobIdentity, policy: JobTimeouts, owner: Mappi
     """
     counts = {role: count for role, count in job.replicas.items() if count}
     pod = _check_pod(job, counts)
-    training = digest([dataclasses.asdict(identity), job.argv, counts])
+    training = training_digest(identity, job)
     manifest = _manifest(job, pod, counts, identity, policy, job_name(identity, training))
     metadata = manifest["metadata"]
-    metadata["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
+    metadata["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: settings_digest(job, policy.changed())}
     if policy.lease_seconds is not None:
         # Added after the hash, because the lease watch is not part of the job's specification.
         for spec in manifest["spec"]["tfReplicaSpecs"].values():

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from qcnn.components.training_job import check_data, cluster_job
+from qcnn.components.training_job import cluster_job, with_data_file
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, check_run
@@ -114,12 +114,8 @@ class TFJobTarget:
         Raises:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
-        # This import loads NumPy.
-        from qcnn import data
-
-        check_data(experiment.data)
-        (experiment,) = data.resolve_files([experiment])
-        manifest = training_manifest(experiment, settings)
+        experiment, data_sha256 = with_data_file(experiment)
+        manifest = training_manifest(experiment, data_sha256, settings)
 
         def requests() -> Sequence[Mapping[str, Any]]:
             check_no_secrets(settings.pods)
@@ -350,13 +346,13 @@ class TFJobTarget:
         return predictions.requests(settings)
 
 
-def training_manifest(experiment: ExperimentConfig, settings: Settings) -> Manifest:
+def training_manifest(experiment: ExperimentConfig, data_sha256: str, settings: Settings) -> Manifest:
     """Return the TFJob that trains an experiment, which has the metadata of its data file.
 
     Raises:
         ConfigError: If the target cannot run the experiment, or a setting is invalid.
     """
-    job = cluster_job(experiment, settings.output, settings.pods)
+    job = cluster_job(experiment, settings.output, settings.pods, data_sha256=data_sha256)
     policy = JobTimeouts(
         active_deadline_seconds=settings.active_deadline_seconds,
         ttl_seconds_after_finished=settings.ttl_seconds_after_finished,

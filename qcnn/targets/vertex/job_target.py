@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from qcnn.components.training_job import check_data, vertex_job
+from qcnn.components.training_job import vertex_job, with_data_file
 from qcnn.errors import ArtifactError, service_message
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, JobSpec, check_run
@@ -79,12 +79,8 @@ class VertexJobTarget:
         Raises:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
-        # This import loads NumPy.
-        from qcnn import data
-
-        check_data(experiment.data)
-        (experiment,) = data.resolve_files([experiment])
-        job, message = training_job(experiment, settings)
+        experiment, data_sha256 = with_data_file(experiment)
+        job, message = training_job(experiment, data_sha256, settings)
 
         def requests() -> Sequence[Mapping[str, Any]]:
             with suppress_output():
@@ -270,7 +266,7 @@ def _state(vertex: VertexClient, run: str) -> str | None:
         return None
 
 
-def training_job(experiment: ExperimentConfig, settings: Settings) -> tuple[JobSpec, CustomJob]:
+def training_job(experiment: ExperimentConfig, data_sha256: str, settings: Settings) -> tuple[JobSpec, CustomJob]:
     """Return the job of an experiment, which has the metadata of its data file, and its custom job.
 
     Raises:
@@ -279,7 +275,7 @@ def training_job(experiment: ExperimentConfig, settings: Settings) -> tuple[JobS
     # Importing Google's library takes 1.5 seconds.
     from qcnn.jobs.vertex.custom_job import custom_job
 
-    job = vertex_job(experiment, settings.output, settings.pods)
+    job = vertex_job(experiment, settings.output, settings.pods, data_sha256=data_sha256)
     return job, custom_job(job, JobIdentity(check_run(settings.name), jobs.ALONE), settings.place)
 
 

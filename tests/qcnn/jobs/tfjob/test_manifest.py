@@ -63,12 +63,12 @@ def test_pod_settings_and_timeouts_change_hash_but_not_name(job: JobSpec, policy
 
 
 def test_name_is_stable_between_releases() -> None:
-    assert _name() == "r3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7-train-0-82da8db7"
+    assert _name() == "r3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7-train-0-868767aa"
 
 
 def test_hash_is_stable_between_releases() -> None:
     hashed = tfjob(JOB, RUN, POLICY)["metadata"]["annotations"][HASH_ANNOTATION]
-    assert hashed == "47bf389bf9243b150a4ea21c96a55322f2f2df7285521342b93c9122aa9eeea8"
+    assert hashed == "c6c1bd4d8b43370b819e4bd276810a5b9a4063a047dd6d76c18b7bca7216d13b"
 
 
 def test_lease_watch_command_does_not_change_hash(monkeypatch: pytest.MonkeyPatch) -> None:
