@@ -13,10 +13,11 @@ from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_json
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
+from qcnn.jobs.kubernetes.launch import launch
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
+from qcnn.jobs.kubernetes.training_manifest import outputs as outputs_of
 from qcnn.jobs.pod_settings import pod_settings
-from qcnn.jobs.tfjob import status
-from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
 from qcnn.storage.store import parse_bucket_uri
@@ -61,11 +62,11 @@ def train(
         job, namespace = cluster_job(config, task_folder, settings, dataset=dataset), own_namespace()
         own_pod = os.environ.get(_POD_VARIABLE)
         owner = _owner(namespace, own_pod) if own_pod else None
-        manifest = tfjob(job, JobIdentity(run, _TASK), JobTimeouts(), owner)
-        outputs = status.outputs(manifest)
+        job_of_run = TFJOB.training(job, JobIdentity(run, _TASK), JobTimeouts(), owner)
+        outputs = outputs_of(job_of_run.manifest)
         logger.info("the TFJob writes to %s", posixpath.dirname(outputs["training"]))
         with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            launch(manifest, namespace, own_pod=own_pod, retried=is_retry())
+            launch(job_of_run, namespace, own_pod=own_pod, retried=is_retry())
         failed = load_failure(Path(failure)) if failure else None
     return training if failed else outputs["training"], outputs["logs"], provenance(config)
 

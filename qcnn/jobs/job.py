@@ -1,23 +1,25 @@
 """Training job: identity, name, labels, and the command and roles of its processes."""
 
-import contextlib
 import dataclasses
+import enum
 import hashlib
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qcnn.errors import ConfigError, QcnnError, as_clause
+from qcnn.errors import ConfigError, as_clause
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring import logs
 from qcnn.process.standard_streams import ERROR
 
-# The training operator appends a suffix such as "-evaluator-0" for each process. A pod name has at most 63 characters.
-NAME_LENGTH = 50
+# A pod name has at most 63 characters. JobSet appends "-evaluator-0-0-" and five random ones to the name of a job.
+NAME_LENGTH = 43
 # The longest value of a label, on Kubernetes and on Google Cloud.
 LABEL_LENGTH = 63
+
+# Number of lines of a process that are retained, and logged again if the process fails.
+LAST_LINES = 20
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _HASH_LENGTH = 16
@@ -160,33 +162,9 @@ def last_error_line(lines: Sequence[str]) -> str:
     return next(reversed(errors or texts), "it printed nothing")
 
 
-class PendingCreation:
-    """State of the creation of a job, which the API may not return yet."""
+class CreateOutcome(enum.Enum):
+    """What was done to have a job."""
 
-    def __init__(self) -> None:
-        self._is_pending = False
-
-    @contextlib.contextmanager
-    def creating(self) -> Iterator[None]:
-        """Context manager that marks the creation of a job as pending."""
-        self._is_pending = True
-        try:
-            yield
-        finally:
-            self._is_pending = False
-
-    def ended(self, end: Callable[[], bool], seconds: float) -> bool:
-        """Call `end` until it finds the job or no creation is pending, and return whether it found the job.
-
-        A QcnnError of `end` is suppressed.
-
-        Args:
-            end: Ends the job, and returns whether the job exists.
-            seconds: Time limit of the repetition.
-        """
-        deadline, found = time.monotonic() + seconds, False
-        with contextlib.suppress(QcnnError):
-            found = end()
-            while self._is_pending and not found and time.monotonic() < deadline:
-                found = end()
-        return found
+    CREATED = "is created"
+    ADOPTED = "is adopted"
+    SUCCEEDED = "has already succeeded"

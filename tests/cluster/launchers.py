@@ -1,7 +1,8 @@
 """Launchers as separate processes, and their objects on the cluster."""
 
+import base64
 import contextlib
-import json
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,20 +13,22 @@ from kubernetes.client import CoreV1Api, CustomObjectsApi
 from qcnn.components.resources import IMAGE
 from qcnn.jobs.job import JobIdentity, JobSpec, run_label
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES, NamespaceClient, Resource
-from qcnn.jobs.kubernetes.manifest import CONTAINER, RUN_LABEL
+from qcnn.jobs.kubernetes.engine import TrainingJob
+from qcnn.jobs.kubernetes.manifest import CONTAINER, RUN_LABEL, Manifest
 from qcnn.jobs.kubernetes.retry import NOT_FOUND, RequestRejectedError
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, Manifest, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB, TFJOBS
 from tests.cluster.programs import Program
 
 _PROGRAM = """
-import json, sys
-from qcnn.jobs.tfjob.launch import launch
+import base64, pickle, sys
+from qcnn.jobs.kubernetes.launch import launch
 from qcnn.process.error_lines import one_line_errors
 
-arguments = json.loads(sys.argv[1])
+training, namespace, pending_seconds = pickle.loads(base64.b64decode(sys.argv[1]))
 with one_line_errors():
-    launch(arguments["manifest"], arguments["namespace"], pending_seconds=arguments["pending_seconds"])
+    launch(training, namespace, pending_seconds=pending_seconds)
 """
 
 
@@ -56,28 +59,28 @@ class Launchers:
         self, job: JobSpec, policy: JobTimeouts | None = None, *, pending_seconds: float = 600, namespace: str = ""
     ) -> Program:
         """Start a launcher for a job, by default in the namespace of this object."""
-        manifest = self.manifest(job, policy)
-        self._names.add(manifest["metadata"]["name"])
-        arguments = {
-            "manifest": manifest,
-            "namespace": namespace or self.namespace,
-            "pending_seconds": pending_seconds,
-        }
-        launcher = Program(self._kubeconfig, [sys.executable, "-c", _PROGRAM, json.dumps(arguments)])
+        training = self.training(job, policy)
+        self._names.add(training.name)
+        arguments = base64.b64encode(pickle.dumps((training, namespace or self.namespace, pending_seconds))).decode()
+        launcher = Program(self._kubeconfig, [sys.executable, "-c", _PROGRAM, arguments])
         self._started.append(launcher)
         return launcher
 
     def create(self, job: JobSpec, policy: JobTimeouts | None = None) -> dict[str, Any]:
         """Create the TFJob of a job without a launcher, and return it."""
-        manifest = tfjob(job, self.identity, policy or JobTimeouts(lease_seconds=None))
+        manifest = TFJOB.manifest(job, self.identity, policy or JobTimeouts(lease_seconds=None))
         self._names.add(manifest["metadata"]["name"])
         created = self.api.create(TFJOBS, manifest)
         assert created
         return created
 
+    def training(self, job: JobSpec, policy: JobTimeouts | None = None) -> TrainingJob:
+        """Return a training job."""
+        return TFJOB.training(job, self.identity, policy or JobTimeouts())
+
     def manifest(self, job: JobSpec, policy: JobTimeouts | None = None) -> Manifest:
         """Return the TFJob of a job."""
-        return tfjob(job, self.identity, policy or JobTimeouts())
+        return self.training(job, policy).manifest
 
     def name(self, job: JobSpec, policy: JobTimeouts | None = None) -> str:
         """Return the name of the TFJob of a job."""

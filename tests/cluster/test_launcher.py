@@ -11,9 +11,10 @@ from kubernetes.client import CoreV1Api
 
 from qcnn.errors import RetryableError
 from qcnn.jobs.kubernetes.api import LEASES, PODS
+from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.manifest import TRAINING_ANNOTATION, condition
-from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
+from qcnn.jobs.tfjob.engine import TFJOBS
 from qcnn.process.exit_codes import ABANDONED
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program, Qcnn
@@ -178,7 +179,7 @@ def test_launch_of_deleted_job_ends_log_threads(launchers: Launchers) -> None:
     deleting = threading.Thread(target=delete)
     deleting.start()
     with pytest.raises(RetryableError, match=r"^TFJob: it, or its namespace, was deleted from outside\. Given: "):
-        launch(launchers.manifest(waiting), launchers.namespace)
+        launch(launchers.training(waiting), launchers.namespace)
     deleting.join()
     logs = [thread for thread in threading.enumerate() if thread.name.startswith("log of ")]
     for thread in logs:

@@ -13,8 +13,9 @@ from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs import job as jobs
 from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 
 _DEFAULTS = Path(__file__).with_name("job_defaults.json")
 POD = PodSettings(image="registry/qcnn:1")
@@ -22,7 +23,7 @@ RUN = JobIdentity("tutorial", "train")
 
 
 def _name(job: JobSpec) -> str:
-    return str(tfjob(job, RUN, JobTimeouts())["metadata"]["name"])
+    return str(TFJOB.manifest(job, RUN, JobTimeouts())["metadata"]["name"])
 
 
 def _job(values: dict[str, Any], **of_data: str) -> JobSpec:
@@ -56,9 +57,9 @@ def test_name_is_the_same_in_each_release(job: JobSpec, name: str) -> None:
 def test_name_and_hash_do_not_depend_on_new_field_with_default(monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = {name: field for name, field in Options.model_fields.items() if name != "shots"}
     without = {name: value for name, value in from_mapping({}).options.model_dump().items() if name in earlier}
-    before = tfjob(_job({}), RUN, JobTimeouts())
+    before = TFJOB.manifest(_job({}), RUN, JobTimeouts())
     monkeypatch.setattr(ExperimentConfig, "to_json", lambda self: json.dumps({"options": without}))
-    after = tfjob(_job({}), RUN, JobTimeouts())
+    after = TFJOB.manifest(_job({}), RUN, JobTimeouts())
     assert before["spec"] != after["spec"]
     assert before["metadata"] == after["metadata"]
 
@@ -80,6 +81,8 @@ def test_name_depends_on_values_that_change_the_result() -> None:
 
 @pytest.mark.parametrize("field", [{"max_restarts": 9}, {"log_every": "batch"}, {"heartbeat_timeout_seconds": 90}])
 def test_field_of_how_a_run_proceeds_changes_only_the_hash(field: dict[str, Any]) -> None:
-    first, second = (tfjob(_job({"options": options}), RUN, JobTimeouts())["metadata"] for options in ({}, field))
+    first, second = (
+        TFJOB.manifest(_job({"options": options}), RUN, JobTimeouts())["metadata"] for options in ({}, field)
+    )
     assert first["name"] == second["name"]
     assert first["annotations"][HASH_ANNOTATION] != second["annotations"][HASH_ANNOTATION]

@@ -9,7 +9,9 @@ from qcnn.jobs.kubernetes.api import JOBS, Resource
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE
 
-# Labels that select the objects of qcnn, of a run, of a task, and of the TFJob whose model a prediction Job uses.
+Manifest = dict[str, Any]
+
+# Labels that select the objects of qcnn, of a run, of a task, and of the job whose model a prediction Job uses.
 OWN = {"app.kubernetes.io/managed-by": "qcnn"}
 RUN_LABEL = "app.kubernetes.io/instance"
 TASK_LABEL = "app.kubernetes.io/component"
@@ -168,6 +170,10 @@ class JobKind:
         role_label: Pod label with the role of the process.
         index_label: Pod label with the index of the process, or None if the index is always 0.
         many: Whether the object can have several processes, so that log lines need the name of the process.
+        container: Name of the container of a process.
+        pods_failed: Part of the message with which the operator fails a job because of a pod, although restarts are
+            left. Empty: it never does.
+        owns_pods: Whether the object is the owner of its pods, or only of their owners.
     """
 
     name: str
@@ -177,6 +183,9 @@ class JobKind:
     role_label: str
     index_label: str | None
     many: bool
+    container: str = CONTAINER
+    pods_failed: str = ""
+    owns_pods: bool = True
 
 
 JOB = JobKind("Job", JOBS, "Complete", "batch.kubernetes.io/job-name", TASK_LABEL, index_label=None, many=False)
@@ -191,6 +200,6 @@ def condition(job: dict[str, Any], kind: str) -> str | None:
 
 
 def is_suspended(job: dict[str, Any]) -> bool:
-    """Return whether a TFJob or Job (batch/v1) is suspended, for example by a queue, and has no pods."""
+    """Return whether a training job or Job (batch/v1) is suspended, for example by a queue, and has no pods."""
     spec = job["spec"]
     return bool(spec.get("runPolicy", spec).get("suspend"))

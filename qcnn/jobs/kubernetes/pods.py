@@ -10,7 +10,7 @@ from typing import Any
 
 from qcnn.errors import ConfigError, service_message
 from qcnn.jobs.kubernetes.api import EVENTS, NamespaceClient
-from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, is_suspended
+from qcnn.jobs.kubernetes.manifest import JobKind, is_suspended
 from qcnn.process.exit_codes import RETRYABLE, is_permanent_error
 
 # Waiting reasons of a container during a normal start.
@@ -72,6 +72,7 @@ class PodProcess:
         is_terminating: Whether the pod is being deleted.
         out_of_memory: Whether the process has exceeded its memory limit.
         pending_reason: Reason, as a single line, why the process has not started, or None if it has or if unknown.
+        container: Name of the container.
     """
 
     pod: str
@@ -83,6 +84,7 @@ class PodProcess:
     is_terminating: bool
     out_of_memory: bool
     pending_reason: str | None
+    container: str
 
     @property
     def name(self) -> str:
@@ -109,7 +111,7 @@ def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
     """Return the process in a pod of a job."""
     metadata = pod["metadata"]
     labels = metadata["labels"]
-    container = read_container(pod, CONTAINER)
+    container = read_container(pod, kind.container)
     return PodProcess(
         pod=metadata["name"],
         uid=metadata["uid"],
@@ -120,6 +122,7 @@ def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
         is_terminating="deletionTimestamp" in metadata,
         out_of_memory=container.out_of_memory,
         pending_reason=container.pending_reason,
+        container=kind.container,
     )
 
 
@@ -131,9 +134,14 @@ def processes_of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: 
         job: Job, as the API returned it.
         kind: Type of the job.
     """
-    uid = job["metadata"]["uid"]
-    owned = (pod for pod in pods if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ())))
-    return [read_process(pod, kind) for pod in owned]
+    return [read_process(pod, kind) for pod in pods if _is_of_job(pod["metadata"], job["metadata"], kind)]
+
+
+def _is_of_job(pod: Mapping[str, Any], job: Mapping[str, Any], kind: JobKind) -> bool:
+    if not kind.owns_pods:
+        # An earlier job has been deleted with its pods before this one was created.
+        return str(pod["creationTimestamp"]) >= str(job["creationTimestamp"])
+    return any(owner["uid"] == job["uid"] for owner in pod.get("ownerReferences", ()))
 
 
 def root_cause_process(processes: Iterable[PodProcess]) -> PodProcess | None:
@@ -187,15 +195,15 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: s
 def count_restarts(
     job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[PodProcess]
 ) -> int:
-    """Return the number of restarts of a TFJob since its last suspension.
+    """Return the number of restarts of a training job since its last suspension.
 
     Restarts before the retention time of events are not counted. The operator's count of restarts is not reliable,
     because the operator drops events if there are many.
 
     Args:
-        job: TFJob, as the API returned it.
+        job: Training job, as the API returned it.
         scheduled: "Scheduled" events of pods, one for each start of a process.
-        processes: Current processes of the TFJob.
+        processes: Current processes of the job.
     """
     metadata, prefix = job["metadata"], f"{job['metadata']['name']}-"
     began = max([metadata["creationTimestamp"], *_suspensions(job)])
@@ -210,7 +218,7 @@ def _event_time(event: Mapping[str, Any]) -> str:
 
 
 def _suspensions(job: Mapping[str, Any]) -> list[str]:
-    """Return the time at which a TFJob was last suspended or resumed, if any."""
+    """Return the time at which a job was last suspended or resumed, if any."""
     conditions = job.get("status", {}).get("conditions", ())
     return [each["lastTransitionTime"] for each in conditions if each["type"] == "Suspended"]
 

@@ -16,9 +16,9 @@ from qcnn.jobs.kubernetes.api import NamespaceClient, own_namespace
 from qcnn.jobs.kubernetes.job_watcher import JobWatcher, LostError
 from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
 from qcnn.jobs.kubernetes.tensorboard import ACCOUNT, PORT, TensorBoardSpec, deployment, service
+from qcnn.jobs.kubernetes.training_manifest import PROFILER_PORT
 from qcnn.jobs.references import check_namespace
-from qcnn.jobs.tfjob.manifest import PROFILER_PORT, TFJOB, TFJOBS
-from qcnn.jobs.tfjob.status import replicas
+from qcnn.jobs.tfjob.engine import TFJOB, TFJOBS
 from qcnn.storage.store import SCHEMES, parse_bucket_uri
 from qcnn.targets.artifacts import LogSource, deduplicate, resolve_logs
 from qcnn.targets.errors import StepError, logs_to_stderr
@@ -103,7 +103,7 @@ def follow(api: NamespaceClient, job: dict[str, Any], restarts: int | None) -> N
     Raises:
         StepError: If the TFJob failed.
     """
-    following = JobWatcher(api, TFJOB, job, replicas(job), restarts, pending_seconds=float("inf"))
+    following = JobWatcher(api, TFJOB, job, TFJOB.replicas(job), restarts, pending_seconds=float("inf"))
     try:
         following.run()
     except (TrainingError, RetryableError) as error:
@@ -132,7 +132,7 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool 
     if not names:
         return []
     # Importing the Kubernetes client takes longer than all other imports here.
-    from qcnn.jobs.tfjob.status import outputs
+    from qcnn.jobs.kubernetes.training_manifest import outputs
 
     with cluster(namespace) as api:
         addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}

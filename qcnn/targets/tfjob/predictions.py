@@ -11,11 +11,12 @@ from qcnn.errors import ConfigError, RetryableError, TrainingError
 from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import cancel_unwatched, create_or_adopt
 from qcnn.jobs.kubernetes.job_watcher import JobWatcher
+from qcnn.jobs.kubernetes.launch import PENDING_SECONDS
 from qcnn.jobs.kubernetes.manifest import JOB
+from qcnn.jobs.kubernetes.predict_job import TASK, for_model, for_training
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
-from qcnn.jobs.tfjob.launch import PENDING_SECONDS
-from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
+from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.storage.store import check_reachable, parse_bucket_uri
 from qcnn.targets.base import ReportLine
@@ -93,7 +94,12 @@ def requests(settings: PredictSettings) -> Sequence[Mapping[str, Any]]:
     if settings.model:
         return [for_model(settings.model, settings.pods, arguments)]
     with cluster(settings.namespace) as api:
-        return [for_training(find_job(api, settings.job or ""), arguments)]
+        return [_for_training(api, settings.job or "", arguments)]
+
+
+def _for_training(api: NamespaceClient, name: str, arguments: Sequence[str]) -> dict[str, Any]:
+    job = find_job(api, name)
+    return for_training(TFJOB, job, TFJOB.leading_template(api, job), arguments)
 
 
 def predict(settings: PredictSettings, warn: ReportLine) -> Mapping[str, Any]:
@@ -109,7 +115,7 @@ def predict(settings: PredictSettings, warn: ReportLine) -> Mapping[str, Any]:
     with cluster(settings.namespace) as api:
         if manifest:
             check_account_exists(api, settings.pods.service_account)
-        _run(api, manifest or for_training(find_job(api, settings.job or ""), arguments), warn)
+        _run(api, manifest or _for_training(api, settings.job or "", arguments), warn)
     return {}
 
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from qcnn.components.training_job import cluster_job, with_data_file
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.jobs.job import JobIdentity, check_run
+from qcnn.jobs.job import CreateOutcome, JobIdentity, check_run
+from qcnn.jobs.kubernetes import cleanup, status
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
-from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
+from qcnn.jobs.kubernetes.engine import TrainingJob
 from qcnn.jobs.kubernetes.job_watcher import LogCursor
-from qcnn.jobs.kubernetes.manifest import CONTAINER
+from qcnn.jobs.kubernetes.launch import manifests_to_apply, submit
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, outputs
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in
-from qcnn.jobs.tfjob import cleanup, status
-from qcnn.jobs.tfjob.launch import manifests_to_apply, submit
-from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, JobTimeouts, Manifest, tfjob
+from qcnn.jobs.tfjob.engine import JOB_NAME_LABEL, TFJOB, TFJOBS
 from qcnn.monitoring import logs
 from qcnn.targets import following
 from qcnn.targets.artifacts import LogSource
@@ -115,11 +115,11 @@ class TFJobTarget:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
         experiment, data_sha256 = with_data_file(experiment)
-        manifest = training_manifest(experiment, data_sha256, settings)
+        training = training_job(experiment, data_sha256, settings)
 
         def requests() -> Sequence[Mapping[str, Any]]:
             check_no_secrets(settings.pods)
-            return manifests_to_apply(manifest, settings.namespace)
+            return manifests_to_apply(training, settings.namespace)
 
         def check() -> None:
             with cluster(settings.namespace) as api:
@@ -127,8 +127,8 @@ class TFJobTarget:
 
         def create() -> Submitted:
             with cluster(settings.namespace) as api:
-                job, outcome = submit(api, manifest)
-            return Submitted(job["metadata"]["name"], _OUTCOMES[outcome], status.outputs(job))
+                job, outcome = submit(api, training)
+            return Submitted(job["metadata"]["name"], _OUTCOMES[outcome], outputs(job))
 
         return Prepared(requests, check, create, settings.pods, [experiment])
 
@@ -147,7 +147,7 @@ class TFJobTarget:
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the TFJobs of qcnn in the namespace, newest last."""
         with cluster(connection.namespace) as api:
-            return [_status(each, ()) for each in status.read_all(api)]
+            return [_status(each, ()) for each in status.read_all(api, TFJOB)]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
         """Return the status of a TFJob, by its name or its run name.
@@ -156,7 +156,7 @@ class TFJobTarget:
             ArtifactError: If the TFJob does not exist.
         """
         with cluster(connection.namespace) as api:
-            return _status(*status.read_one(api, find_job(api, job)))
+            return _status(*status.read_one(api, TFJOB, find_job(api, job)))
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
         """Yield the log lines of all processes in chronological order, with process names.
@@ -175,7 +175,7 @@ class TFJobTarget:
             while True:
                 found = api.get(TFJOBS, name)
                 # Checked before the lines are read, so that no line of an ended job is missed.
-                has_ended = found is None or status.has_ended(found)
+                has_ended = found is None or TFJOB.has_ended(found)
                 if found is not None:
                     yield from new_lines(api, found, cursors)
                 if not follow or has_ended:
@@ -220,7 +220,7 @@ class TFJobTarget:
         """
         with cluster(connection.namespace) as api:
             name = find_job(api, job)["metadata"]["name"]
-            everything = cleanup.find_all(api)
+            everything = cleanup.find_all(api, [TFJOB])
             chosen = [found for found in cleanup.managed_jobs(everything) if found.name == name]
             cleanup.delete(api, cleanup.with_dependents(chosen, everything))
 
@@ -236,9 +236,9 @@ class TFJobTarget:
         elif selection.kind is not None:
             raise ConfigError(f"kind: must be given with --run. Given: {selection.kind}")
         with cluster(connection.namespace) as api:
-            everything = cleanup.find_all(api)
+            everything = cleanup.find_all(api, [TFJOB])
             if selection.orphans:
-                chosen = cleanup.find_orphans(everything, api.now())
+                chosen = cleanup.find_orphans(everything, [TFJOB], api.now())
             else:
                 chosen = _select(cleanup.managed_jobs(everything), selection, api.namespace)
             return [_deletable(each) for each in cleanup.with_dependents(chosen, everything)]
@@ -268,7 +268,7 @@ class TFJobTarget:
 
     def _output(self, output: str, job: str, connection: Connection) -> str:
         with cluster(connection.namespace) as api:
-            address = status.outputs(find_job(api, job)).get(output)
+            address = outputs(find_job(api, job)).get(output)
         if not address:
             raise ArtifactError(f"{output}: the TFJob has no such output. Given: {job}")
         return address
@@ -346,7 +346,7 @@ class TFJobTarget:
         return predictions.requests(settings)
 
 
-def training_manifest(experiment: ExperimentConfig, data_sha256: str, settings: Settings) -> Manifest:
+def training_job(experiment: ExperimentConfig, data_sha256: str, settings: Settings) -> TrainingJob:
     """Return the TFJob that trains an experiment, which has the metadata of its data file.
 
     Raises:
@@ -358,7 +358,7 @@ def training_manifest(experiment: ExperimentConfig, data_sha256: str, settings: 
         ttl_seconds_after_finished=settings.ttl_seconds_after_finished,
         lease_seconds=None,
     )
-    return tfjob(job, JobIdentity(check_run(settings.name), _TASK), policy)
+    return TFJOB.training(job, JobIdentity(check_run(settings.name), _TASK), policy)
 
 
 def check_no_secrets(pod: PodSettings) -> None:
@@ -407,7 +407,7 @@ def _select(own: Sequence[cleanup.OwnedObject], selection: Selection, namespace:
 
 
 def _deletable(found: cleanup.OwnedObject) -> Deletable:
-    state = status.state(found.object).lower() if found.kind == "TFJob" else ""
+    state = found.engine.state(found.object).lower() if found.engine else ""
     return Deletable(found.kind, found.name, found.name, found.run or "", state, found)
 
 
@@ -424,7 +424,7 @@ def new_lines(api: NamespaceClient, job: Mapping[str, Any], cursors: dict[str, L
     logs_of = (
         [
             (moment, line)
-            for moment, text in cursors.setdefault(process.uid, LogCursor(process.pod, CONTAINER)).new(
+            for moment, text in cursors.setdefault(process.uid, LogCursor(process.pod, process.container)).new(
                 api, follow=False
             )
             for line in logs.reformat_line(text, process.name)

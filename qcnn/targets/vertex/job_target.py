@@ -91,14 +91,15 @@ class VertexJobTarget:
 
         def create() -> Submitted:
             # Importing Google's library takes 1.5 seconds.
-            from qcnn.jobs.vertex.attempts import AttemptOutcome, create_or_adopt
+            from qcnn.jobs.job import CreateOutcome
+            from qcnn.jobs.vertex.attempts import create_or_adopt
             from qcnn.jobs.vertex.client import JobClient
             from qcnn.jobs.vertex.custom_job import outputs
 
-            outcomes: Mapping[AttemptOutcome, Literal["created", "adopted", "succeeded"]] = {
-                AttemptOutcome.CREATED: "created",
-                AttemptOutcome.ADOPTED: "adopted",
-                AttemptOutcome.SUCCEEDED: "succeeded",
+            outcomes: Mapping[CreateOutcome, Literal["created", "adopted", "succeeded"]] = {
+                CreateOutcome.CREATED: "created",
+                CreateOutcome.ADOPTED: "adopted",
+                CreateOutcome.SUCCEEDED: "succeeded",
             }
             with logs_to_stderr(), contextlib.closing(JobClient(settings.place)) as api:
                 attempt, outcome = create_or_adopt(api, message)

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from qcnn.jobs.kubernetes import api
-from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.jobs.tfjob.engine import TFJOBS
 from qcnn.targets.kubeflow.workflow import WORKFLOWS
 from tests.qcnn.jobs import tfjob_admission
 from tests.qcnn.jobs.api_objects import Objects
@@ -137,6 +137,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._query = dict(urllib.parse.parse_qsl(url.query))
         self._body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         path = _PATH.fullmatch(url.path)
+        if resources := [{"name": each.plural} for each in _KINDS.values() if each.prefix == url.path]:
+            self._answer(200, {"kind": "APIResourceList", "resources": resources})
+            return
         if not path:
             self.send_error(501, "This server supports only namespaced resources")
             return

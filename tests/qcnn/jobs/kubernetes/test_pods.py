@@ -17,7 +17,7 @@ from qcnn.jobs.kubernetes.pods import (
     event_query,
     root_cause_process,
 )
-from qcnn.jobs.tfjob.manifest import TFJOB
+from qcnn.jobs.tfjob.engine import TFJOB
 from tests.qcnn.jobs.kubernetes.processes import process
 
 

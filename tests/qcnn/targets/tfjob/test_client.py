@@ -4,8 +4,9 @@ import pytest
 
 from qcnn.errors import ArtifactError
 from qcnn.jobs.job import JobIdentity, JobSpec
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.targets.artifacts import LogSource
 from qcnn.targets.tfjob.client import logs_of_jobs
 from tests.qcnn.jobs.apiserver import ApiServer
@@ -15,7 +16,9 @@ def _created(server: ApiServer, logs: str) -> str:
     """Create a TFJob with a log URI, and return its name."""
     pod = PodSettings(image="qcnn", volumes={"/volume": {"persistentVolumeClaim": {"claimName": "logs"}}})
     job = JobSpec(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod, outputs={"logs": logs})
-    name: str = server.put("tfjobs", tfjob(job, JobIdentity("run", "train"), JobTimeouts()))["metadata"]["name"]
+    name: str = server.put("tfjobs", TFJOB.manifest(job, JobIdentity("run", "train"), JobTimeouts()))["metadata"][
+        "name"
+    ]
     return name
 
 
