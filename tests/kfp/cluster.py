@@ -9,7 +9,7 @@ from qcnn.jobs.tfjob.engine import TFJOBS
 from qcnn.targets.kubeflow.client import SINGLE_USER
 
 # Module that the pod of a train step imports.
-_TRAIN_STEP = "qcnn.components.steps.train_tfjob"
+_TRAIN_STEP = "qcnn.components.steps.train_on_kubernetes"
 
 
 def steps_log(run: str) -> str:

@@ -174,6 +174,8 @@ class JobKind:
         pods_failed: Part of the message with which the operator fails a job because of a pod, although restarts are
             left. Empty: it never does.
         owns_pods: Whether the object is the owner of its pods, or only of their owners.
+        attempt_label: Pod label with the number of restarts of the job before this pod. Empty: a pod that replaces
+            another one has its name.
     """
 
     name: str
@@ -186,6 +188,7 @@ class JobKind:
     container: str = CONTAINER
     pods_failed: str = ""
     owns_pods: bool = True
+    attempt_label: str = ""
 
 
 JOB = JobKind("Job", JOBS, "Complete", "batch.kubernetes.io/job-name", TASK_LABEL, index_label=None, many=False)

@@ -73,6 +73,7 @@ class PodProcess:
         out_of_memory: Whether the process has exceeded its memory limit.
         pending_reason: Reason, as a single line, why the process has not started, or None if it has or if unknown.
         container: Name of the container.
+        attempt: Number of restarts of the job before this pod, if its pods have a label with it.
     """
 
     pod: str
@@ -85,6 +86,7 @@ class PodProcess:
     out_of_memory: bool
     pending_reason: str | None
     container: str
+    attempt: int = 0
 
     @property
     def name(self) -> str:
@@ -123,6 +125,7 @@ def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
         out_of_memory=container.out_of_memory,
         pending_reason=container.pending_reason,
         container=kind.container,
+        attempt=int(labels.get(kind.attempt_label, 0)),
     )
 
 
@@ -134,7 +137,15 @@ def processes_of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: 
         job: Job, as the API returned it.
         kind: Type of the job.
     """
-    return [read_process(pod, kind) for pod in pods if _is_of_job(pod["metadata"], job["metadata"], kind)]
+    owned = [pod for pod in pods if _is_of_job(pod["metadata"], job["metadata"], kind)]
+    # An earlier pod of a process may still be terminating.
+    newest: dict[str, tuple[tuple[int, str], PodProcess]] = {}
+    for pod in owned:
+        process = read_process(pod, kind)
+        age = (process.attempt, str(pod["metadata"]["creationTimestamp"]))
+        if process.name not in newest or age >= newest[process.name][0]:
+            newest[process.name] = age, process
+    return [process for _, process in newest.values()]
 
 
 def _is_of_job(pod: Mapping[str, Any], job: Mapping[str, Any], kind: JobKind) -> bool:
@@ -197,7 +208,8 @@ def count_restarts(
 ) -> int:
     """Return the number of restarts of a training job since its last suspension.
 
-    Restarts before the retention time of events are not counted. The operator's count of restarts is not reliable,
+    The attempts of pods count if they have a label with it. Otherwise the starts of pods with one name count; those
+    before the retention time of events are not known. The operator's count of restarts is not reliable,
     because the operator drops events if there are many.
 
     Args:
@@ -205,6 +217,9 @@ def count_restarts(
         scheduled: "Scheduled" events of pods, one for each start of a process.
         processes: Current processes of the job.
     """
+    processes = list(processes)
+    if attempts := [process.attempt for process in processes if process.attempt]:
+        return max(attempts)
     metadata, prefix = job["metadata"], f"{job['metadata']['name']}-"
     began = max([metadata["creationTimestamp"], *_suspensions(job)])
     objects = [event["involvedObject"] for event in scheduled if event["metadata"]["creationTimestamp"] >= began]

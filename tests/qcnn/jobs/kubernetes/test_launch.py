@@ -319,7 +319,7 @@ def test_json_log_lines_are_printed_as_text(
     assert "    error: disk full. Given: /" in caplog.messages
 
 
-@pytest.mark.parametrize("step", ["qcnn.components.steps.train_tfjob", "qcnn.components.steps.tensorboard"])
+@pytest.mark.parametrize("step", ["qcnn.components.steps.train_on_kubernetes", "qcnn.components.steps.tensorboard"])
 def test_launcher_steps_do_not_import_tensorflow(step: str) -> None:
     program = f"""
 import sys

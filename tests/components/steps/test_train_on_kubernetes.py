@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.components.steps.train_tfjob import train
+from qcnn.components.steps.train_on_kubernetes import train
 from qcnn.components.training_job import RUN_VARIABLE
 from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.kubernetes.training_manifest import outputs
@@ -76,7 +76,7 @@ def test_failed_trial_succeeds_and_saves_the_reason(server: ApiServer, tmp_path:
         (
             "/local/training",
             "run-1",
-            "error: pipeline root: must be in a bucket that the TFJob's pods can access. Given: ",
+            "error: pipeline root: must be in a bucket that the job's pods can access. Given: ",
         ),
         (ATTEMPT, "", "error: QCNN_RUN: must be the run ID, which compile.py configures. Given: none"),
     ],
