@@ -291,7 +291,10 @@ def test_job_without_lease_needs_no_launcher(launchers: Launchers) -> None:
     [
         ({"cpu": "100"}, r"worker 0 cannot be scheduled: .*Insufficient cpu"),
         ({"image": "localhost/none:1"}, r"worker 0 cannot start, (\w*ImagePull\w*|Failed): .*localhost/none:1"),
-        ({"service_account": "none"}, r"worker 0 cannot start, FailedCreatePod: .*serviceaccount \"none\" not found"),
+        (
+            {"service_account": "none"},
+            r"worker 0 cannot start, FailedCreate(Pod)?: .*serviceaccount \"none\" not found",
+        ),
     ],
     ids=["unschedulable", "image", "service account"],
 )
@@ -321,7 +324,7 @@ def quota(namespace: str) -> Iterator[None]:
 @pytest.mark.usefixtures("quota")
 def test_launcher_logs_exceeded_quota(launchers: Launchers) -> None:
     launcher = launchers.start(job("", replicas={"worker": 1}))
-    launcher.wait_for_line("worker 0 cannot start, FailedCreatePod: .*exceeded quota")
+    launcher.wait_for_line("worker 0 cannot start, FailedCreate(Pod)?: .*exceeded quota")
 
 
 def test_missing_namespace_is_config_error(launchers: Launchers) -> None:

@@ -123,7 +123,8 @@ def delete(api: NamespaceClient, objects: Sequence[OwnedObject]) -> None:
     uids = {found.uid for found in objects}
     for found in objects:
         if not found.owners & uids:
-            api.delete(found.resource, found.name, uid=found.uid, dependents_first=True)
+            foreground = found.engine is None or found.engine.foreground
+            api.delete(found.resource, found.name, uid=found.uid, dependents_first=foreground)
     for resource in {found.resource for found in objects}:
         with contextlib.closing(api.watch(resource)) as watch:
             next(left for left in watch if not uids & {each["metadata"]["uid"] for each in left.values()})

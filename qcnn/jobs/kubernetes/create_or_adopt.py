@@ -8,7 +8,7 @@ from typing import Any
 
 from qcnn.errors import ConfigError, QcnnError
 from qcnn.jobs.job import CreateOutcome
-from qcnn.jobs.kubernetes.api import NamespaceClient, Resource
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, Resource
 from qcnn.jobs.kubernetes.manifest import (
     HASH_ANNOTATION,
     TRAINING_ANNOTATION,
@@ -67,7 +67,7 @@ def create_or_adopt(
             return existing, CreateOutcome.ADOPTED
         if existing:
             logger.info("%s %s has failed or is being deleted; it is replaced", kind.name, name)
-            _delete_and_wait(api, kind, existing, prerequisites)
+            _delete_and_wait(api, kind, existing)
         with creating():
             created = _create(api, kind, manifest, prerequisites)
         # None: another launcher has created the job in the meantime. The loop checks that job.
@@ -155,16 +155,16 @@ def _owners(found: Manifest | None) -> list[str]:
     return [owner["uid"] for owner in found["metadata"].get("ownerReferences", ())] if found else []
 
 
-def _delete_and_wait(
-    api: NamespaceClient, kind: JobKind, job: Manifest, prerequisites: Sequence[tuple[Resource, Manifest]]
-) -> None:
+def _delete_and_wait(api: NamespaceClient, kind: JobKind, job: Manifest) -> None:
     """Delete a job and wait until neither it nor its dependents exist, because the next job needs their names."""
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     if "deletionTimestamp" not in job["metadata"]:
-        api.delete(kind.resource, name, uid=uid, dependents_first=True)
+        api.delete(kind.resource, name, uid=uid, dependents_first=kind.foreground)
     with contextlib.closing(api.watch(kind.resource, fieldSelector=f"metadata.name={name}")) as watch:
         next(jobs for jobs in watch if name not in jobs or jobs[name]["metadata"]["uid"] != uid)
-    for resource, each in prerequisites:
-        name = each["metadata"]["name"]
-        with contextlib.closing(api.watch(resource, fieldSelector=f"metadata.name={name}")) as watch:
-            next(found for found in watch if uid not in _owners(found.get(name)))
+    for resource in kind.dependents.values():
+        with contextlib.closing(api.watch(resource)) as watch:
+            next(found for found in watch if not any(uid in _owners(each) for each in found.values()))
+    if not kind.foreground:
+        with contextlib.closing(api.watch(PODS, labelSelector=f"{kind.pod_label}={name}")) as watch:
+            next(pods for pods in watch if not pods)

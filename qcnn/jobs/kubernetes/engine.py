@@ -17,12 +17,10 @@ class Engine(JobKind, abc.ABC):
     Attributes:
         engine: Value of the pod setting `engine`.
         states: All states of its jobs, for metrics.
-        dependents: Resource types by kind of all other objects that its jobs own, directly or through each other.
     """
 
     engine: ClassVar[str]
     states: ClassVar[Sequence[str]]
-    dependents: ClassVar[Mapping[str, Resource]]
 
     @abc.abstractmethod
     def manifest(

@@ -170,7 +170,7 @@ class JobWatcher:
         self._observation = Observation(
             leader, restarts, tracker.for_job(self._uid) if tracker else RestartTracker(self._uid)
         )
-        self._startup = StartupMonitor(api, job, names, pending_seconds)
+        self._startup = StartupMonitor(api, kind, job, names, pending_seconds)
         self._observer = observer
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._logs: dict[str, PodLog] = {}

@@ -174,6 +174,9 @@ class JobKind:
         pods_failed: Part of the message with which the operator fails a job because of a pod, although restarts are
             left. Empty: it never does.
         owns_pods: Whether the object is the owner of its pods, or only of their owners.
+        dependents: Resource types by kind of the further objects that belong to the object, besides pods, Jobs,
+            Services and Leases.
+        foreground: Whether the object can be deleted after its dependents.
         attempt_label: Pod label with the number of restarts of the job before this pod. Empty: a pod that replaces
             another one has its name.
     """
@@ -188,6 +191,8 @@ class JobKind:
     container: str = CONTAINER
     pods_failed: str = ""
     owns_pods: bool = True
+    dependents: Mapping[str, Resource] = dataclasses.field(default_factory=dict)
+    foreground: bool = True
     attempt_label: str = ""
 
 

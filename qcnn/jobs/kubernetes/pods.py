@@ -190,17 +190,21 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: s
     Args:
         warnings: Warning events of one object.
         reason: Prefix of the reason of the event.
-        pod: Name of a pod; events that name another pod are ignored.
+        pod: Name of a pod, or its beginning up to "-"; events that name another pod are ignored.
     """
     matching = [
         event
         for event in warnings
-        if event["reason"].startswith(reason) and (not pod or set(_POD.findall(event["message"])) <= {pod})
+        if event["reason"].startswith(reason) and all(_names(pod, found) for found in _POD.findall(event["message"]))
     ]
     if not matching:
         return None
     last = max(matching, key=lambda event: (not _STATE_NAME_ONLY.fullmatch(event["message"]), _event_time(event)))
     return f"cannot start, {last['reason']}: {service_message(last['message'])}"
+
+
+def _names(pod: str, found: str) -> bool:
+    return found.startswith(pod) if not pod or pod.endswith("-") else found == pod
 
 
 def count_restarts(
@@ -249,30 +253,40 @@ class EventQuery:
     """Query for warning events that explain why a process has not started.
 
     Attributes:
-        uid: UID of the object of the events.
+        selector: Selector of the events.
         reason: Prefix of the reason of the events.
-        pod: Name of a pod; events that name another pod are ignored.
+        pod: Name of a pod, or its beginning up to "-"; events that name another pod are ignored.
+        name: Beginning of the name of the object of the events.
     """
 
-    uid: str
+    selector: str
     reason: str
     pod: str = ""
+    name: str = ""
 
     def last_warning(self, api: NamespaceClient) -> str | None:
         """Return the last matching warning as a single line, or None if there is no such warning."""
-        warnings = api.find(EVENTS, fieldSelector=f"involvedObject.uid={self.uid},type=Warning")
+        warnings = api.find(EVENTS, fieldSelector=f"{self.selector},type=Warning")
+        if self.name:
+            warnings = [each for each in warnings if each["involvedObject"]["name"].startswith(self.name)]
         return last_warning(warnings, self.reason, self.pod)
 
 
-def event_query(job: Mapping[str, Any], process: PodProcess | None, pod: str = "") -> EventQuery:
+def event_query(job: Mapping[str, Any], kind: JobKind, process: PodProcess | None, pod: str = "") -> EventQuery:
     """Return the query for a process that has not started.
 
     Args:
         job: Job, as the API returned it.
+        kind: Type of the job.
         process: Process, or None if it has no pod. In that case, the events of the job contain the cause.
         pod: Name of the missing pod; by default, the events of all missing pods match.
     """
-    return EventQuery(process.uid, "") if process else EventQuery(job["metadata"]["uid"], "FailedCreate", pod)
+    if process:
+        return EventQuery(f"involvedObject.uid={process.uid}", "")
+    if kind.owns_pods:
+        return EventQuery(f"involvedObject.uid={job['metadata']['uid']}", "FailedCreate", pod)
+    # The pods are created by Jobs, whose names begin with that of the job.
+    return EventQuery("involvedObject.kind=Job", "FailedCreate", pod, f"{job['metadata']['name']}-")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -333,12 +347,14 @@ class StartupMonitor:
     def __init__(
         self,
         api: NamespaceClient,
+        kind: JobKind,
         job: dict[str, Any],
         expected: Sequence[str],
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
+        self._kind = kind
         self._job = job
         self._expected = expected
         self._seconds = seconds
@@ -372,7 +388,9 @@ class StartupMonitor:
         if now >= self._events_at:
             self._events_at = now + _EVENTS_SECONDS
             name = self._pending.next_to_query()
-            if name and (reason := event_query(self._job, self._pending.processes[name]).last_warning(self._api)):
+            if name and (
+                reason := event_query(self._job, self._kind, self._pending.processes[name]).last_warning(self._api)
+            ):
                 self._update(self._pending.with_reason(name, reason))
         if now - self._pending.since > self._seconds:
             description, name = self._pending.describe(), self._job["metadata"]["name"]

@@ -70,7 +70,7 @@ def read_one(api: NamespaceClient, engine: Engine, job: dict[str, Any]) -> tuple
     processes = pods.processes_of_job(found, job, engine)
     status = status_of(engine, job, processes, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
     return status, process_statuses(
-        engine, job, processes, lambda process, pod: event_query(job, process, pod).last_warning(api)
+        engine, job, processes, lambda process, pod: event_query(job, engine, process, pod).last_warning(api)
     )
 
 

@@ -33,7 +33,6 @@ class TFJobEngine(Engine):
 
     engine: ClassVar[str] = "tfjob"
     states: ClassVar[Sequence[str]] = (*_STATES, _DELETING, _NEW)
-    dependents: ClassVar[Mapping[str, Resource]] = {}
 
     def manifest(
         self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts, owner: Mapping[str, str] | None = None

@@ -55,7 +55,6 @@ class TrainJobEngine(Engine):
 
     engine: ClassVar[str] = "trainjob"
     states: ClassVar[Sequence[str]] = (*_STATES.values(), "Running", "Created", _DELETING, _NEW)
-    dependents: ClassVar[Mapping[str, Resource]] = {"JobSet": JOBSETS, "TrainingRuntime": RUNTIMES}
 
     def manifest(
         self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts, owner: Mapping[str, str] | None = None
@@ -69,7 +68,7 @@ class TrainJobEngine(Engine):
                 "kind": "TrainingRuntime",
                 "name": _runtime_name(metadata["name"], job, timeouts),
             },
-            "trainer": {"numNodes": counts[_sized_role(counts)]},
+            "trainer": {"numNodes": counts[_leader(counts)]},
         }
         if timeouts.active_deadline_seconds is not None:
             spec["activeDeadlineSeconds"] = timeouts.active_deadline_seconds
@@ -83,7 +82,6 @@ class TrainJobEngine(Engine):
         name = manifest["metadata"]["name"]
         metadata = owned_metadata(manifest, manifest["spec"]["runtimeRef"]["name"])
         metadata["labels"] |= {_FRAMEWORK_LABEL: "tensorflow"}
-        leaders = [role for role in ("chief", "worker") if role in counts][:1]
         spec: Manifest = {
             "failurePolicy": {
                 "maxRestarts": job.restarts,
@@ -92,7 +90,7 @@ class TrainJobEngine(Engine):
                 ],
             },
             # The job succeeds with the process that writes all outputs.
-            "successPolicy": {"operator": "All", "targetReplicatedJobs": leaders},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": [_leader(counts)]},
             # Only the processes are deleted then. The TrainJob remains.
             "ttlSecondsAfterFinished": timeouts.ttl_seconds_after_finished,
             "replicatedJobs": [_replicated_job(job, role, counts, identity, timeouts, name) for role in sorted(counts)],
@@ -147,9 +145,9 @@ def _runtime_name(name: str, job: JobSpec, timeouts: JobTimeouts) -> str:
     return f"{name}-{settings_digest(job, timeouts.changed())[:8]}"
 
 
-def _sized_role(counts: Mapping[str, int]) -> str:
-    """Return the role whose number of processes the TrainJob sets."""
-    return "worker" if "worker" in counts else "chief"
+def _leader(counts: Mapping[str, int]) -> str:
+    """Return the role that writes the model. Trainer gives it a token for the status of the TrainJob."""
+    return "chief" if "chief" in counts else "worker"
 
 
 def _replicated_job(
@@ -161,7 +159,7 @@ def _replicated_job(
     container["name"] = _CONTAINER
     container["env"] += _cluster_variables(role, counts, name)
     permanent = {"containerName": _CONTAINER, "operator": "In", "values": list(range(1, LAST_PERMANENT + 1))}
-    labels = {_STEP_LABEL: "trainer"} if role == _sized_role(counts) else {}
+    labels = {_STEP_LABEL: "trainer"} if role == _leader(counts) else {}
     return {
         "name": role,
         "template": {
@@ -205,5 +203,8 @@ TRAINJOB = TrainJobEngine(
     many=True,
     container=_CONTAINER,
     owns_pods=False,
+    dependents={"JobSet": JOBSETS, "TrainingRuntime": RUNTIMES},
+    # The webhook rejects all changes of a TrainJob without its TrainingRuntime, also that of its finalizers.
+    foreground=False,
     attempt_label=_ATTEMPT_LABEL,
 )

@@ -48,7 +48,7 @@ def test_each_role_is_a_replicated_job() -> None:
     jobs = _jobs(ROLES)
     assert {role: spec["completions"] for role, spec in jobs.items()} == ROLES.replicas
     manifest = TRAINJOB.manifest(ROLES, RUN, JobTimeouts())
-    assert manifest["spec"]["trainer"] == {"numNodes": 2}
+    assert manifest["spec"]["trainer"] == {"numNodes": 1}
     assert TRAINJOB.replicas(manifest) == [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("evaluator", 0)]
     template = _runtime(ROLES)["spec"]["template"]["spec"]
     assert template["successPolicy"] == {"operator": "All", "targetReplicatedJobs": ["chief"]}
