@@ -24,10 +24,11 @@ from qcnn.components.resources import IMAGE
 from qcnn.errors import QcnnError
 from qcnn.jobs.job import JobIdentity, JobSpec, run_label
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
+from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.manifest import RUN_LABEL
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB, TFJOBS
 
 ROUNDS = 5
 # Seconds in which requests are counted, and seconds before, in which the jobs start.
@@ -99,7 +100,10 @@ def launch_job(run: str, number: int, program: str, cpu: str) -> None:
     job = JobSpec(
         argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, heartbeat_timeout_seconds=60, pod=pod
     )
-    launch(tfjob(job, JobIdentity(run, "train", number), JobTimeouts(ttl_seconds_after_finished=0)), own_namespace())
+    launch(
+        TFJOB.training(job, JobIdentity(run, "train", number), JobTimeouts(ttl_seconds_after_finished=0)),
+        own_namespace(),
+    )
 
 
 def _measure_overhead() -> Overhead:

@@ -9,7 +9,7 @@ from typing import Any
 
 from qcnn.errors import ConfigError
 from qcnn.experiment import requirements
-from qcnn.experiment.config import ExperimentConfig, affecting
+from qcnn.experiment.config import ExperimentConfig, affecting, changed_fields
 from qcnn.experiment.fields import GENERATED, Affects
 from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import OUTPUTS, JobSpec
@@ -33,7 +33,26 @@ def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) 
     return _describe(sys.executable, config, dataset, {"training": training, "logs": logs}, pod=None)
 
 
-def cluster_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> JobSpec:
+def with_data_file(config: ExperimentConfig) -> tuple[ExperimentConfig, str]:
+    """Return an experiment with the metadata of its data file, and the SHA-256 of the file or "" without one.
+
+    Raises:
+        ConfigError: If the field `data` names a local file, or the experiment cannot use the rows of the file.
+        ArtifactError: If the file cannot be read, or has an invalid row.
+    """
+    if not check_data(config.data):
+        return config, ""
+    # This import loads NumPy.
+    from qcnn import data
+
+    dataset = data.read(config)
+    assert dataset.source
+    return data.with_file_metadata(config, dataset), dataset.source.sha256
+
+
+def cluster_job(
+    config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None, data_sha256: str = ""
+) -> JobSpec:
     """Describe the training of an experiment on a cluster.
 
     Args:
@@ -42,6 +61,7 @@ def cluster_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset
         pod: Settings of the pods.
         dataset: URI of the dataset, for a job that is a pipeline step. None: every process generates the dataset, and
             the chief (worker 0 if there is no chief) exports the model at the end.
+        data_sha256: SHA-256 of the data file that every process reads, or "".
 
     Raises:
         ConfigError: If not all pods can access `output` or the training folder of `continue_from`.
@@ -51,10 +71,24 @@ def cluster_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset
         check_data(config.data)
     folder = f"{output.rstrip('/')}/$({JOB_VARIABLE})"
     outputs = {name: f"{folder}/{name}" for name in OUTPUTS if name != "model" or not dataset}
-    return _describe("python", config, dataset, outputs, pod)
+    training = {
+        "fields": _changed_fields(config, result=True),
+        "data": dataset or data_sha256,
+        "outputs": outputs,
+    }
+    job = _describe("python", config, dataset, outputs, pod)
+    return dataclasses.replace(job, training=training, settings=_changed_fields(config, result=False))
 
 
-def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> JobSpec:
+def _changed_fields(config: ExperimentConfig, *, result: bool) -> dict[str, Any]:
+    """Return the fields that are not defaults, those on which the result depends or those of how a run proceeds."""
+    run = affecting(Affects.RUN)
+    return {name: value for name, value in changed_fields(config).items() if (name not in run) == result}
+
+
+def vertex_job(
+    config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None, data_sha256: str = ""
+) -> JobSpec:
     """Describe the training of an experiment as a Vertex AI job.
 
     The profiler is disabled, because its port is not reachable from outside. Vertex AI passes a model folder to every
@@ -65,11 +99,12 @@ def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset:
         output: URI of a folder. The job writes to a subfolder that is named after the job.
         pod: Settings of the processes.
         dataset: URI of the dataset, for a job that is a pipeline step. See `cluster_job`.
+        data_sha256: SHA-256 of the data file, see `cluster_job`.
 
     Raises:
         ConfigError: If not all processes can access `output` or the training folder of `continue_from`.
     """
-    job = cluster_job(config, output, pod, dataset)
+    job = cluster_job(config, output, pod, dataset, data_sha256)
     added = ("--profiler-port", "0", *(("--export", "") if dataset else ()))
     return dataclasses.replace(job, argv=(*job.argv, *added), port_flags=())
 

@@ -1,4 +1,4 @@
-"""Kubeflow Pipelines as a pipeline target: training as a TFJob, and Kubernetes settings of the steps."""
+"""Kubeflow Pipelines as a pipeline target: training as a job of the cluster, and Kubernetes settings of the steps."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
 
-# Executor of the train step, which launches the TFJob, and the label by which Prometheus discovers its metrics.
+# Executor of the train step, which launches the job, and the label by which Prometheus discovers its metrics.
 _LAUNCHER = "exec-train"
 LAUNCHER_LABEL = {"qcnn/launcher": "true"}
 
@@ -64,8 +64,8 @@ def _secret(variable: str, name: str, key: str) -> kubernetes.SecretAsEnv:
     return kubernetes.SecretAsEnv(secret_name=name, key_to_env=keys)
 
 
-def train_as_tfjob(pod: PodSettings) -> TrainStep:
-    """Return a train step that trains as a TFJob with these pod settings.
+def train_on_kubernetes(pod: PodSettings) -> TrainStep:
+    """Return a train step that trains as a job of the cluster with these pod settings.
 
     The step is cached only if the image is pinned, because the image of a tag can change and train differently. A trial
     is never cached, because the cache would keep its failure.
@@ -80,7 +80,7 @@ def train_as_tfjob(pod: PodSettings) -> TrainStep:
 
 
 KUBEFLOW = PipelineTarget(
-    train=train_as_tfjob,
+    train=train_on_kubernetes,
     # deploy/rbac.yaml creates it for the training pods, which watch the Lease of their launcher.
     pod_defaults={"service_account": WORKER_ACCOUNT},
     platform=platform,

@@ -27,7 +27,7 @@ LOCATION = "{{$.pipeline_google_cloud_location}}"
 def train_as_custom_job(pod: PodSettings) -> TrainStep:
     """Return a train step that trains as a custom job with these settings of its processes.
 
-    As with a TFJob, the step is cached only if the image is pinned and it is not a trial.
+    As on Kubernetes, the step is cached only if the image is pinned and it is not a trial.
 
     Raises:
         ConfigError: If a setting is not valid on Vertex AI.

@@ -1,7 +1,7 @@
 """Demonstration of TFJob training on the cluster of KUBECONFIG: make k8s-demo.
 
-It creates a namespace as in docs/tfjob.md, trains with a TFJob, predicts with a Job and deploys TensorBoard. It then
-deletes these objects with the qcnn commands, and the namespace.
+It creates a namespace as in docs/kubernetes.md, trains with a TFJob, predicts with a Job and deploys TensorBoard. It
+then deletes these objects with the qcnn commands, and the namespace.
 """
 
 import argparse

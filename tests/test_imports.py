@@ -136,8 +136,8 @@ def test_jobs_do_not_import_experiments() -> None:
 @pytest.mark.parametrize("kind", sorted(path.parent.name for path in (ROOT / "qcnn" / "jobs").glob("*/__init__.py")))
 def test_job_types_do_not_import_each_other(kind: str) -> None:
     shared = tuple(f"qcnn.jobs.{path.stem}." for path in (ROOT / "qcnn" / "jobs").glob("*.py"))
-    # TFJobs share code for Kubernetes jobs.
-    shared += ("qcnn.jobs.kubernetes.",) if kind == "tfjob" else ()
+    # Engines share code for Kubernetes jobs.
+    shared += ("qcnn.jobs.kubernetes.",) if (ROOT / "qcnn" / "jobs" / kind / "engine.py").exists() else ()
     for path, name, imported in _modules():
         if name.startswith(f"qcnn.jobs.{kind}"):
             of_jobs = {other for other in imported if other.startswith("qcnn.jobs.")}

@@ -16,6 +16,7 @@ from qcnn.model.history import is_complete
 from qcnn.model.history_file import HISTORY, is_history_file
 from qcnn.monitoring import logs as log_lines
 from qcnn.monitoring.logs import PORT_VARIABLE
+from qcnn.monitoring.trainjob_status import TrainJobReporter
 from qcnn.process.environment import FOLDERS, HyperparameterReporter, address, in_pod, requested_gpus
 from qcnn.process.error_lines import exit_immediately, one_line_errors
 from qcnn.process.library_loading import load_tensorflow
@@ -124,14 +125,17 @@ def _train(
         )
         logs = stack.enter_context(working_copy(arguments.logs, written=is_chief, patience=patience))
         copy_initial_checkpoint(experiment, arguments.workdir, workdir.folder)
-        reporter = HyperparameterReporter(os.environ)
+        reporters: list[Listener] = []
+        if is_chief:
+            reporters += [HyperparameterReporter(os.environ).listen]
+            reporters += [TrainJobReporter(os.environ, experiment.epochs).listen]
 
         def listener(kind: str, **values: Any) -> None:
             workdir.check()
             logs.check()
             send(kind, **values)
-            if is_chief:
-                reporter.listen(kind, **values)
+            for reporter in reporters:
+                reporter(kind, **values)
 
         def publish() -> None:
             workdir.flush()

@@ -1,4 +1,4 @@
-"""KFP components for Kubeflow only: training as a TFJob, and a TensorBoard that the KFP UI starts."""
+"""KFP components for Kubeflow only: training as a job of the cluster, and a TensorBoard that the KFP UI starts."""
 
 from kfp import dsl
 
@@ -14,19 +14,19 @@ def train(
     logs: dsl.Output[dsl.Artifact],
     trial: bool = False,
 ) -> None:
-    """Train the network as a TFJob.
+    """Train the network as a training job of the cluster.
 
-    The TFJob has one pod per process. The pods write checkpoints, the losses of every epoch and TensorBoard logs.
+    The job has one pod per process. The pods write checkpoints, the losses of every epoch and TensorBoard logs.
 
     Args:
         experiment: Experiment as JSON.
-        pod: Settings of the TFJob's pods as JSON.
+        pod: Settings of the job's pods as JSON.
         dataset: Training, validation and test data.
         training: Checkpoints and history, or the reason of the failure of a trial.
         logs: TensorBoard logs.
         trial: Whether the step is a trial of a study, which succeeds even if training fails.
     """
-    from qcnn.components.steps.train_tfjob import train as launch
+    from qcnn.components.steps.train_on_kubernetes import train as launch
 
     # The artifacts are the folders of the pods' outputs, so nothing is copied.
     failure = training.path if trial else None

@@ -14,10 +14,11 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import requirements
 from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.api import own_namespace
+from qcnn.jobs.kubernetes.launch import launch
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.local.runner import run_processes
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.monitoring.logs import JOB_VARIABLE
 from qcnn.process.error_lines import one_line_errors
 from qcnn.targets.cluster import ClusterConnection
@@ -70,8 +71,8 @@ def train(target: str, output: str, updates: int, settings: Settings) -> None:
             run_processes(described(sys.executable, output, updates, None), _ignore)
             return
         job = described("python", f"{output.rstrip('/')}/$({JOB_VARIABLE})", updates, settings.pod_with())
-        manifest = tfjob(job, JobIdentity("linear-regression", "train"), JobTimeouts(lease_seconds=None))
-        launch(manifest, settings.namespace or own_namespace())
+        training = TFJOB.training(job, JobIdentity("linear-regression", "train"), JobTimeouts(lease_seconds=None))
+        launch(training, settings.namespace or own_namespace())
 
 
 def _ignore(process: str, event: Mapping[str, Any]) -> None:

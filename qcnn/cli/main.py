@@ -134,10 +134,10 @@ def _expected_error(command: click.Command) -> tuple[str, int] | None:
         return f"error: {single_line(error.format_message())}", REJECTED
     except WriteError as error:
         return f"error: {error}", FAILED
-    except QcnnError as error:
-        return f"error: {error}", REJECTED
     except StepError as error:
         return f"error: {error}", error.code
+    except QcnnError as error:
+        return f"error: {error}", REJECTED
     except ModuleNotFoundError as error:
         message = missing(error, *_requester(sys.argv[1:]))
         if message is None:

@@ -1,7 +1,7 @@
 """Commands by target, and their selection by --target.
 
-A target has a command if its class inherits from a protocol of `qcnn.targets.base`. The command is created by a function
-of the class, which is imported on first use.
+A target has a command if its class inherits from a protocol of `qcnn.targets.base`. The command is created by a
+function of the class, which is imported on first use.
 """
 
 import copy

@@ -122,7 +122,11 @@ def tensorboard_command(kind: type[FindsLogs[TargetSettings]]) -> click.Command:
             return deduplicate([*local, *remote] or local_run_logs(runs))
 
         with kind(settings) as target:
-            if isinstance(target, HostsTensorBoard) and _change_deployment(target, find, settings, board):
+            if (
+                isinstance(target, HostsTensorBoard)
+                and isinstance(settings, PodFields)
+                and _change_deployment(target, find, settings, board)
+            ):
                 return
             check_library("tensorboard")
             sources = find()

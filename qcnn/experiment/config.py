@@ -97,20 +97,20 @@ class Options(_FrozenModel):
         ge=0,
         description="Minimum seconds between checkpoints. 0: automatic, so that saving takes at most 5 % of the time.",
     )
-    patience: Annotated[Integer, Purpose.OPTIMIZATION, Affects.RUN] = Field(
+    patience: Annotated[Integer, Purpose.OPTIMIZATION, Affects.LENGTH] = Field(
         0,
         ge=0,
         le=1_000_000,
         description="Epochs without improvement in validation loss before training stops. 0: disabled.",
     )
-    target_val_loss: Annotated[TargetLoss, Purpose.OPTIMIZATION, Affects.RUN] = Field(
+    target_val_loss: Annotated[TargetLoss, Purpose.OPTIMIZATION, Affects.LENGTH] = Field(
         "", description="Validation loss at which training stops."
     )
     export_checkpoint: Annotated[ExportCheckpoint, Purpose.OPTIMIZATION, Affects.NUMBERS] = Field(
         "last",
         description="Checkpoint to export and evaluate. best: by validation loss; both: export both, evaluate best.",
     )
-    continue_from: Annotated[Folder, Purpose.FAULT_TOLERANCE, Affects.RUN] = Field(
+    continue_from: Annotated[Folder, Purpose.FAULT_TOLERANCE, Affects.LENGTH] = Field(
         "", description="Training folder to resume from. It must contain the same experiment."
     )
     max_restarts: Annotated[Integer, Purpose.FAULT_TOLERANCE, Affects.RUN] = Field(
@@ -293,7 +293,7 @@ class ExperimentConfig(_FrozenModel):
         le=512,
         description=f"Number of training processes, including the chief with {strategies_with('chief')}.",
     )
-    epochs: Annotated[Integer, Purpose.OPTIMIZATION, Affects.RUN] = Field(
+    epochs: Annotated[Integer, Purpose.OPTIMIZATION, Affects.LENGTH] = Field(
         0, ge=0, le=1_000_000, description=f"Number of epochs. {_AUTOMATIC}"
     )
     batch_size: Annotated[Integer, Purpose.OPTIMIZATION, Affects.NUMBERS | Affects.PROGRAM] = Field(
@@ -552,3 +552,10 @@ PURPOSES = {name: metadata_of(name, field, Purpose) for name, field in ALL_FIELD
 def affecting(part: Affects) -> tuple[str, ...]:
     """Return the names of the fields on which a part of a run depends."""
     return tuple(name for name, affects in _AFFECTS.items() if part in affects)
+
+
+def changed_fields(config: ExperimentConfig) -> dict[str, Any]:
+    """Return the fields of an experiment that are not defaults. Automatic values are resolved."""
+    values = config.model_dump()
+    values |= values.pop("options")
+    return {name: value for name, value in values.items() if value != _DEFAULTS[name]}

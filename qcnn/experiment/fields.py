@@ -35,7 +35,7 @@ class Affects(enum.Flag):
     `NUMBERS`: the training result; a training run resumes only with the same value. `PROGRAM`: the compiled TensorFlow
     functions; the trials of a study share a program only with the same value. `ROWS`: how the rows of a file are read.
     `DISTRIBUTION`: processes and machines. `MACHINE`: settings of a process that must be applied before TensorFlow
-    starts. `RUN`: only how a run proceeds.
+    starts. `LENGTH`: where training starts and ends. `RUN`: only how a run proceeds.
     """
 
     NUMBERS = enum.auto()
@@ -43,6 +43,7 @@ class Affects(enum.Flag):
     ROWS = enum.auto()
     DISTRIBUTION = enum.auto()
     MACHINE = enum.auto()
+    LENGTH = enum.auto()
     RUN = enum.auto()
 
 

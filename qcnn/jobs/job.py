@@ -1,23 +1,25 @@
 """Training job: identity, name, labels, and the command and roles of its processes."""
 
-import contextlib
 import dataclasses
+import enum
 import hashlib
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qcnn.errors import ConfigError, QcnnError, as_clause
+from qcnn.errors import ConfigError, as_clause
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring import logs
 from qcnn.process.standard_streams import ERROR
 
-# The training operator appends a suffix such as "-evaluator-0" for each process. A pod name has at most 63 characters.
-NAME_LENGTH = 50
+# A pod name has at most 63 characters. JobSet appends "-evaluator-0-0-" and five random ones to the name of a job.
+NAME_LENGTH = 43
 # The longest value of a label, on Kubernetes and on Google Cloud.
 LABEL_LENGTH = 63
+
+# Number of lines of a process that are retained, and logged again if the process fails.
+LAST_LINES = 20
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _HASH_LENGTH = 16
@@ -64,6 +66,31 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+# Raised with every changed default of an experiment, of pod settings or of timeouts, because digests omit defaults.
+_DIGEST_VERSION = 1
+
+
+def training_digest(identity: JobIdentity, job: "JobSpec") -> str:
+    """Return the digest of a training job in its name, which is the same in each release of this package.
+
+    Jobs with equal digests continue from the checkpoints of each other.
+    """
+    counts = {role: count for role, count in job.replicas.items() if count}
+    training = job.argv if job.training is None else job.training
+    return digest([_DIGEST_VERSION, dataclasses.asdict(identity), training, counts])
+
+
+def settings_digest(job: "JobSpec", others: Mapping[str, Any]) -> str:
+    """Return the digest of the settings with which a training job runs, the same in each release of this package.
+
+    Args:
+        job: Training job.
+        others: Further settings, without defaults.
+    """
+    pod = job.pod.model_dump(mode="json", exclude_defaults=True) if job.pod else {}
+    return digest([_DIGEST_VERSION, pod, dict(job.settings), job.restarts, dict(others)])
+
+
 def run_label(run: str) -> str:
     """Return the label value of a run: the slug of its name, shortened, and a hash of the name."""
     hashed = hashlib.sha256(run.encode()).hexdigest()[:_HASH_LENGTH]
@@ -87,7 +114,8 @@ class JobSpec:
     Roles are chief, worker, ps and evaluator. After a retryable failure, all processes are restarted, up to `restarts`
     times. A process whose role is in `restart_individually` is restarted alone. A process without a heartbeat for
     `heartbeat_timeout_seconds` has failed. The job has ended when all processes have exited whose role is not in
-    `ignore_exit`. `outputs` has the URI of each of `OUTPUTS` that the job writes.
+    `ignore_exit`. `outputs` has the URI of each of `OUTPUTS` that the job writes. `training` are the values on which
+    the result depends (None: the command), and `settings` those of how the job runs, both without defaults.
     """
 
     argv: tuple[str, ...]
@@ -103,6 +131,8 @@ class JobSpec:
     # Only used on a cluster.
     pod: PodSettings | None = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    training: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def processes(self) -> list[tuple[str, int]]:
         """Return role and index of every process."""
@@ -132,33 +162,9 @@ def last_error_line(lines: Sequence[str]) -> str:
     return next(reversed(errors or texts), "it printed nothing")
 
 
-class PendingCreation:
-    """State of the creation of a job, which the API may not return yet."""
+class CreateOutcome(enum.Enum):
+    """What was done to have a job."""
 
-    def __init__(self) -> None:
-        self._is_pending = False
-
-    @contextlib.contextmanager
-    def creating(self) -> Iterator[None]:
-        """Context manager that marks the creation of a job as pending."""
-        self._is_pending = True
-        try:
-            yield
-        finally:
-            self._is_pending = False
-
-    def ended(self, end: Callable[[], bool], seconds: float) -> bool:
-        """Call `end` until it finds the job or no creation is pending, and return whether it found the job.
-
-        A QcnnError of `end` is suppressed.
-
-        Args:
-            end: Ends the job, and returns whether the job exists.
-            seconds: Time limit of the repetition.
-        """
-        deadline, found = time.monotonic() + seconds, False
-        with contextlib.suppress(QcnnError):
-            found = end()
-            while self._is_pending and not found and time.monotonic() < deadline:
-                found = end()
-        return found
+    CREATED = "is created"
+    ADOPTED = "is adopted"
+    SUCCEEDED = "has already succeeded"

@@ -128,11 +128,12 @@ class PodSettings(BaseModel):
     """Pod settings of each process of a job.
 
     The description of a field states its allowed values. `cpu` and `memory` are Kubernetes quantities, and `roles`
-    overrides them for a role. `secrets` maps environment variables to SECRET/KEY. `volumes` maps mount paths to volume
-    sources, as in a pod's spec: {"persistentVolumeClaim": {"claimName": ...}}. The job waits in the Kueue LocalQueue
-    `queue`. Its pods are spread over the values of the node label `topology_spread`, as far as capacity allows. The
-    processes and their launcher serve metrics on `metrics_port`. `vertex` has settings that only Vertex AI supports.
-    Other platforms ignore it, so one file is valid for every platform.
+    overrides them for a role. `secrets` maps environment variables to SECRET/KEY. `volumes` maps mount paths to
+    volume sources, as in a pod's spec: {"persistentVolumeClaim": {"claimName": ...}}. On Kubernetes, `engine` runs
+    the job. The job waits in the Kueue LocalQueue `queue`. Its pods are spread over the values of the node label
+    `topology_spread`, as far as capacity allows. The processes and their launcher serve metrics on `metrics_port`.
+    `vertex` has settings that only Vertex AI supports. Other platforms ignore it, so one file is valid for every
+    platform.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -151,6 +152,7 @@ class PodSettings(BaseModel):
     )
     accelerator: Accelerator = Field("", description=f"one of {', '.join(ACCELERATORS)}")
     spot: bool = Field(False, strict=True, description="true or false")
+    engine: Literal["auto", "tfjob", "trainjob"] = Field("auto", description="one of auto, tfjob, trainjob")
     queue: Queue = Field("", description="the name of a Kueue LocalQueue, of lowercase letters, digits, - and .")
     priority_class: PriorityClass = Field("", description="the name of a priority class")
     topology_spread: TopologyKey = Field("", description="the key of a node label such as topology.kubernetes.io/zone")

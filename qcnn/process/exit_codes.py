@@ -6,9 +6,9 @@ PERMANENT_ERROR = 2
 # Exit code of a worker whose launcher no longer exists. Only a new launcher may adopt its job and restart it.
 ABANDONED = 3
 RETRYABLE = 138
-_LAST_PERMANENT = 127
+LAST_PERMANENT = 127
 
 
 def is_permanent_error(code: int) -> bool:
     """Return whether an exit code is a permanent error, after which the process must not be restarted."""
-    return 0 < code <= _LAST_PERMANENT
+    return 0 < code <= LAST_PERMANENT

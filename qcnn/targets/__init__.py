@@ -11,7 +11,9 @@ from qcnn.targets.base import Target
 TARGETS = {
     "local": "qcnn.targets.local.target:LocalTarget",
     "kubeflow": "qcnn.targets.kubeflow.target:KubeflowTarget",
-    "tfjob": "qcnn.targets.tfjob.target:TFJobTarget",
+    "kubernetes": "qcnn.targets.kubernetes.target:KubernetesTarget",
+    "tfjob": "qcnn.targets.kubernetes.target:TFJobTarget",
+    "trainjob": "qcnn.targets.kubernetes.target:TrainJobTarget",
     "vertex": "qcnn.targets.vertex.target:VertexTarget",
     "vertex-job": "qcnn.targets.vertex.job_target:VertexJobTarget",
 }

@@ -15,8 +15,8 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes import tensorboard
 from qcnn.jobs.kubernetes.api import NamespaceClient, own_namespace
 from qcnn.jobs.kubernetes.tensorboard import ACCOUNT, PORT, TensorBoardSpec, deployment, service
+from qcnn.jobs.kubernetes.training_manifest import PROFILER_PORT
 from qcnn.jobs.references import check_namespace
-from qcnn.jobs.tfjob.manifest import PROFILER_PORT
 from qcnn.storage.store import SCHEMES, parse_bucket_uri
 from qcnn.targets.artifacts import deduplicate, resolve_logs
 from qcnn.targets.base import HostsTensorBoard, Prepares, Request, TargetSettings

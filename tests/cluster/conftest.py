@@ -15,6 +15,8 @@ import kubernetes.utils
 import pytest
 import yaml
 
+from qcnn.jobs.kubernetes.engine import Engine
+from qcnn.jobs.tfjob.engine import TFJOB
 from tests.buckets import new_bucket
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
@@ -152,9 +154,14 @@ def kubeconfig(token: str, proxy: Proxy, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest) -> Iterator[Launchers]:
+def engine() -> Engine:
+    return TFJOB
+
+
+@pytest.fixture
+def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest, engine: Engine) -> Iterator[Launchers]:
     """Launchers of one run, whose objects are deleted afterwards."""
-    with contextlib.closing(Launchers(namespace, kubeconfig, request.node.name)) as launchers:
+    with contextlib.closing(Launchers(namespace, kubeconfig, request.node.name, engine)) as launchers:
         yield launchers
 
 

@@ -1,7 +1,8 @@
 """Launchers as separate processes, and their objects on the cluster."""
 
+import base64
 import contextlib
-import json
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,20 +13,23 @@ from kubernetes.client import CoreV1Api, CustomObjectsApi
 from qcnn.components.resources import IMAGE
 from qcnn.jobs.job import JobIdentity, JobSpec, run_label
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES, NamespaceClient, Resource
-from qcnn.jobs.kubernetes.manifest import CONTAINER, RUN_LABEL
+from qcnn.jobs.kubernetes.create_or_adopt import create_or_adopt
+from qcnn.jobs.kubernetes.engine import Engine, TrainingJob
+from qcnn.jobs.kubernetes.manifest import RUN_LABEL, Manifest
 from qcnn.jobs.kubernetes.retry import NOT_FOUND, RequestRejectedError
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, Manifest, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 from tests.cluster.programs import Program
 
 _PROGRAM = """
-import json, sys
-from qcnn.jobs.tfjob.launch import launch
+import base64, pickle, sys
+from qcnn.jobs.kubernetes.launch import launch
 from qcnn.process.error_lines import one_line_errors
 
-arguments = json.loads(sys.argv[1])
+training, namespace, pending_seconds = pickle.loads(base64.b64decode(sys.argv[1]))
 with one_line_errors():
-    launch(arguments["manifest"], arguments["namespace"], pending_seconds=arguments["pending_seconds"])
+    launch(training, namespace, pending_seconds=pending_seconds)
 """
 
 
@@ -44,8 +48,9 @@ def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = No
 class Launchers:
     """Launchers of one run with role qcnn-launcher, and an API client with the permissions of KUBECONFIG."""
 
-    def __init__(self, namespace: str, kubeconfig: Path, run: str) -> None:
+    def __init__(self, namespace: str, kubeconfig: Path, run: str, engine: Engine = TFJOB) -> None:
         self.namespace = namespace
+        self.engine = engine
         self.identity = JobIdentity(run, "train")
         self.api = NamespaceClient(namespace)
         self._kubeconfig = kubeconfig
@@ -56,49 +61,55 @@ class Launchers:
         self, job: JobSpec, policy: JobTimeouts | None = None, *, pending_seconds: float = 600, namespace: str = ""
     ) -> Program:
         """Start a launcher for a job, by default in the namespace of this object."""
-        manifest = self.manifest(job, policy)
-        self._names.add(manifest["metadata"]["name"])
-        arguments = {
-            "manifest": manifest,
-            "namespace": namespace or self.namespace,
-            "pending_seconds": pending_seconds,
-        }
-        launcher = Program(self._kubeconfig, [sys.executable, "-c", _PROGRAM, json.dumps(arguments)])
+        training = self.training(job, policy)
+        self._names.add(training.name)
+        arguments = base64.b64encode(pickle.dumps((training, namespace or self.namespace, pending_seconds))).decode()
+        launcher = Program(self._kubeconfig, [sys.executable, "-c", _PROGRAM, arguments])
         self._started.append(launcher)
         return launcher
 
     def create(self, job: JobSpec, policy: JobTimeouts | None = None) -> dict[str, Any]:
-        """Create the TFJob of a job without a launcher, and return it."""
-        manifest = tfjob(job, self.identity, policy or JobTimeouts(lease_seconds=None))
-        self._names.add(manifest["metadata"]["name"])
-        created = self.api.create(TFJOBS, manifest)
-        assert created
+        """Create a job without a launcher, and return it."""
+        training = self.training(job, policy or JobTimeouts(lease_seconds=None))
+        self._names.add(training.name)
+        created, _ = create_or_adopt(self.api, self.engine, training.manifest, prerequisites=training.prerequisites)
         return created
 
+    def training(self, job: JobSpec, policy: JobTimeouts | None = None) -> TrainingJob:
+        """Return a training job."""
+        return self.engine.training(job, self.identity, policy or JobTimeouts())
+
     def manifest(self, job: JobSpec, policy: JobTimeouts | None = None) -> Manifest:
-        """Return the TFJob of a job."""
-        return tfjob(job, self.identity, policy or JobTimeouts())
+        """Return the object of a job."""
+        return self.training(job, policy).manifest
 
     def name(self, job: JobSpec, policy: JobTimeouts | None = None) -> str:
-        """Return the name of the TFJob of a job."""
+        """Return the name of a job."""
         return str(self.manifest(job, policy)["metadata"]["name"])
 
     def suspend(self, job: JobSpec, suspended: bool) -> None:
         """Suspend or resume a job, as a queue does."""
-        patch = {"spec": {"runPolicy": {"suspend": suspended}}}
-        where = ("kubeflow.org", "v1", self.namespace, "tfjobs", self.name(job))
+        policy = {"suspend": suspended}
+        patch = {"spec": {"runPolicy": policy} if self.engine is TFJOB else policy}
+        _, _, group, version = self.engine.resource.prefix.split("/")
+        where = (group, version, self.namespace, self.engine.resource.plural, self.name(job))
         CustomObjectsApi().patch_namespaced_custom_object(*where, patch)
 
     def delete_pod(self, job: JobSpec, process: str) -> None:
         """Delete the pod of a process of a job."""
-        CoreV1Api().delete_namespaced_pod(f"{self.name(job)}-{process}", self.namespace)
+        role, index = process.split("-")
+        beginning = self.engine.pod_name({"metadata": {"name": self.name(job)}}, role, int(index))
+        (pod,) = (pod for pod in self.wait_until(PODS, bool) if pod["metadata"]["name"].startswith(beginning))
+        CoreV1Api().delete_namespaced_pod(pod["metadata"]["name"], self.namespace)
 
     def kept_logs(self) -> list[list[str]]:
         """Return the log lines of the pods of an ended job, except of pods that the operator has deleted."""
         logs = []
         for pod in self.wait_until(PODS, lambda pods: any(pod["status"]["phase"] == "Failed" for pod in pods)):
             try:
-                logs.append([text for _, text in self.api.log(pod["metadata"]["name"], CONTAINER, "", follow=False)])
+                logs.append(
+                    [text for _, text in self.api.log(pod["metadata"]["name"], self.engine.container, "", follow=False)]
+                )
             except RequestRejectedError as error:
                 if error.status != NOT_FOUND:
                     raise
@@ -112,13 +123,13 @@ class Launchers:
 
     def wait_until_deleted(self) -> None:
         """Wait until no object of the run exists."""
-        for resource in (TFJOBS, PODS, SERVICES, LEASES):
+        for resource in (self.engine.resource, *self.engine.dependents.values(), PODS, SERVICES, LEASES):
             self.wait_until(resource, lambda objects: not objects)
 
     def close(self) -> None:
-        """Kill the launchers and delete the TFJobs."""
+        """Kill the launchers and delete the jobs."""
         for launcher in self._started:
             launcher.close()
         for name in self._names:
-            self.api.delete(TFJOBS, name)
+            self.api.delete(self.engine.resource, name)
         self.api.close()

@@ -12,8 +12,9 @@ from kubernetes.client import CoreV1Api
 
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES
 from qcnn.jobs.kubernetes.manifest import condition
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, lease
 from qcnn.jobs.references import micro_time
-from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, lease, profiler_service
+from qcnn.jobs.tfjob.engine import TFJOB, TFJOBS
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 
@@ -147,7 +148,7 @@ def test_interrupted_logs_follow_keeps_job(launchers: Launchers, qcnn: Qcnn) -> 
 def test_delete_removes_job_with_dependents_only(launchers: Launchers, qcnn: Qcnn) -> None:
     created, other = launchers.create(job(WAITER, restarts=3)), launchers.create(job(f"{WAITER} ", restarts=3))
     name = _name(created)
-    launchers.api.apply(SERVICES, profiler_service(created))
+    launchers.api.apply(SERVICES, TFJOB.services(created)[0])
     launchers.api.apply(LEASES, lease(created, "test", 600, "2026-01-31T12:00:00.000000Z"))
     _wait_until_running(launchers)
     assert qcnn("delete", name, code=INVALID).splitlines()[-1] == (

@@ -1,5 +1,6 @@
 """Launchers of jobs whose processes do not train."""
 
+import contextlib
 import json
 import signal
 import threading
@@ -10,14 +11,26 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 from qcnn.errors import RetryableError
-from qcnn.jobs.kubernetes.api import LEASES, PODS
+from qcnn.jobs.engines import ENGINES
+from qcnn.jobs.kubernetes.api import LEASES, PODS, NamespaceClient
+from qcnn.jobs.kubernetes.engine import Engine
+from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.manifest import TRAINING_ANNOTATION, condition
-from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.process.exit_codes import ABANDONED
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program, Qcnn
 from tests.cluster.proxy import Proxy
+
+
+@pytest.fixture(params=ENGINES.values(), ids=list(ENGINES))
+def engine(request: pytest.FixtureRequest, namespace: str) -> Engine:
+    engine: Engine = request.param
+    with contextlib.closing(NamespaceClient(namespace)) as api:
+        if not api.serves(engine.resource):
+            pytest.skip(f"the cluster has no {engine.name}s")
+    return engine
+
 
 # Runs until SIGTERM.
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
@@ -44,8 +57,8 @@ def test_restarted_launcher_adopts_job(launchers: Launchers) -> None:
     third = launchers.start(counting)
     assert third.exit_code() == 0, third.output
     _check_lines(third, [f"second {second}" for second in range(45)])
-    (found,) = launchers.wait_until(TFJOBS, bool)
-    assert condition(found, "Succeeded")
+    (found,) = launchers.wait_until(launchers.engine.resource, bool)
+    assert condition(found, launchers.engine.succeeded)
     created = first.output + second.output + third.output
     assert created.count("is created") == 1
 
@@ -55,7 +68,7 @@ def test_launcher_killed_before_creation_can_be_restarted(launchers: Launchers) 
     launchers.start(quick).process.kill()
     again = launchers.start(quick)
     assert again.exit_code() == 0, again.output
-    assert len(launchers.wait_until(TFJOBS, bool)) == 1
+    assert len(launchers.wait_until(launchers.engine.resource, bool)) == 1
 
 
 def test_launcher_of_succeeded_job_creates_no_pods(launchers: Launchers) -> None:
@@ -107,12 +120,12 @@ if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
     assert error.startswith("error: worker 1 ended with exit code 1: out of luck. Given: ")
     shown = launcher.output.partition("last lines of worker 1:\n")[2].splitlines()
     assert [line.strip() for line in shown[:2]] == ["before the end", "out of luck"]
-    (failed,) = launchers.wait_until(TFJOBS, bool)
+    (failed,) = launchers.wait_until(launchers.engine.resource, bool)
     assert condition(failed, "Failed")
     again = launchers.start(failing)
     again.wait_for_line("it is replaced")
     assert again.exit_code() == PERMANENT_ERROR, again.output
-    (replaced,) = launchers.wait_until(TFJOBS, bool)
+    (replaced,) = launchers.wait_until(launchers.engine.resource, bool)
     assert replaced["metadata"]["uid"] != failed["metadata"]["uid"]
 
 
@@ -173,12 +186,14 @@ def test_launch_of_deleted_job_ends_log_threads(launchers: Launchers) -> None:
 
     def delete() -> None:
         launchers.wait_until(PODS, lambda pods: [pod["status"]["phase"] for pod in pods] == ["Running"] * 2)
-        launchers.api.delete(TFJOBS, launchers.name(waiting))
+        launchers.api.delete(launchers.engine.resource, launchers.name(waiting))
 
     deleting = threading.Thread(target=delete)
     deleting.start()
-    with pytest.raises(RetryableError, match=r"^TFJob: it, or its namespace, was deleted from outside\. Given: "):
-        launch(launchers.manifest(waiting), launchers.namespace)
+    with pytest.raises(
+        RetryableError, match=rf"^{launchers.engine.name}: it, or its namespace, was deleted from outside\. Given: "
+    ):
+        launch(launchers.training(waiting), launchers.namespace)
     deleting.join()
     logs = [thread for thread in threading.enumerate() if thread.name.startswith("log of ")]
     for thread in logs:
@@ -193,10 +208,10 @@ def test_active_job_with_other_settings_is_config_error(launchers: Launchers) ->
     assert again.exit_code() == PERMANENT_ERROR
     name = launchers.name(waiting)
     assert again.errors == [
-        f"error: TFJob: already runs with other settings; wait until it ends, or delete it and resume from its "
-        f"last checkpoint: qcnn delete {name} --namespace {launchers.namespace}. Given: {name}"
+        f"error: {launchers.engine.name}: already runs with other settings; wait until it ends, or delete it and "
+        f"resume from its last checkpoint: qcnn delete {name} --namespace {launchers.namespace}. Given: {name}"
     ]
-    assert len(launchers.wait_until(TFJOBS, bool)) == 1
+    assert len(launchers.wait_until(launchers.engine.resource, bool)) == 1
 
 
 def test_job_with_same_name_and_other_task_is_config_error(launchers: Launchers) -> None:
@@ -204,11 +219,14 @@ def test_job_with_same_name_and_other_task_is_config_error(launchers: Launchers)
     launchers.start(waiting).wait_for_line("up")
     annotations = {TRAINING_ANNOTATION: "another"}
     metadata = {"name": launchers.name(waiting), "annotations": annotations}
-    launchers.api.apply(TFJOBS, {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata})
+    kind = {key: launchers.manifest(waiting)[key] for key in ("apiVersion", "kind")}
+    launchers.api.apply(launchers.engine.resource, {**kind, "metadata": metadata})
     again = launchers.start(waiting)
     assert again.exit_code() == PERMANENT_ERROR
     (error,) = again.errors
-    assert error.startswith("error: TFJob: a job of this name belongs to another experiment. Given: ")
+    assert error.startswith(
+        f"error: {launchers.engine.name}: a job of this name belongs to another experiment. Given: "
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -233,7 +251,7 @@ def test_job_fails_after_launcher_is_killed(launchers: Launchers, qcnn: Qcnn) ->
     launcher = launchers.start(job(WAITER, restarts=3), policy)
     launcher.wait_for_line("up")
     launcher.process.kill()
-    launchers.wait_until(TFJOBS, lambda jobs: any(condition(found, "Failed") for found in jobs))
+    launchers.wait_until(launchers.engine.resource, lambda jobs: any(condition(found, "Failed") for found in jobs))
     logs = launchers.kept_logs()
     name = launchers.name(job(WAITER, restarts=3), policy)
     message = "error: the launcher has not renewed its Lease for 10 s; resubmit to resume from the last checkpoint"
@@ -262,7 +280,9 @@ def test_job_without_lease_needs_no_launcher(launchers: Launchers) -> None:
     launcher = launchers.start(job(COUNTER.format(3)), JobTimeouts(lease_seconds=None))
     launcher.wait_for_line("is created")
     launcher.process.kill()
-    launchers.wait_until(TFJOBS, lambda jobs: any(condition(found, "Succeeded") for found in jobs))
+    launchers.wait_until(
+        launchers.engine.resource, lambda jobs: any(condition(found, launchers.engine.succeeded) for found in jobs)
+    )
     assert not launchers.wait_until(LEASES, lambda leases: True)
 
 
@@ -271,7 +291,10 @@ def test_job_without_lease_needs_no_launcher(launchers: Launchers) -> None:
     [
         ({"cpu": "100"}, r"worker 0 cannot be scheduled: .*Insufficient cpu"),
         ({"image": "localhost/none:1"}, r"worker 0 cannot start, (\w*ImagePull\w*|Failed): .*localhost/none:1"),
-        ({"service_account": "none"}, r"worker 0 cannot start, FailedCreatePod: .*serviceaccount \"none\" not found"),
+        (
+            {"service_account": "none"},
+            r"worker 0 cannot start, FailedCreate(Pod)?: .*serviceaccount \"none\" not found",
+        ),
     ],
     ids=["unschedulable", "image", "service account"],
 )
@@ -301,14 +324,16 @@ def quota(namespace: str) -> Iterator[None]:
 @pytest.mark.usefixtures("quota")
 def test_launcher_logs_exceeded_quota(launchers: Launchers) -> None:
     launcher = launchers.start(job("", replicas={"worker": 1}))
-    launcher.wait_for_line("worker 0 cannot start, FailedCreatePod: .*exceeded quota")
+    launcher.wait_for_line("worker 0 cannot start, FailedCreate(Pod)?: .*exceeded quota")
 
 
 def test_missing_namespace_is_config_error(launchers: Launchers) -> None:
     launcher = launchers.start(job(""), namespace="no-such-namespace")
     assert launcher.exit_code() == PERMANENT_ERROR
     (error,) = launcher.errors
-    assert error.startswith("error: permission: get tfjobs in namespace no-such-namespace is missing")
+    assert error.startswith(
+        f"error: permission: get {launchers.engine.resource.plural} in namespace no-such-namespace is missing"
+    )
     assert "or the namespace does not exist" in error
 
 
@@ -318,4 +343,4 @@ def test_thirty_concurrent_jobs_succeed(launchers: Launchers) -> None:
     for number, launcher in enumerate(started):
         assert launcher.exit_code() == 0, launcher.output
         _check_lines(launcher, [f"job {number}", *(f"second {second}" for second in range(5))])
-    assert len(launchers.wait_until(TFJOBS, lambda jobs: len(jobs) == 30)) == 30
+    assert len(launchers.wait_until(launchers.engine.resource, lambda jobs: len(jobs) == 30)) == 30

@@ -4,9 +4,10 @@ import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
 
 from qcnn.jobs.job import JobIdentity, JobSpec
+from qcnn.jobs.kubernetes.predict_job import for_model, for_training
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings, RoleResources
-from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
-from qcnn.jobs.tfjob.predict_job import for_model, for_training
+from qcnn.jobs.tfjob.engine import TFJOB
 
 SHAPES = [{"worker": 1}, {"worker": 2}, {"chief": 1, "worker": 1}, {"chief": 1, "worker": 2, "ps": 2}]
 
@@ -38,7 +39,7 @@ def test_api_server_accepts_job(namespace: str, replicas: dict[str, int], gpus: 
         pod=POD.model_copy(update={"gpus": gpus}),
     )
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": "3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce"}
-    manifest = tfjob(job, JobIdentity("Run_1", "train"), JobTimeouts(active_deadline_seconds=100), owner)
+    manifest = TFJOB.manifest(job, JobIdentity("Run_1", "train"), JobTimeouts(active_deadline_seconds=100), owner)
     accepted = CustomObjectsApi().create_namespaced_custom_object(
         "kubeflow.org", "v1", namespace, "tfjobs", manifest, dry_run="All", field_validation="Strict"
     )
@@ -53,9 +54,12 @@ def test_api_server_accepts_prediction(namespace: str) -> None:
         "v1",
         namespace,
         "tfjobs",
-        tfjob(job, JobIdentity("run", "train"), JobTimeouts()),
+        TFJOB.manifest(job, JobIdentity("run", "train"), JobTimeouts()),
         dry_run="All",
     )
     trained["status"] = {"conditions": [{"type": "Succeeded", "status": "True"}]}
-    for manifest in (for_training(trained), for_model("gs://bucket/model", POD)):
+    for manifest in (
+        for_training(TFJOB, trained, trained["spec"]["tfReplicaSpecs"]["Worker"]["template"]),
+        for_model("gs://bucket/model", POD),
+    ):
         BatchV1Api().create_namespaced_job(namespace, manifest, dry_run="All", field_validation="Strict")

@@ -10,7 +10,8 @@ import psutil
 import pytest
 from kubernetes.client import CoreV1Api
 
-from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
+from qcnn.jobs.tfjob.engine import TFJOBS
 from tests.cluster.launchers import Launchers, job
 
 PERMISSIONS = """

@@ -10,7 +10,7 @@ from qcnn import data
 from qcnn.components.resources import IMAGE
 from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.kubernetes.api import JOBS, PODS
-from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.jobs.tfjob.engine import TFJOBS
 from qcnn.results import evaluate
 from qcnn.results.model_folder import describe
 from qcnn.storage.copies import local_copy

@@ -15,7 +15,7 @@ from kubernetes.client import SchedulingV1Api
 from qcnn.jobs.kubernetes.api import PODS, SERVICES
 from qcnn.jobs.kubernetes.manifest import condition, run_of
 from qcnn.jobs.references import parse_time
-from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOBS
+from qcnn.jobs.tfjob.engine import JOB_NAME_LABEL, TFJOBS
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

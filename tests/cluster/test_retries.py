@@ -3,8 +3,8 @@
 import pytest
 
 from qcnn.errors import TrainingError
-from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.jobs.kubernetes.launch import launch
+from qcnn.jobs.tfjob.engine import TFJOBS
 from qcnn.process.exit_codes import ABANDONED
 from tests.cluster.launchers import Launchers, job
 
@@ -20,10 +20,10 @@ def test_permanent_error_is_retrained_only_by_new_launch(launchers: Launchers) -
     first = _uid(launchers)
     for _ in range(2):
         with pytest.raises(TrainingError, match=r"^worker 0 ended with exit code 1: out of luck\. Given: "):
-            launch(launchers.manifest(failing), launchers.namespace, retried=True)
+            launch(launchers.training(failing), launchers.namespace, retried=True)
         assert _uid(launchers) == first
     with pytest.raises(TrainingError, match="out of luck"):
-        launch(launchers.manifest(failing), launchers.namespace)
+        launch(launchers.training(failing), launchers.namespace)
     assert _uid(launchers) != first
 
 
@@ -32,5 +32,5 @@ def test_abandoned_job_is_retrained_by_retried_step(launchers: Launchers) -> Non
     launchers.start(abandoned).exit_code()
     first = _uid(launchers)
     with pytest.raises(TrainingError):
-        launch(launchers.manifest(abandoned), launchers.namespace, retried=True)
+        launch(launchers.training(abandoned), launchers.namespace, retried=True)
     assert _uid(launchers) != first

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, ApiException, CoreV1Api, RbacAuthorizationV1Api
 
-from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
+from qcnn.jobs.tfjob.engine import TFJOBS
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

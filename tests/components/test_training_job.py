@@ -9,9 +9,9 @@ from qcnn.components.training_job import cluster_job, is_retry, local_job, run_i
 from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_json, from_mapping
 from qcnn.jobs.job import JobIdentity, JobSpec
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, outputs
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob import status
-from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 
 POD = PodSettings(image="qcnn", volumes={"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}})
 EXPERIMENT = from_mapping(
@@ -44,11 +44,11 @@ def test_local_and_cluster_jobs_are_equal() -> None:
 @pytest.mark.parametrize("output", ["gs://bucket", "s3://bucket/a/b/", "minio://bucket/a", "/data"])
 def test_cluster_job_outputs_are_in_folder_of_the_job(output: str) -> None:
     described = cluster_job(EXPERIMENT, output, POD)
-    job = tfjob(described, JobIdentity("run", "train"), JobTimeouts(lease_seconds=None))
+    job = TFJOB.manifest(described, JobIdentity("run", "train"), JobTimeouts(lease_seconds=None))
     folder = f"{output.rstrip('/')}/{job['metadata']['name']}"
-    assert status.outputs(job) == {name: f"{folder}/{name}" for name in ("training", "logs", "model")}
+    assert outputs(job) == {name: f"{folder}/{name}" for name in ("training", "logs", "model")}
     flags = {flag: value.replace("$(QCNN_JOB)", job["metadata"]["name"]) for flag, value in _flags(described).items()}
-    assert [flags[flag] for flag in ("--workdir", "--logs", "--export")] == list(status.outputs(job).values())
+    assert [flags[flag] for flag in ("--workdir", "--logs", "--export")] == list(outputs(job).values())
     assert job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
 
 

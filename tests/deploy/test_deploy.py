@@ -8,7 +8,7 @@ import yaml
 
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.manifest import labels
-from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT
+from qcnn.jobs.kubernetes.training_manifest import CLUSTER_PORT, PROFILER_PORT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFESTS = [

@@ -13,9 +13,11 @@ from qcnn.components.training_job import cluster_job
 from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.create_or_adopt import NextAction, next_action
+from qcnn.jobs.kubernetes.engine import TrainingJob
+from qcnn.jobs.kubernetes.launch import manifests_to_apply
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import pod_settings
-from qcnn.jobs.tfjob.launch import manifests_to_apply
-from qcnn.jobs.tfjob.manifest import REPLICA_TYPES, TFJOB, JobTimeouts, Manifest, tfjob
+from qcnn.jobs.tfjob.engine import REPLICA_TYPES, TFJOB
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 EXAMPLE = DEPLOY.parent / "examples" / "overlay"
@@ -62,21 +64,21 @@ def test_overlay_sets_namespace_and_bucket() -> None:
     assert "annotations" not in accounts["qcnn-launcher"]
 
 
-def _training(image: str) -> Manifest:
+def _training(image: str) -> TrainingJob:
     """Return a TFJob with processes of every role."""
     fields = {"strategy": "parameter_server", "workers": 2, "options": {"ps": 1, "evaluator": 1}}
     environment = {"REGISTRY": "registry/qcnn", "ADDRESS": "http://qcnn:80"}
     secrets = {"KEY": "store/key"}
     pod = pod_settings({"image": image, "environment": environment, "secrets": secrets, "queue": "team"})
     job = cluster_job(from_mapping(fields), "gs://example-bucket/runs", pod)
-    return tfjob(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=None))
+    return TFJOB.training(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=None))
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 @pytest.mark.parametrize("image", ["qcnn:latest", "qcnn", f"qcnn@sha256:{'0' * 64}"])
 def test_job_in_overlay_has_new_image_and_is_adopted(overlay: Path, form: Literal["yaml", "json"], image: str) -> None:
-    manifest = _training(image)
-    (overlay / "training.yaml").write_text(as_text(manifests_to_apply(manifest, None), form))
+    training = _training(image)
+    (overlay / "training.yaml").write_text(as_text(manifests_to_apply(training, None), form))
     settings = yaml.safe_load((overlay / "kustomization.yaml").read_text())
     settings["resources"].append("training.yaml")
     (overlay / "kustomization.yaml").write_text(yaml.safe_dump(settings))
@@ -85,7 +87,7 @@ def test_job_in_overlay_has_new_image_and_is_adopted(overlay: Path, form: Litera
     (job,) = _of_kind(objects, "TFJob")
     (service,) = _of_kind(objects, "Service")
     assert job["metadata"]["namespace"] == service["metadata"]["namespace"] == NAMESPACE
-    specs, before = job["spec"]["tfReplicaSpecs"], manifest["spec"]["tfReplicaSpecs"]
+    specs, before = job["spec"]["tfReplicaSpecs"], training.manifest["spec"]["tfReplicaSpecs"]
     assert specs.keys() == set(REPLICA_TYPES.values())
     for role, spec in specs.items():
         (container,), (printed,) = (
@@ -98,4 +100,4 @@ def test_job_in_overlay_has_new_image_and_is_adopted(overlay: Path, form: Litera
         assert environment == {**expected, "QCNN_IMAGE": IMAGE}
         assert container["command"] == printed["command"]
     # Submission of the original manifest adopts the job.
-    assert next_action(TFJOB, manifest, job) is NextAction.ADOPT
+    assert next_action(TFJOB, training.manifest, job) is NextAction.ADOPT

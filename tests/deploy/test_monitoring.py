@@ -10,9 +10,9 @@ import yaml
 
 from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.manifest import OWN
+from qcnn.jobs.kubernetes.training_manifest import CLUSTER_PORT, PROFILER_PORT, JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob import status
-from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, JobTimeouts, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.monitoring.metrics import LauncherMetrics
 from qcnn.pipelines.kubeflow import LAUNCHER_LABEL
 from tests.monitored_process import Watched
@@ -31,12 +31,13 @@ def objects() -> dict[tuple[str, str], Object]:
 def template() -> Object:
     pod = PodSettings(image="qcnn", metrics_port=9095)
     job = JobSpec(("train",), {"worker": 2}, restarts=1, heartbeat_timeout_seconds=60, pod=pod)
-    return status.leading_template(tfjob(job, JobIdentity("run", "train"), JobTimeouts()))
+    manifest = TFJOB.manifest(job, JobIdentity("run", "train"), JobTimeouts())
+    return dict(manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"])
 
 
 def _metrics(watched: Watched) -> dict[str, set[str]]:
     """Return the metrics of a training job and its launcher, with their labels."""
-    launcher = LauncherMetrics("job", status.STATES)
+    launcher = LauncherMetrics("job", TFJOB.states)
     launcher.observe("Running", 1)
     found = [*watched.metrics, *launcher.registry.collect()]
     return {metric.name: {label for sample in metric.samples for label in sample.labels} for metric in found}

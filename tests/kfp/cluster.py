@@ -5,11 +5,11 @@ import contextlib
 from qcnn.jobs.job import run_label
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import RUN_LABEL
-from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.jobs.tfjob.engine import TFJOBS
 from qcnn.targets.kubeflow.client import SINGLE_USER
 
 # Module that the pod of a train step imports.
-_TRAIN_STEP = "qcnn.components.steps.train_tfjob"
+_TRAIN_STEP = "qcnn.components.steps.train_on_kubernetes"
 
 
 def steps_log(run: str) -> str:

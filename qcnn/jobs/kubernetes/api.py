@@ -105,10 +105,11 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """Namespaced resource type of the API."""
+    """Namespaced resource type of the API. `missing` is the clause of the message if a cluster does not have it."""
 
     prefix: str
     plural: str
+    missing: str = ""
 
 
 PODS = Resource("/api/v1", "pods")
@@ -197,6 +198,16 @@ class NamespaceClient:
     def find(self, resource: Resource, **selectors: str) -> list[Object]:
         """Return the objects that match `labelSelector` and `fieldSelector`."""
         return list(self._request_json("GET", "list", resource, query=selectors)["items"])
+
+    def serves(self, resource: Resource) -> bool:
+        """Return whether the API server has a resource type."""
+        try:
+            response = self._request("GET", "discover", resource, path=resource.prefix)
+        except RequestRejectedError as error:
+            if error.status == NOT_FOUND:
+                return False
+            raise
+        return any(each["name"] == resource.plural for each in json.loads(response.data)["resources"])
 
     def namespace_is_ending(self) -> bool:
         """Return whether the namespace is being deleted or no longer exists."""
@@ -369,10 +380,10 @@ class NamespaceClient:
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
         read_seconds: float = _READ_SECONDS,
+        path: str = "",
     ) -> urllib3.BaseHTTPResponse:
-        path = "/".join(
-            filter(None, (resource.prefix, "namespaces", self.namespace, resource.plural, name, subresource))
-        )
+        parts = (resource.prefix, "namespaces", self.namespace, resource.plural, name, subresource)
+        path = path or "/".join(filter(None, parts))
         streamed = subresource == "log" or verb == "watch"
 
         from kubernetes.client import ApiException
@@ -418,7 +429,7 @@ class NamespaceClient:
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             if is_unavailable(error):
                 raise RetryableError(f"{UNAVAILABLE} ({describe_error(error)}). Given: {self._host}") from None
-            raise rejection(error, action, self.namespace, was_allowed=was_allowed) from None
+            raise rejection(error, action, self.namespace, was_allowed=was_allowed, missing=resource.missing) from None
 
     def _record_response(self, headers: Mapping[str, str]) -> None:
         self._server.answered = True

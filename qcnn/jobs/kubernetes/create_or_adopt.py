@@ -3,22 +3,22 @@
 import contextlib
 import enum
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from qcnn.errors import ConfigError, QcnnError
-from qcnn.jobs.kubernetes.api import NamespaceClient
-from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, JobKind, annotation, condition
+from qcnn.jobs.job import CreateOutcome
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, Resource
+from qcnn.jobs.kubernetes.manifest import (
+    HASH_ANNOTATION,
+    TRAINING_ANNOTATION,
+    JobKind,
+    Manifest,
+    annotation,
+    condition,
+)
 
 logger = logging.getLogger("qcnn")
-
-
-class CreateOutcome(enum.Enum):
-    """Outcome of `create_or_adopt`."""
-
-    CREATED = "is created"
-    ADOPTED = "is adopted"
-    SUCCEEDED = "has already succeeded"
 
 
 class NextAction(enum.Enum):
@@ -35,6 +35,7 @@ def create_or_adopt(
     kind: JobKind,
     manifest: dict[str, Any],
     creating: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    prerequisites: Sequence[tuple[Resource, Manifest]] = (),
 ) -> tuple[dict[str, Any], CreateOutcome]:
     """Create the job of a manifest or adopt the existing one, and return it as the API does.
 
@@ -46,6 +47,7 @@ def create_or_adopt(
         kind: Type of the job.
         manifest: Manifest of the job.
         creating: Returns a context manager that is active during the creation.
+        prerequisites: Objects to create before the job, which the job then owns.
 
     Returns:
         The job, and the outcome.
@@ -61,12 +63,13 @@ def create_or_adopt(
         if existing and action is NextAction.RETURN:
             return existing, CreateOutcome.SUCCEEDED
         if existing and action is NextAction.ADOPT:
+            _own(api, existing, prerequisites)
             return existing, CreateOutcome.ADOPTED
         if existing:
             logger.info("%s %s has failed or is being deleted; it is replaced", kind.name, name)
             _delete_and_wait(api, kind, existing)
         with creating():
-            created = api.create(kind.resource, manifest)
+            created = _create(api, kind, manifest, prerequisites)
         # None: another launcher has created the job in the meantime. The loop checks that job.
         if created:
             return created, CreateOutcome.CREATED
@@ -119,10 +122,49 @@ def cancel_unwatched(api: NamespaceClient, kind: JobKind, job: dict[str, Any], o
         logger.warning("%s %s cannot be deleted%s (%s)", kind.name, name, otherwise, error)
 
 
-def _delete_and_wait(api: NamespaceClient, kind: JobKind, job: dict[str, Any]) -> None:
-    """Delete a job and wait until neither it nor its pods exist, because the next job needs their names."""
+def _create(
+    api: NamespaceClient, kind: JobKind, manifest: Manifest, prerequisites: Sequence[tuple[Resource, Manifest]]
+) -> Manifest | None:
+    """Create a job after its prerequisites, and return it, or return None if a job of this name exists."""
+    for resource, each in prerequisites:
+        api.create(resource, each)
+    try:
+        created = api.create(kind.resource, manifest)
+    except ConfigError:
+        for resource, each in prerequisites:
+            if not _owners(found := api.get(resource, each["metadata"]["name"])) and found:
+                api.delete(resource, found["metadata"]["name"], uid=found["metadata"]["uid"])
+        raise
+    if created:
+        _own(api, created, prerequisites)
+    return created
+
+
+def _own(api: NamespaceClient, job: Manifest, prerequisites: Sequence[tuple[Resource, Manifest]]) -> None:
+    """Make a job the owner of its prerequisites that have none."""
+    owner = {key: job[key] for key in ("apiVersion", "kind")}
+    owner |= {key: job["metadata"][key] for key in ("name", "uid")}
+    for resource, each in prerequisites:
+        name = each["metadata"]["name"]
+        if (found := api.get(resource, name)) and not _owners(found):
+            kind = {key: each[key] for key in ("apiVersion", "kind")}
+            api.apply(resource, {**kind, "metadata": {"name": name, "ownerReferences": [owner]}})
+
+
+def _owners(found: Manifest | None) -> list[str]:
+    return [owner["uid"] for owner in found["metadata"].get("ownerReferences", ())] if found else []
+
+
+def _delete_and_wait(api: NamespaceClient, kind: JobKind, job: Manifest) -> None:
+    """Delete a job and wait until neither it nor its dependents exist, because the next job needs their names."""
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     if "deletionTimestamp" not in job["metadata"]:
-        api.delete(kind.resource, name, uid=uid, dependents_first=True)
+        api.delete(kind.resource, name, uid=uid, dependents_first=kind.foreground)
     with contextlib.closing(api.watch(kind.resource, fieldSelector=f"metadata.name={name}")) as watch:
         next(jobs for jobs in watch if name not in jobs or jobs[name]["metadata"]["uid"] != uid)
+    for resource in kind.dependents.values():
+        with contextlib.closing(api.watch(resource)) as watch:
+            next(found for found in watch if not any(uid in _owners(each) for each in found.values()))
+    if not kind.foreground:
+        with contextlib.closing(api.watch(PODS, labelSelector=f"{kind.pod_label}={name}")) as watch:
+            next(pods for pods in watch if not pods)

@@ -14,17 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from qcnn.errors import QcnnError, RetryableError, TrainingError
-from qcnn.jobs.job import last_error_line
+from qcnn.jobs.job import LAST_LINES, last_error_line
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import cancel_unwatched
-from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, condition, is_suspended
+from qcnn.jobs.kubernetes.manifest import JobKind, condition, is_suspended
 from qcnn.jobs.kubernetes.pods import PodProcess, StartupMonitor
 from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Decision, Observation, RestartTracker, decide
 from qcnn.monitoring import logs
 
-# Number of lines of a process that are retained, and logged again if the process fails.
-LAST_LINES = 20
 # Delay before a log stream is reopened while its process runs, in seconds.
 _PAUSE = 1.0
 _SECOND_LENGTH = len("2026-01-31T12:00:00")
@@ -61,7 +59,7 @@ class PodLog:
         self._process = process
         self._name = name
         self._ended = threading.Event()
-        self._lines = LogCursor(process.pod, CONTAINER)
+        self._lines = LogCursor(process.pod, process.container)
         self._thread = threading.Thread(target=self._follow, name=f"log of {process.pod}", daemon=True)
         self._thread.start()
 
@@ -172,7 +170,7 @@ class JobWatcher:
         self._observation = Observation(
             leader, restarts, tracker.for_job(self._uid) if tracker else RestartTracker(self._uid)
         )
-        self._startup = StartupMonitor(api, job, names, pending_seconds)
+        self._startup = StartupMonitor(api, kind, job, names, pending_seconds)
         self._observer = observer
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._logs: dict[str, PodLog] = {}
@@ -263,7 +261,10 @@ class JobWatcher:
         if failure and not self._observation.failure:
             self._failed_at = time.monotonic()
         succeeded = condition(job, self._kind.succeeded) is not None
-        self._observation = dataclasses.replace(self._observation, failure=failure, succeeded=succeeded)
+        pods_failed = bool(failure and self._kind.pods_failed and self._kind.pods_failed in failure)
+        self._observation = dataclasses.replace(
+            self._observation, failure=failure, succeeded=succeeded, pods_failed=pods_failed
+        )
         suspended = is_suspended(job)
         if suspended != self._was_suspended:
             what = "is suspended, for example by a queue; waiting" if suspended else "is no longer suspended"

@@ -9,7 +9,9 @@ from qcnn.jobs.kubernetes.api import JOBS, Resource
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE
 
-# Labels that select the objects of qcnn, of a run, of a task, and of the TFJob whose model a prediction Job uses.
+Manifest = dict[str, Any]
+
+# Labels that select the objects of qcnn, of a run, of a task, and of the job whose model a prediction Job uses.
 OWN = {"app.kubernetes.io/managed-by": "qcnn"}
 RUN_LABEL = "app.kubernetes.io/instance"
 TASK_LABEL = "app.kubernetes.io/component"
@@ -18,7 +20,7 @@ JOB_LABEL = "app.kubernetes.io/part-of"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # Full name of the run. A label value has at most 63 ASCII characters, so a label alone does not identify a run.
 RUN_ANNOTATION = "qcnn/run"
-# Hash of identity, command and replicas, which is part of the job's name, and hash of the complete manifest.
+# Digests of the training, which is part of the job's name, and of the settings with which it runs (`qcnn.jobs.job`).
 TRAINING_ANNOTATION = "qcnn/training-sha256"
 HASH_ANNOTATION = "qcnn/spec-sha256"
 
@@ -168,6 +170,15 @@ class JobKind:
         role_label: Pod label with the role of the process.
         index_label: Pod label with the index of the process, or None if the index is always 0.
         many: Whether the object can have several processes, so that log lines need the name of the process.
+        container: Name of the container of a process.
+        pods_failed: Part of the message with which the operator fails a job because of a pod, although restarts are
+            left. Empty: it never does.
+        owns_pods: Whether the object is the owner of its pods, or only of their owners.
+        dependents: Resource types by kind of the further objects that belong to the object, besides pods, Jobs,
+            Services and Leases.
+        foreground: Whether the object can be deleted after its dependents.
+        attempt_label: Pod label with the number of restarts of the job before this pod. Empty: a pod that replaces
+            another one has its name.
     """
 
     name: str
@@ -177,6 +188,12 @@ class JobKind:
     role_label: str
     index_label: str | None
     many: bool
+    container: str = CONTAINER
+    pods_failed: str = ""
+    owns_pods: bool = True
+    dependents: Mapping[str, Resource] = dataclasses.field(default_factory=dict)
+    foreground: bool = True
+    attempt_label: str = ""
 
 
 JOB = JobKind("Job", JOBS, "Complete", "batch.kubernetes.io/job-name", TASK_LABEL, index_label=None, many=False)
@@ -191,6 +208,6 @@ def condition(job: dict[str, Any], kind: str) -> str | None:
 
 
 def is_suspended(job: dict[str, Any]) -> bool:
-    """Return whether a TFJob or Job (batch/v1) is suspended, for example by a queue, and has no pods."""
+    """Return whether a training job or Job (batch/v1) is suspended, for example by a queue, and has no pods."""
     spec = job["spec"]
     return bool(spec.get("runPolicy", spec).get("suspend"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from qcnn.errors import ConfigError, service_message
 from qcnn.jobs.kubernetes.api import EVENTS, NamespaceClient
-from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, is_suspended
+from qcnn.jobs.kubernetes.manifest import JobKind, is_suspended
 from qcnn.process.exit_codes import RETRYABLE, is_permanent_error
 
 # Waiting reasons of a container during a normal start.
@@ -72,6 +72,8 @@ class PodProcess:
         is_terminating: Whether the pod is being deleted.
         out_of_memory: Whether the process has exceeded its memory limit.
         pending_reason: Reason, as a single line, why the process has not started, or None if it has or if unknown.
+        container: Name of the container.
+        attempt: Number of restarts of the job before this pod, if its pods have a label with it.
     """
 
     pod: str
@@ -83,6 +85,8 @@ class PodProcess:
     is_terminating: bool
     out_of_memory: bool
     pending_reason: str | None
+    container: str
+    attempt: int = 0
 
     @property
     def name(self) -> str:
@@ -109,7 +113,7 @@ def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
     """Return the process in a pod of a job."""
     metadata = pod["metadata"]
     labels = metadata["labels"]
-    container = read_container(pod, CONTAINER)
+    container = read_container(pod, kind.container)
     return PodProcess(
         pod=metadata["name"],
         uid=metadata["uid"],
@@ -120,6 +124,8 @@ def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
         is_terminating="deletionTimestamp" in metadata,
         out_of_memory=container.out_of_memory,
         pending_reason=container.pending_reason,
+        container=kind.container,
+        attempt=int(labels.get(kind.attempt_label, 0)),
     )
 
 
@@ -131,9 +137,22 @@ def processes_of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: 
         job: Job, as the API returned it.
         kind: Type of the job.
     """
-    uid = job["metadata"]["uid"]
-    owned = (pod for pod in pods if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ())))
-    return [read_process(pod, kind) for pod in owned]
+    owned = [pod for pod in pods if _is_of_job(pod["metadata"], job["metadata"], kind)]
+    # An earlier pod of a process may still be terminating.
+    newest: dict[str, tuple[tuple[int, str], PodProcess]] = {}
+    for pod in owned:
+        process = read_process(pod, kind)
+        age = (process.attempt, str(pod["metadata"]["creationTimestamp"]))
+        if process.name not in newest or age >= newest[process.name][0]:
+            newest[process.name] = age, process
+    return [process for _, process in newest.values()]
+
+
+def _is_of_job(pod: Mapping[str, Any], job: Mapping[str, Any], kind: JobKind) -> bool:
+    if not kind.owns_pods:
+        # An earlier job has been deleted with its pods before this one was created.
+        return str(pod["creationTimestamp"]) >= str(job["creationTimestamp"])
+    return any(owner["uid"] == job["uid"] for owner in pod.get("ownerReferences", ()))
 
 
 def root_cause_process(processes: Iterable[PodProcess]) -> PodProcess | None:
@@ -171,12 +190,12 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: s
     Args:
         warnings: Warning events of one object.
         reason: Prefix of the reason of the event.
-        pod: Name of a pod; events that name another pod are ignored.
+        pod: Name of a pod, or its beginning up to "-"; events that name another pod are ignored.
     """
     matching = [
         event
         for event in warnings
-        if event["reason"].startswith(reason) and (not pod or set(_POD.findall(event["message"])) <= {pod})
+        if event["reason"].startswith(reason) and all(_names(pod, found) for found in _POD.findall(event["message"]))
     ]
     if not matching:
         return None
@@ -184,19 +203,27 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: s
     return f"cannot start, {last['reason']}: {service_message(last['message'])}"
 
 
+def _names(pod: str, found: str) -> bool:
+    return found.startswith(pod) if not pod or pod.endswith("-") else found == pod
+
+
 def count_restarts(
     job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[PodProcess]
 ) -> int:
-    """Return the number of restarts of a TFJob since its last suspension.
+    """Return the number of restarts of a training job since its last suspension.
 
-    Restarts before the retention time of events are not counted. The operator's count of restarts is not reliable,
+    The attempts of pods count if they have a label with it. Otherwise the starts of pods with one name count; those
+    before the retention time of events are not known. The operator's count of restarts is not reliable,
     because the operator drops events if there are many.
 
     Args:
-        job: TFJob, as the API returned it.
+        job: Training job, as the API returned it.
         scheduled: "Scheduled" events of pods, one for each start of a process.
-        processes: Current processes of the TFJob.
+        processes: Current processes of the job.
     """
+    processes = list(processes)
+    if attempts := [process.attempt for process in processes if process.attempt]:
+        return max(attempts)
     metadata, prefix = job["metadata"], f"{job['metadata']['name']}-"
     began = max([metadata["creationTimestamp"], *_suspensions(job)])
     objects = [event["involvedObject"] for event in scheduled if event["metadata"]["creationTimestamp"] >= began]
@@ -210,7 +237,7 @@ def _event_time(event: Mapping[str, Any]) -> str:
 
 
 def _suspensions(job: Mapping[str, Any]) -> list[str]:
-    """Return the time at which a TFJob was last suspended or resumed, if any."""
+    """Return the time at which a job was last suspended or resumed, if any."""
     conditions = job.get("status", {}).get("conditions", ())
     return [each["lastTransitionTime"] for each in conditions if each["type"] == "Suspended"]
 
@@ -226,30 +253,40 @@ class EventQuery:
     """Query for warning events that explain why a process has not started.
 
     Attributes:
-        uid: UID of the object of the events.
+        selector: Selector of the events.
         reason: Prefix of the reason of the events.
-        pod: Name of a pod; events that name another pod are ignored.
+        pod: Name of a pod, or its beginning up to "-"; events that name another pod are ignored.
+        name: Beginning of the name of the object of the events.
     """
 
-    uid: str
+    selector: str
     reason: str
     pod: str = ""
+    name: str = ""
 
     def last_warning(self, api: NamespaceClient) -> str | None:
         """Return the last matching warning as a single line, or None if there is no such warning."""
-        warnings = api.find(EVENTS, fieldSelector=f"involvedObject.uid={self.uid},type=Warning")
+        warnings = api.find(EVENTS, fieldSelector=f"{self.selector},type=Warning")
+        if self.name:
+            warnings = [each for each in warnings if each["involvedObject"]["name"].startswith(self.name)]
         return last_warning(warnings, self.reason, self.pod)
 
 
-def event_query(job: Mapping[str, Any], process: PodProcess | None, pod: str = "") -> EventQuery:
+def event_query(job: Mapping[str, Any], kind: JobKind, process: PodProcess | None, pod: str = "") -> EventQuery:
     """Return the query for a process that has not started.
 
     Args:
         job: Job, as the API returned it.
+        kind: Type of the job.
         process: Process, or None if it has no pod. In that case, the events of the job contain the cause.
         pod: Name of the missing pod; by default, the events of all missing pods match.
     """
-    return EventQuery(process.uid, "") if process else EventQuery(job["metadata"]["uid"], "FailedCreate", pod)
+    if process:
+        return EventQuery(f"involvedObject.uid={process.uid}", "")
+    if kind.owns_pods:
+        return EventQuery(f"involvedObject.uid={job['metadata']['uid']}", "FailedCreate", pod)
+    # The pods are created by Jobs, whose names begin with that of the job.
+    return EventQuery("involvedObject.kind=Job", "FailedCreate", pod, f"{job['metadata']['name']}-")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,12 +347,14 @@ class StartupMonitor:
     def __init__(
         self,
         api: NamespaceClient,
+        kind: JobKind,
         job: dict[str, Any],
         expected: Sequence[str],
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
+        self._kind = kind
         self._job = job
         self._expected = expected
         self._seconds = seconds
@@ -349,7 +388,9 @@ class StartupMonitor:
         if now >= self._events_at:
             self._events_at = now + _EVENTS_SECONDS
             name = self._pending.next_to_query()
-            if name and (reason := event_query(self._job, self._pending.processes[name]).last_warning(self._api)):
+            if name and (
+                reason := event_query(self._job, self._kind, self._pending.processes[name]).last_warning(self._api)
+            ):
                 self._update(self._pending.with_reason(name, reason))
         if now - self._pending.since > self._seconds:
             description, name = self._pending.describe(), self._job["metadata"]["name"]

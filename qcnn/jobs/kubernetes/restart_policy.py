@@ -16,8 +16,8 @@ _MAX_EXITS = 2
 class ProcessFailure:
     """Process, in one pod, that ended early.
 
-    `caused_by_peer` is true if the loss of another process was the cause. `job` is the uid of the TFJob. A TFJob that
-    replaces another one restarts all processes.
+    `caused_by_peer` is true if the loss of another process was the cause. `job` is the uid of the job object. An object
+    that replaces another one restarts all processes.
     """
 
     job: str
@@ -47,7 +47,7 @@ def count_restarts(losses: Iterable[ProcessFailure]) -> int:
 class RestartTracker:
     """State of the processes of a job, each of which has a sequence of pods.
 
-    `job` is the uid of the TFJob, `current` the last pod of each process by its name. `endings` are the pods that
+    `job` is the uid of the job object, `current` the last pod of each process by its name. `endings` are the pods that
     ended or are terminating, in the order of observation. `lost` are those that are known to be a loss, `excused`
     those that were ended on purpose, together with the job.
     """
@@ -131,8 +131,6 @@ class RestartTracker:
 
 # The failure of a job may be observed this many seconds before that of its pod.
 POD_SECONDS = 3.0
-# Message of the operator for a job that failed because of its pods, not because of a deadline.
-_PODS_FAILED = "replica(s) failed"
 
 
 class Action(enum.Enum):
@@ -153,7 +151,8 @@ class Observation:
     `processes` are those with a pod, None before the first listing of pods; `known` adds those whose pod was deleted,
     by the uid of the pod. The job is complete when `leader` has succeeded. Its processes may be restarted `restarts`
     times; None means that the launcher only watches. `failure` is the cluster's reason of a failed job, first observed
-    `failed_for` seconds ago.
+    `failed_for` seconds ago. `pods_failed`: whether the operator failed the job because of a pod, although restarts may
+    be left.
     """
 
     leader: str
@@ -165,6 +164,7 @@ class Observation:
     succeeded: bool = False
     failure: str | None = None
     failed_for: float = 0.0
+    pods_failed: bool = False
 
     def observe(self, processes: Sequence[PodProcess], *, suspended: bool) -> "Observation":
         """Return the snapshot after an observation of all existing pods."""
@@ -220,7 +220,7 @@ def _decide_failed(seen: Observation, processes: Sequence[PodProcess], failure: 
     blamed = root_cause_process(processes)
     if blamed is None and seen.failed_for < POD_SECONDS:
         return Decision(Action.CONTINUE)
-    if seen.restarts is not None and _PODS_FAILED in failure and not (blamed and _is_final(blamed)):
+    if seen.restarts is not None and seen.pods_failed and not (blamed and _is_final(blamed)):
         # The operator (1.9) counts a pod that is being deleted as failed (updateJobReplicaStatuses), whatever its exit
         # code will be. Drained or preempted nodes thereby end jobs that must continue.
         tracker = seen.tracker.job_abandoned()

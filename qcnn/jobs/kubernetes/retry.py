@@ -40,7 +40,9 @@ class RequestRejectedError(ConfigError):
         self.is_final = is_final
 
 
-def rejection(error: ApiException, action: str, namespace: str, *, was_allowed: bool) -> RequestRejectedError:
+def rejection(
+    error: ApiException, action: str, namespace: str, *, was_allowed: bool, missing: str = ""
+) -> RequestRejectedError:
     """Return a single-line error for a request that the API server will reject again.
 
     Args:
@@ -48,6 +50,7 @@ def rejection(error: ApiException, action: str, namespace: str, *, was_allowed: 
         action: Verb and resource of the request.
         namespace: Namespace of the request.
         was_allowed: Whether the API server has accepted the same action before.
+        missing: Clause of the message if the cluster does not have the resource type.
     """
     status, reason = int(error.status or 0), _reason(error)
     where = f"namespace {namespace}"
@@ -71,7 +74,7 @@ def rejection(error: ApiException, action: str, namespace: str, *, was_allowed: 
     elif status == NOT_FOUND and "namespaces" in reason:
         message = f"namespace: does not exist. Given: {namespace}"
     elif status == NOT_FOUND and "page not found" in reason:
-        message = f"cluster: TFJobs are not available; install the training operator. Given: {action} in {where}"
+        message = f"cluster: {missing or 'this resource type does not exist'}. Given: {action} in {where}"
     else:
         message = f"{action} in {where}: rejected by the API server. Given: {reason}"
     return RequestRejectedError(message, status, is_final=is_final(error))

@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from qcnn.jobs.job import LAST_LINES
 from qcnn.jobs.local.fork_client import start_process
 from qcnn.monitoring import logs
 
 # Seconds between SIGTERM and SIGKILL.
 GRACE = 3.0
-# Number of output lines in which the cause of a crash is searched.
-_LAST_LINES = 20
 
 # Called with the name of a process and an event of it. The event has its type under "event", and values.
 EventHandler = Callable[[str, Mapping[str, Any]], None]
@@ -62,7 +61,7 @@ class LocalProcess:
         self._on_event, self._output = on_event, output
         self._handlers = {"output": self._forward_line, "events": self._handle_event}
         self.last_line = ""
-        self.last_lines: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
+        self.last_lines: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
         # Whether no heartbeat was received yet.
         self.is_starting = True
         self._incomplete = {"output": b"", "events": b""}

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from qcnn.errors import ConfigError, QcnnError, RetryableError
+from qcnn.jobs.job import CreateOutcome
 from qcnn.jobs.vertex.client import JobClient, ResponseLostError, VertexJob
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, POOLS, SPEC_LABEL
 from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
@@ -224,20 +225,12 @@ _SECONDS = 600.0
 _RETRY_INTERVAL = 1.0
 
 
-class AttemptOutcome(enum.Enum):
-    """Outcome of `create_or_adopt`."""
-
-    CREATED = "is created"
-    ADOPTED = "is adopted"
-    SUCCEEDED = "has already succeeded"
-
-
 def create_or_adopt(
     api: JobClient,
     job: VertexJob,
     check: Callable[[Sequence[Attempt]], None] = lambda attempts: None,
     creating: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
-) -> tuple[Attempt, AttemptOutcome]:
+) -> tuple[Attempt, CreateOutcome]:
     """Create the Vertex AI job of a training job, or adopt an existing one.
 
     A job that has ended without success is replaced by a new job. A job for the same training run with other settings
@@ -263,7 +256,7 @@ def create_or_adopt(
         plan = next_action(attempts)
         kept = _apply_plan(api, job, plan)
         if kept and plan.step is not NextAction.WAIT:
-            return kept, AttemptOutcome.SUCCEEDED if plan.step is NextAction.RETURN else AttemptOutcome.ADOPTED
+            return kept, CreateOutcome.SUCCEEDED if plan.step is NextAction.RETURN else CreateOutcome.ADOPTED
         reason = f"{api.kind.title} {kept.id} is being cancelled" if kept else ""
         if plan.step is NextAction.CREATE:
             check(attempts)
@@ -295,7 +288,7 @@ def cancel_unwatched(api: JobClient, name: str) -> None:
         logger.warning("%s %s cannot be cancelled (%s)", api.kind.title, name, error)
 
 
-def _keep_oldest(api: JobClient, job: VertexJob, created: Attempt) -> tuple[Attempt, AttemptOutcome]:
+def _keep_oldest(api: JobClient, job: VertexJob, created: Attempt) -> tuple[Attempt, CreateOutcome]:
     """Return the job to keep after a creation, which is an older job of another launcher if one exists."""
     attempts = list_attempts(api, job)
     if created.name not in {each.name for each in attempts}:
@@ -303,9 +296,9 @@ def _keep_oldest(api: JobClient, job: VertexJob, created: Attempt) -> tuple[Atte
     plan = next_action(attempts)
     kept = _apply_plan(api, job, plan)
     if kept and kept.name != created.name and plan.step is not NextAction.WAIT:
-        return kept, AttemptOutcome.SUCCEEDED if plan.step is NextAction.RETURN else AttemptOutcome.ADOPTED
+        return kept, CreateOutcome.SUCCEEDED if plan.step is NextAction.RETURN else CreateOutcome.ADOPTED
     # The created job may have ended already, so it is not taken from the plan.
-    return next(each for each in attempts if each.name == created.name), AttemptOutcome.CREATED
+    return next(each for each in attempts if each.name == created.name), CreateOutcome.CREATED
 
 
 def _apply_plan(api: JobClient, job: VertexJob, plan: RecoveryPlan) -> Attempt | None:

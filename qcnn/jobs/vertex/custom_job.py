@@ -5,13 +5,22 @@ Sources: google.cloud.aiplatform_v1.types.CustomJob of google-cloud-aiplatform 1
 parameter servers, evaluators. Unused pools are omitted at the end, and empty before a used pool.
 """
 
-import dataclasses
 import datetime
 import posixpath
 from collections.abc import Mapping
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import LABEL_LENGTH, OUTPUTS, JobIdentity, JobSpec, digest, name, run_label, slug
+from qcnn.jobs.job import (
+    LABEL_LENGTH,
+    OUTPUTS,
+    JobIdentity,
+    JobSpec,
+    name,
+    run_label,
+    settings_digest,
+    slug,
+    training_digest,
+)
 from qcnn.jobs.pod_settings import ROLES, PodSettings
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.location import VertexLocation
@@ -42,7 +51,7 @@ def custom_job(job: JobSpec, identity: JobIdentity, place: VertexLocation) -> ai
     """Return the CustomJob of a training job.
 
     The label JOB_LABEL names the job and its output folder. Like the name of a TFJob, it is derived from run, task,
-    iteration, command and number of processes. Without a chief, the first worker is in the chief's pool.
+    iteration, training values and number of processes. Without a chief, the first worker is in the chief's pool.
 
     Args:
         job: Training job.
@@ -56,8 +65,7 @@ def custom_job(job: JobSpec, identity: JobIdentity, place: VertexLocation) -> ai
     pod = _validated_pod(job)
     settings = vertex_settings(pod)
     _check_location(settings, place)
-    counts = {role: count for role, count in job.replicas.items() if count}
-    label = name(identity, digest([dataclasses.asdict(identity), job.argv, counts]))
+    label = name(identity, training_digest(identity, job))
     vertex_job = aiplatform.CustomJob(
         display_name=label,
         labels={
@@ -80,7 +88,7 @@ def custom_job(job: JobSpec, identity: JobIdentity, place: VertexLocation) -> ai
         vertex_job.job_spec.psc_interface_config.network_attachment = settings.network_attachment
     if settings.encryption_key:
         vertex_job.encryption_spec.kms_key_name = settings.encryption_key
-    vertex_job.labels[SPEC_LABEL] = digest(aiplatform.CustomJob.to_dict(vertex_job))[:LABEL_LENGTH]
+    vertex_job.labels[SPEC_LABEL] = settings_digest(job, {})[:LABEL_LENGTH]
     return vertex_job
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from google.protobuf import json_format
 
 from qcnn.errors import ConfigError, QcnnError, RetryableError, as_clause
+from qcnn.jobs.job import LAST_LINES
 from qcnn.jobs.vertex.attempts import Attempt, list_attempts, next_action, process_name, to_attempt
 from qcnn.jobs.vertex.client import (
     JobClient,
@@ -74,8 +75,6 @@ logger = logging.getLogger("qcnn")
 
 # Task name of log entries that come from Vertex AI itself, not from a replica.
 SERVICE = "service"
-# Number of lines of each process that are kept for the error report.
-LAST_LINES = 20
 # Maximum delay of a log entry behind entries with later timestamps.
 _LATE = datetime.timedelta(seconds=120)
 _SECONDS = 30.0

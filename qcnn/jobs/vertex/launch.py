@@ -10,16 +10,14 @@ import logging
 import math
 import os
 import random
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError, service_message
-from qcnn.jobs.job import PendingCreation, last_error_line
+from qcnn.jobs.job import CreateOutcome, last_error_line
+from qcnn.jobs.termination import Termination
 from qcnn.jobs.vertex.attempts import (
     Attempt,
-    AttemptOutcome,
     FailureType,
     cancel_unwatched,
     count_retryable_failures,
@@ -33,61 +31,9 @@ from qcnn.jobs.vertex.client import JobClient, QuotaError, VertexJob, aiplatform
 from qcnn.jobs.vertex.custom_job import JOB_LABEL
 from qcnn.jobs.vertex.job_watcher import CapacityTimeout, JobLogReader, JobReporter, wait_for_job
 from qcnn.jobs.vertex.location import VertexLocation, job_page, logging_endpoint_of
-from qcnn.process.standard_streams import exit_with_message
 
 # Seconds to look for a job whose creation is in progress. A container has at most 30 s after SIGTERM.
 GRACE = 5.0
-
-
-class Termination:
-    """Handler for SIGTERM and SIGINT that calls `cancel` and ends this process.
-
-    `cancel` returns whether it has found a job. `title` is the job type and `name` the job name for the message. The
-    handler runs in a separate thread, because the main thread may be inside the client library.
-    """
-
-    def __init__(self, cancel: Callable[[], bool], title: str, name: str) -> None:
-        self._cancel = cancel
-        self._title = title
-        self._name = name
-        self.creation = PendingCreation()
-
-    @contextlib.contextmanager
-    def installed(self) -> Iterator["Termination"]:
-        """Context manager that installs the handler.
-
-        Outside of the main thread it does nothing, because only the main thread can set signal handlers.
-
-        Yields:
-            This object.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield self
-            return
-        arrived, wakeup = os.pipe()
-        os.set_blocking(wakeup, False)
-        threading.Thread(target=self._wait, args=(arrived,), name="signals", daemon=True).start()
-        descriptor = signal.set_wakeup_fd(wakeup)
-        previous = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield self
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(descriptor)
-            os.close(wakeup)
-
-    def _wait(self, arrived: int) -> None:
-        # Other signals, such as SIGCHLD, are also written to the pipe.
-        while received := os.read(arrived, 1):
-            if received[0] in (signal.SIGTERM, signal.SIGINT):
-                self._end(received[0])
-        os.close(arrived)
-
-    def _end(self, number: int) -> None:
-        found = self.creation.ended(self._cancel, GRACE)
-        result = f"its {self._title} is cancelled" if found else f"no {self._title} was found"
-        exit_with_message(f"ended by {signal.Signals(number).name}; {result}. Given: {self._name}", 128 + number)
 
 
 logger = logging.getLogger("qcnn")
@@ -136,7 +82,8 @@ def launch(
     )
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(JobClient(place, kind)))
-        termination = stack.enter_context(Termination(lambda: _cancel_all(api, job), kind.title, label).installed())
+        ending = Termination(lambda: _cancel_all(api, job), kind.title, label, "cancelled", GRACE)
+        termination = stack.enter_context(ending.installed())
 
         def check(attempts: Sequence[Attempt]) -> None:
             _check_history(kind.title, attempts, restarts)
@@ -144,14 +91,14 @@ def launch(
         pauses = _pauses()
         while True:
             try:
-                found, outcome = create_or_adopt(api, job, check, termination.creation.creating)
+                found, outcome = create_or_adopt(api, job, check, termination.creating)
             except QuotaError as error:
                 capacity.record_missing(error, label)
                 logger.warning("%s; retrying", error)
                 time.sleep(next(pauses))
                 continue
             logger.info("%s %s %s: %s", kind.title, found.id, outcome.value, job_page(place, found.id))
-            if outcome is AttemptOutcome.SUCCEEDED:
+            if outcome is CreateOutcome.SUCCEEDED:
                 return found
             with contextlib.closing((news or _log_reader)(api, found)) as reporter:
                 ended = _wait_or_cancel(api, job, found, reporter, capacity)

@@ -102,8 +102,7 @@ def tuning_job(trial: aiplatform.CustomJob, study: StudySpec) -> aiplatform.Hype
         trial_job_spec=trial.job_spec,
         encryption_spec=trial.encryption_spec if "encryption_spec" in trial else None,
     )
-    del job.labels[SPEC_LABEL]
-    job.labels[SPEC_LABEL] = digest(aiplatform.HyperparameterTuningJob.to_dict(job))[:LABEL_LENGTH]
+    job.labels[SPEC_LABEL] = digest([trial.labels[SPEC_LABEL], dataclasses.asdict(study)])[:LABEL_LENGTH]
     return job
 
 

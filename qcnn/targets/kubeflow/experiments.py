@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from qcnn.errors import ArtifactError
+from qcnn.jobs.engines import installed_engines
 from qcnn.targets.artifacts import Artifact, LogSource, run_fields, run_logs, run_metrics
 from qcnn.targets.base import ComparedRun, ComparesRuns, ReportLine
 from qcnn.targets.errors import BackendError
@@ -27,8 +28,8 @@ from qcnn.targets.kubeflow.runs import (
     specification_of,
 )
 from qcnn.targets.kubeflow.submission import EXPERIMENT
+from qcnn.targets.kubernetes.client import logs_of_jobs
 from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob.client import logs_of_jobs
 
 if TYPE_CHECKING:
     import kfp_server_api
@@ -115,9 +116,11 @@ class KubeflowExperiments(KubeflowBound[LogsSettings], ComparesRuns):
         *,
         in_a_pod: bool,
     ) -> list[LogSource]:
-        """Return the logs of runs and TFJobs."""
+        """Return the logs of runs and training jobs."""
         of_runs = self._logs_of_runs(ids, experiment, names) if ids or experiment else []
-        return [*of_runs, *(logs_of_jobs(self.api, settings.jobs, in_a_pod=in_a_pod) if settings.jobs else ())]
+        if not settings.jobs:
+            return of_runs
+        return [*of_runs, *logs_of_jobs(self.api, installed_engines(self.api), settings.jobs, in_a_pod=in_a_pod)]
 
     def _logs_of_runs(self, ids: Sequence[str], experiment: str | None, names: Sequence[str]) -> list[LogSource]:
         chosen = [find_run(self.backend, identity) for identity in ids]

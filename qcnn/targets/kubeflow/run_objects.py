@@ -94,7 +94,8 @@ def _read(api: NamespaceClient, run: str, steps: frozenset[str]) -> RunSteps | N
     if not workflows:
         return None
     evidence = Evidence(
-        lambda pod: EventQuery(pod["metadata"]["uid"], "").last_warning(api), lambda pod: _last_lines(api, pod)
+        lambda pod: EventQuery(f"involvedObject.uid={pod['metadata']['uid']}", "").last_warning(api),
+        lambda pod: _last_lines(api, pod),
     )
     pods: list[dict[str, Any]] = []
     with contextlib.suppress(QcnnError):

@@ -294,7 +294,7 @@ def terminate_run(
     fault = _terminate(backend, run.run_id)
     report(clean(run.run_id, namespace))
     ended = follow(RunPoller(backend, run.run_id), lambda run: (), report, 0 if fault else seconds)
-    if late := _delete_tfjobs(run.run_id, namespace):
+    if late := _delete_jobs(run.run_id, namespace):
         report(f"TFJob {late} deleted")
     if ended.state in ENDED:
         report(f"run {run.run_id} is terminated")
@@ -322,8 +322,8 @@ def _terminate(backend: KfpBackend, run: str) -> UnavailableError | None:
     return None
 
 
-def _delete_tfjobs(run: str, namespace: str) -> str:
-    """Delete the TFJobs of a run and return their names, or an empty text if the cluster is unavailable."""
+def _delete_jobs(run: str, namespace: str) -> str:
+    """Delete the training jobs of a run and return their names, or an empty text if the cluster is unavailable."""
     try:
         return _deleted_on_cluster(run, namespace)
     except QcnnError:
@@ -332,11 +332,12 @@ def _delete_tfjobs(run: str, namespace: str) -> str:
 
 def _deleted_on_cluster(run: str, namespace: str) -> str:
     # Importing the Kubernetes client takes longer than all other imports here.
-    from qcnn.jobs.tfjob import cleanup
+    from qcnn.jobs.engines import installed_engines
+    from qcnn.jobs.kubernetes import cleanup
     from qcnn.targets.cluster import cluster
 
     with cluster(namespace) as api:
-        everything = cleanup.find_all(api)
+        everything = cleanup.find_all(api, installed_engines(api))
         left = cleanup.with_dependents(cleanup.objects_of_run(run, everything), everything)
         cleanup.delete(api, left)
-    return ", ".join(found.name for found in left if found.kind == "TFJob")
+    return ", ".join(found.name for found in left if found.engine)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from typing_extensions import override
 
-from qcnn.components.training_job import check_data, vertex_job
+from qcnn.components.training_job import vertex_job, with_data_file
 from qcnn.errors import ArtifactError, service_message
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobIdentity, JobSpec, check_run
@@ -65,12 +65,8 @@ class VertexJobTarget(VertexBound, BoundJobs[Connection], Submits[Settings]):
 
     @override
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
-        # This import loads NumPy.
-        from qcnn import data
-
-        check_data(experiment.data)
-        (experiment,) = data.resolve_files([experiment])
-        job, message = training_job(experiment, settings)
+        experiment, data_sha256 = with_data_file(experiment)
+        job, message = training_job(experiment, data_sha256, settings)
 
         def requests() -> Sequence[Request]:
             with suppress_output():
@@ -81,14 +77,15 @@ class VertexJobTarget(VertexBound, BoundJobs[Connection], Submits[Settings]):
 
         def create() -> Submitted:
             # Importing Google's library takes 1.5 seconds.
-            from qcnn.jobs.vertex.attempts import AttemptOutcome, create_or_adopt
+            from qcnn.jobs.job import CreateOutcome
+            from qcnn.jobs.vertex.attempts import create_or_adopt
             from qcnn.jobs.vertex.client import JobClient
             from qcnn.jobs.vertex.custom_job import outputs
 
-            outcomes: Mapping[AttemptOutcome, Literal["created", "adopted", "succeeded"]] = {
-                AttemptOutcome.CREATED: "created",
-                AttemptOutcome.ADOPTED: "adopted",
-                AttemptOutcome.SUCCEEDED: "succeeded",
+            outcomes: Mapping[CreateOutcome, Literal["created", "adopted", "succeeded"]] = {
+                CreateOutcome.CREATED: "created",
+                CreateOutcome.ADOPTED: "adopted",
+                CreateOutcome.SUCCEEDED: "succeeded",
             }
             with logs_to_stderr(), contextlib.closing(JobClient(settings.place)) as api:
                 attempt, outcome = create_or_adopt(api, message)
@@ -176,7 +173,7 @@ def _state(vertex: VertexClient, run: str) -> str | None:
         return None
 
 
-def training_job(experiment: ExperimentConfig, settings: Settings) -> tuple[JobSpec, CustomJob]:
+def training_job(experiment: ExperimentConfig, data_sha256: str, settings: Settings) -> tuple[JobSpec, CustomJob]:
     """Return the job of an experiment, which has the metadata of its data file, and its custom job.
 
     Raises:
@@ -185,7 +182,7 @@ def training_job(experiment: ExperimentConfig, settings: Settings) -> tuple[JobS
     # Importing Google's library takes 1.5 seconds.
     from qcnn.jobs.vertex.custom_job import custom_job
 
-    job = vertex_job(experiment, settings.output, settings.pods)
+    job = vertex_job(experiment, settings.output, settings.pods, data_sha256=data_sha256)
     return job, custom_job(job, JobIdentity(check_run(settings.name), jobs.ALONE), settings.place)
 
 

@@ -82,7 +82,7 @@ def test_from_file_arguments_override_file(tmp_path: Path) -> None:
 
 def test_from_file_merges_options(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
-    path.write_text("qubits: 4\nshots: 5\nstop_at: 0.25\noptions: {warmup_fraction: 0.1}\n")
+    path.write_text("qubits: 4\nshots: 5\ntarget_val_loss: 0.25\noptions: {warmup_fraction: 0.1}\n")
     expected = qcnn.Experiment(qubits=4, shots=7, target_val_loss="0.25", warmup_fraction=0.1, patience=2)
     assert qcnn.Experiment.from_file(path, shots=7, options={"patience": 2}) == expected
     with pytest.raises(qcnn.ConfigError, match=r"^shots: must have one value, .* Given: 1 and 2$"):

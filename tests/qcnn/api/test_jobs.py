@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import qcnn
-from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL
+from qcnn.jobs.tfjob.engine import JOB_NAME_LABEL
 from qcnn.targets import TARGETS, following, target_classes
 from qcnn.targets.base import ReadsJobs, Submits, Target
 from qcnn.targets.settings import describe_settings

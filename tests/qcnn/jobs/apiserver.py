@@ -16,8 +16,9 @@ from pathlib import Path
 
 import yaml
 
+from qcnn.jobs.engines import ENGINES
 from qcnn.jobs.kubernetes import api
-from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.jobs.tfjob.engine import TFJOBS
 from qcnn.targets.kubeflow.workflow import WORKFLOWS
 from tests.qcnn.jobs import tfjob_admission
 from tests.qcnn.jobs.api_objects import Objects
@@ -38,21 +39,25 @@ _KINDS = {
     "LocalSubjectAccessReview": api.REVIEWS,
     # Its status is not a subresource.
     "Workflow": WORKFLOWS,
-    "TFJob": TFJOBS,
+    **{each.name: each.resource for each in ENGINES.values()},
+    **{kind: resource for each in ENGINES.values() for kind, resource in each.dependents.items()},
 }
+# Resources whose creation starts a controller.
+_RUN = [each.resource.plural for each in ENGINES.values()]
 _REVIEWS = api.REVIEWS.plural
 # Resources with a status subresource, which users cannot write.
-_WITH_STATUS = ("deployments", "jobs", "pods", "services", "tfjobs")
+_WITH_STATUS = ("deployments", "jobs", "pods", "services", *_RUN)
 # A DNS-1123 subdomain.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _PATH = re.compile(
     r"(?P<prefix>.*)/namespaces/(?P<namespace>[^/]+)/(?P<plural>[^/]+)(/(?P<name>[^/]+)(/(?P<subresource>[^/]+))?)?"
 )
+_GROUP = re.compile(r"/apis/[^/]+/[^/]+")
 _MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
 
 class ApiServer:
-    """API server of some namespaces, which calls `operator` in a separate thread with each created TFJob."""
+    """API server of some namespaces, which calls `operator` in a separate thread with each created training job."""
 
     def __init__(self) -> None:
         self.operator: Callable[[Object], None] = lambda _: None
@@ -63,6 +68,8 @@ class ApiServer:
         # Verb and plural of rejected requests, and whether pods may read their Lease.
         self.rejected: set[tuple[str, str]] = set()
         self.allows_pods = True
+        # Kinds whose definition does not exist.
+        self.uninstalled: set[str] = set()
         self.requests: list[tuple[str, str]] = []
         self.objects = Objects()
         # By uid and field manager.
@@ -98,10 +105,19 @@ class ApiServer:
         """Create or replace an object with its status, as a controller may."""
         return self.objects.put(NAMESPACE, plural, given)
 
+    @property
+    def installed(self) -> dict[str, api.Resource]:
+        """Resource types by kind."""
+        return {kind: resource for kind, resource in _KINDS.items() if kind not in self.uninstalled}
+
+    def uninstall(self, kind: str) -> None:
+        """Remove the definition of a kind."""
+        self.uninstalled.add(kind)
+
     def set_condition(self, job: Object, kind: str, message: str = "") -> None:
-        """Set the condition of a TFJob, as the operator does."""
+        """Set the condition of a training job, as its controller does."""
         condition = {"type": kind, "status": "True", "message": message}
-        self.put("tfjobs", {**job, "status": {"conditions": [condition]}})
+        self.put(_KINDS[job["kind"]].plural, {**job, "status": {"conditions": [condition]}})
 
     def remove(self, plural: str, name: str) -> None:
         """Delete an object and its dependents."""
@@ -137,6 +153,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._query = dict(urllib.parse.parse_qsl(url.query))
         self._body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         path = _PATH.fullmatch(url.path)
+        if resources := [{"name": each.plural} for each in self.api.installed.values() if each.prefix == url.path]:
+            self._answer(200, {"kind": "APIResourceList", "resources": resources})
+            return
+        if _GROUP.fullmatch(url.path):
+            self._answer(404, StatusError(404, "NotFound", "404 page not found").status)
+            return
         if not path:
             self.send_error(501, "This server supports only namespaced resources")
             return
@@ -181,7 +203,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if self.api.objects.get(self._namespace, self._plural, name := admitted["metadata"]["name"]):
                 raise StatusError(409, "AlreadyExists", f'{self._resource} "{name}" already exists')
             created = self.api.objects.put(self._namespace, self._plural, admitted)
-        if self._plural == TFJOBS.plural:
+        if self._plural in _RUN:
             threading.Thread(target=self.api.operator, args=(created,), daemon=True).start()
         return 201, created
 
@@ -263,7 +285,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _find_kind(self, prefix: str) -> tuple[str, str]:
         """Return the kind and plural of the requested resource, with its group, as in messages."""
         group = prefix.removeprefix("/apis/").partition("/")[0] if prefix.startswith("/apis/") else ""
-        for kind, resource in _KINDS.items():
+        for kind, resource in self.api.installed.items():
             if (resource.prefix, resource.plural) == (prefix, self._plural):
                 return (kind, self._plural) if not group else (f"{kind}.{group}", f"{self._plural}.{group}")
         # A real server sends the first message for an unknown API group.

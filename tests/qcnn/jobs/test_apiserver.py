@@ -14,7 +14,7 @@ import pytest
 import urllib3
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import JobIdentity, JobSpec
+from qcnn.jobs.job import CreateOutcome, JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.api import (
     DEPLOYMENTS,
     LEASES,
@@ -26,9 +26,10 @@ from qcnn.jobs.kubernetes.api import (
     configuration,
     own_namespace,
 )
-from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome, create_or_adopt
+from qcnn.jobs.kubernetes.create_or_adopt import create_or_adopt
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, JobTimeouts, pod_name, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB, TFJOBS
 from scripts.tfjob_schema import schema_of
 from tests.qcnn.jobs import tfjob_admission
 from tests.qcnn.jobs.apiserver import ApiServer
@@ -164,7 +165,7 @@ def api(cluster: Cluster) -> Iterator[NamespaceClient]:
 
 def _manifest(name: str, pod: PodSettings = NOWHERE) -> Object:
     job = JobSpec(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=pod)
-    return tfjob(job, JobIdentity(name, "train"), JobTimeouts(active_deadline_seconds=100))
+    return TFJOB.manifest(job, JobIdentity(name, "train"), JobTimeouts(active_deadline_seconds=100))
 
 
 def _changed(manifest: Object, path: str, value: object) -> Object:
@@ -511,14 +512,14 @@ def test_tfjob_unknown_fields_and_status_are_dropped(cluster: Cluster) -> None:
 
 def test_tfjob_pods_have_labels_and_are_deleted_with_tfjob(cluster: Cluster, api: NamespaceClient) -> None:
     job = JobSpec(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=NOWHERE)
-    created = api.create(TFJOBS, tfjob(job, JobIdentity("pods", "train"), JobTimeouts()))
+    created = api.create(TFJOBS, TFJOB.manifest(job, JobIdentity("pods", "train"), JobTimeouts()))
     assert created
     cluster.start(created)
     name = created["metadata"]["name"]
     with contextlib.closing(api.watch(PODS, labelSelector=f"{TFJOB.pod_label}={name}")) as watch:
         pods = next(pods for pods in watch if len(pods) == 2)
         for index in range(2):
-            metadata = pods[pod_name(created, "worker", index)]["metadata"]
+            metadata = pods[TFJOB.pod_name(created, "worker", index)]["metadata"]
             assert metadata["labels"].items() >= {TFJOB.role_label: "worker", TFJOB.index_label: str(index)}.items()
             (owner,) = metadata["ownerReferences"]
             assert (owner["kind"], owner["uid"]) == ("TFJob", created["metadata"]["uid"])

@@ -11,7 +11,7 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.accelerators import ACCELERATORS, on_vertex
 from qcnn.jobs.pod_settings import ROLES, PodSettings, RoleResources, pod_settings, secrets_in
 from qcnn.jobs.references import IMAGE_FORM
-from qcnn.jobs.tfjob.manifest import REPLICA_TYPES
+from qcnn.jobs.tfjob.engine import REPLICA_TYPES
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)

@@ -1,4 +1,4 @@
-"""Scripted training operator for the API server in memory."""
+"""Scripted controllers of training jobs for the API server in memory."""
 
 import itertools
 from typing import Any
@@ -18,9 +18,9 @@ DONE: list[Any] = [[RUNNING, RUNNING], [ended(0), RUNNING], "Succeeded"]
 
 
 class Operator:
-    """Training operator that plays one script for each created TFJob.
+    """Controller of an engine that plays one script for each created job.
 
-    A step of a script is a list of the states of all processes, or a condition of the TFJob and its message.
+    A step of a script is a list of the states of all processes, or a condition of the job and its message.
     """
 
     def __init__(self, server: ApiServer, *scripts: list[Any]) -> None:

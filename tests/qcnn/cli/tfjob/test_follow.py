@@ -5,8 +5,9 @@ import re
 import pytest
 
 from qcnn.jobs.job import JobIdentity, JobSpec
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.jobs.apiserver import ApiServer, Object
 from tests.qcnn.jobs.training_operator import RUNNING, Operator, ended
@@ -68,7 +69,7 @@ def test_interrupted_logs_command_contains_namespace(
     pod = PodSettings(image="qcnn")
     job = api_server.put(
         "tfjobs",
-        tfjob(
+        TFJOB.manifest(
             JobSpec(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod),
             JobIdentity("run", "train"),
             JobTimeouts(),

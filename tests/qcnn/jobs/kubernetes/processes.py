@@ -25,4 +25,5 @@ def process(text: str, job: int = 0) -> PodProcess:
         is_terminating=bool(terminating),
         out_of_memory=bool(out_of_memory),
         pending_reason=None,
+        container="process",
     )

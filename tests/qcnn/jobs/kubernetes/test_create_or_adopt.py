@@ -7,7 +7,7 @@ import pytest
 from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes.create_or_adopt import NextAction, next_action
 from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, JOB, TRAINING_ANNOTATION, JobKind
-from qcnn.jobs.tfjob.manifest import TFJOB
+from qcnn.jobs.tfjob.engine import TFJOB
 
 
 def _job(state: str = "Running", training: str = "1", spec: str = "1", *, deleted: bool = False) -> dict[str, Any]:

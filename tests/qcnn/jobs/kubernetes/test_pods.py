@@ -17,7 +17,7 @@ from qcnn.jobs.kubernetes.pods import (
     event_query,
     root_cause_process,
 )
-from qcnn.jobs.tfjob.manifest import TFJOB
+from qcnn.jobs.tfjob.engine import TFJOB
 from tests.qcnn.jobs.kubernetes.processes import process
 
 
@@ -253,9 +253,10 @@ def test_pending_processes_since_restart() -> None:
 
 
 def test_event_query_without_pod_uses_job_events() -> None:
-    assert event_query(WAITING_JOB, None) == EventQuery("1-2-3", "FailedCreate")
-    assert event_query(WAITING_JOB, None, "a-worker-1") == EventQuery("1-2-3", "FailedCreate", "a-worker-1")
-    assert event_query(WAITING_JOB, process("0a"), "a-worker-0") == EventQuery("0-0a", "")
+    of_job, of_pod = "involvedObject.uid=1-2-3", "involvedObject.uid=0-0a"
+    assert event_query(WAITING_JOB, TFJOB, None) == EventQuery(of_job, "FailedCreate")
+    assert event_query(WAITING_JOB, TFJOB, None, "a-worker-1") == EventQuery(of_job, "FailedCreate", "a-worker-1")
+    assert event_query(WAITING_JOB, TFJOB, process("0a"), "a-worker-0") == EventQuery(of_pod, "")
 
 
 class _Events:
@@ -277,7 +278,7 @@ class _Watched:
     def __init__(self, names: list[str] | None = None, events: dict[str, str] | None = None) -> None:
         self.now = 0.0
         self.events = _Events(events or {})
-        self.start = StartupMonitor(self.events, WAITING_JOB, names or ["worker 0"], 600, lambda: self.now)  # type: ignore[arg-type]
+        self.start = StartupMonitor(self.events, TFJOB, WAITING_JOB, names or ["worker 0"], 600, lambda: self.now)  # type: ignore[arg-type]
 
     def check(self, now: float) -> None:
         self.now = now
@@ -307,7 +308,7 @@ def test_startup_monitor_excludes_suspension() -> None:
 
 def test_startup_monitor_of_suspended_job_is_not_pending() -> None:
     suspended = {**WAITING_JOB, "spec": {"runPolicy": {"suspend": True}}}
-    start = StartupMonitor(_Events({}), suspended, NAMES, 600, lambda: 0.0)  # type: ignore[arg-type]
+    start = StartupMonitor(_Events({}), TFJOB, suspended, NAMES, 600, lambda: 0.0)  # type: ignore[arg-type]
     assert not start.is_pending
 
 

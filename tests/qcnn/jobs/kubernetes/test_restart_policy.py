@@ -136,7 +136,8 @@ def _observed(*moments: str, restarts: int | None = 3, leader: str = "worker 0",
     seen = Observation(leader, restarts, RestartTracker("job 0"))
     for moment in moments:
         seen = seen.observe([process(word) for word in moment.split()], suspended=False)
-    return dataclasses.replace(seen, **of_job)  # type: ignore[arg-type]
+    pods_failed = of_job.get("failure") == PODS_FAILED
+    return dataclasses.replace(seen, pods_failed=pods_failed, **of_job)  # type: ignore[arg-type]
 
 
 def _summary(decision: Decision) -> tuple[Action, str | None, bool]:

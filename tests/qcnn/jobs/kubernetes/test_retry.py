@@ -17,7 +17,7 @@ from qcnn.errors import ConfigError, RetryableError
 from qcnn.jobs.kubernetes import retry
 from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.retry import FIRST_SECONDS, REJECTION_SECONDS, SECONDS, RetryPolicy
-from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.jobs.tfjob.engine import TFJOBS
 
 UNREACHABLE = urllib3.exceptions.ConnectTimeoutError()
 FORBIDDEN = 'leases is forbidden: User "a" cannot patch resource "leases"'

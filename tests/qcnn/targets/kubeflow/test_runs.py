@@ -1,8 +1,9 @@
 """Cleanup of the objects of an ended run. tests/kfp has real runs."""
 
 from qcnn.jobs.job import JobIdentity, JobSpec
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, lease
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import JobTimeouts, lease, profiler_service, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.targets.kubeflow.runs import clean
 from tests.qcnn.jobs.apiserver import ApiServer
 
@@ -10,9 +11,9 @@ from tests.qcnn.jobs.apiserver import ApiServer
 def _finished(server: ApiServer, run: str) -> str:
     """Create the objects of a succeeded training job, and return the name of its TFJob."""
     job = JobSpec(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=PodSettings(image="qcnn"))
-    job_object = server.put("tfjobs", tfjob(job, JobIdentity(run, "train"), JobTimeouts()))
+    job_object = server.put("tfjobs", TFJOB.manifest(job, JobIdentity(run, "train"), JobTimeouts()))
     server.put("leases", lease(job_object, "launcher", 600, "2026-01-31T12:00:00.000000Z"))
-    server.put("services", profiler_service(job_object))
+    server.put("services", TFJOB.services(job_object)[0])
     server.set_condition(job_object, "Succeeded")
     name: str = job_object["metadata"]["name"]
     return name

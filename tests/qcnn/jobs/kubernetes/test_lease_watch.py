@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from qcnn.jobs.tfjob.lease_watch import LeaseState
+from qcnn.jobs.kubernetes.lease_watch import LeaseState
 from qcnn.process.exit_codes import ABANDONED, PERMANENT_ERROR
 
-WATCH = [sys.executable, "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
+WATCH = [sys.executable, "-m", "qcnn.jobs.kubernetes.lease_watch", "--lease", "mine", "--account", "me"]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import pytest
 
 from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.pods import PodProcess, read_process
+from qcnn.jobs.kubernetes.status import process_state, process_statuses, status_of
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, with_restarts
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, tfjob, with_restarts
-from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
+from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.process.exit_codes import ABANDONED
 from tests.qcnn.jobs.kubernetes.processes import process
 
@@ -26,7 +27,7 @@ def _job(**status: Any) -> dict[str, Any]:
         pod=PodSettings(image="qcnn"),
         outputs=OUTPUTS,
     )
-    manifest = tfjob(job, JobIdentity("run", "train"), JobTimeouts())
+    manifest = TFJOB.manifest(job, JobIdentity("run", "train"), JobTimeouts())
     manifest["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
     return {
         **manifest,
@@ -58,7 +59,7 @@ def test_status_has_processes_times_and_outputs() -> None:
     ]
     job = _job(startTime="2026-01-31T11:00:30Z")
     name = job["metadata"]["name"]
-    status = status_of(job, [read_process(pod, TFJOB) for pod in pods], scheduled, NOON)
+    status = status_of(TFJOB, job, [read_process(pod, TFJOB) for pod in pods], scheduled, NOON)
     assert (status.name, status.run, status.state, status.message) == (name, "run", "Running", "it runs")
     assert (status.processes, status.running, status.restarts) == (3, 2, 1)
     assert (status.age, status.duration) == (3600, 3570)
@@ -67,8 +68,8 @@ def test_status_has_processes_times_and_outputs() -> None:
 
 def test_duration_ends_at_completion_and_is_none_before_start() -> None:
     ended = _job(startTime="2026-01-31T11:10:00Z", completionTime="2026-01-31T11:10:05Z")
-    assert status_of(ended, [], [], NOON).duration == 5
-    assert status_of(_job(), [], [], NOON).duration is None
+    assert status_of(TFJOB, ended, [], [], NOON).duration == 5
+    assert status_of(TFJOB, _job(), [], [], NOON).duration is None
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_events_are_read_only_if_pod_shows_no_reason() -> None:
 
     def troubles(*pods: dict[str, Any], **status: Any) -> list[str | None]:
         processes = [read_process(pod, TFJOB) for pod in pods]
-        return [each.trouble for each in process_statuses(_job(**status), processes, find_reason)]
+        return [each.trouble for each in process_statuses(TFJOB, _job(**status), processes, find_reason)]
 
     image = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
     assert troubles(_pod(0, **RUNNING), _pod(1, **image), _pod(2, **RUNNING)) == [
@@ -116,7 +117,7 @@ def test_events_are_read_only_if_pod_shows_no_reason() -> None:
 
 def test_process_statuses_include_processes_without_pod() -> None:
     pods = [_pod(1, terminated={"exitCode": 3, "reason": "Error"})]
-    first, second, _ = process_statuses(_job(), [read_process(pod, TFJOB) for pod in pods], lambda *_: None)
+    first, second, _ = process_statuses(TFJOB, _job(), [read_process(pod, TFJOB) for pod in pods], lambda *_: None)
     assert (first.name, first.pod, first.state, first.exit_code) == ("worker 0", None, "waiting", None)
     assert (second.name, second.pod, second.state, second.exit_code) == (
         "worker 1",
@@ -128,7 +129,7 @@ def test_process_statuses_include_processes_without_pod() -> None:
 
 def test_ended_job_has_no_waiting_process() -> None:
     pods = [read_process(_pod(0, **WAITING), TFJOB), read_process(_pod(1, terminated={"exitCode": 0}), TFJOB)]
-    statuses = process_statuses(_job(conditions=ENDED), pods, lambda *_: "by events")
+    statuses = process_statuses(TFJOB, _job(conditions=ENDED), pods, lambda *_: "by events")
     assert [each.state for each in statuses] == ["not started", "finished", "removed"]
 
 
@@ -142,11 +143,11 @@ def test_ended_job_has_no_waiting_process() -> None:
 )
 def test_process_has_exit_reason_if_code_is_ambiguous(state: dict[str, Any], reason: str | None) -> None:
     pods = [read_process(_pod(0, terminated=state), TFJOB)]
-    first, *_ = process_statuses(_job(conditions=ENDED), pods, lambda *_: None)
+    first, *_ = process_statuses(TFJOB, _job(conditions=ENDED), pods, lambda *_: None)
     assert (first.trouble or "").startswith(reason or "")
     assert bool(first.trouble) is bool(reason)
 
 
 def test_restarts_include_replaced_jobs() -> None:
     replacing = with_restarts(_job(), 2)
-    assert status_of(replacing, [], [], NOON).restarts == 2
+    assert status_of(TFJOB, replacing, [], [], NOON).restarts == 2

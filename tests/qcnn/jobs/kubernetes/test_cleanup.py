@@ -8,12 +8,14 @@ import pytest
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import JobIdentity, JobSpec
+from qcnn.jobs.kubernetes.api import PODS
+from qcnn.jobs.kubernetes.cleanup import OwnedObject, find_orphans, objects_of_run, with_dependents
 from qcnn.jobs.kubernetes.manifest import OWN
+from qcnn.jobs.kubernetes.predict_job import for_training
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, lease
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.references import micro_time
-from qcnn.jobs.tfjob.cleanup import OwnedObject, find_orphans, objects_of_run, with_dependents
-from qcnn.jobs.tfjob.manifest import JobTimeouts, lease, profiler_service, tfjob
-from qcnn.jobs.tfjob.predict_job import for_training
+from qcnn.jobs.tfjob.engine import TFJOB
 
 NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
 JOB: JobSpec = cluster_job(from_mapping({}), "gs://bucket", PodSettings(image="qcnn"))
@@ -25,11 +27,16 @@ def _seconds_ago(seconds: float) -> datetime.datetime:
 
 def _existing(manifest: dict[str, Any], uid: str, age: float = 0) -> OwnedObject:
     manifest["metadata"] |= {"uid": uid, "creationTimestamp": f"{_seconds_ago(age):%Y-%m-%dT%H:%M:%SZ}"}
-    return OwnedObject(manifest["kind"], manifest)
+    return _object(manifest["kind"], manifest)
+
+
+def _object(kind: str, found: dict[str, Any]) -> OwnedObject:
+    found["metadata"].setdefault("creationTimestamp", f"{NOW:%Y-%m-%dT%H:%M:%SZ}")
+    return OwnedObject(kind, found, PODS, TFJOB if kind == "TFJob" else None)
 
 
 def _training(age: float = 0, run: str = "run", lease_seconds: int | None = 60, state: str = "Running") -> OwnedObject:
-    manifest = tfjob(JOB, JobIdentity(run, "train"), JobTimeouts(lease_seconds=lease_seconds))
+    manifest = TFJOB.manifest(JOB, JobIdentity(run, "train"), JobTimeouts(lease_seconds=lease_seconds))
     manifest["status"] = {"conditions": [{"type": state, "status": "True"}]}
     return _existing(manifest, f"{run}-uid", age)
 
@@ -40,9 +47,7 @@ def _lease(job: OwnedObject, renewed: float, seconds: int = 60) -> OwnedObject:
 
 def _pod(owner: str, uid: str) -> OwnedObject:
     reference = {"kind": "TFJob", "name": "any", "uid": owner}
-    return OwnedObject(
-        "Pod", {"metadata": {"name": uid, "uid": uid, "labels": dict(OWN), "ownerReferences": [reference]}}
-    )
+    return _object("Pod", {"metadata": {"name": uid, "uid": uid, "labels": dict(OWN), "ownerReferences": [reference]}})
 
 
 @pytest.mark.parametrize(
@@ -59,14 +64,14 @@ def _pod(owner: str, uid: str) -> OwnedObject:
 )
 def test_job_with_stale_lease_is_orphan(job: OwnedObject, renewed: float | None, is_orphan: bool) -> None:
     everything = [job] if renewed is None else [_lease(job, renewed), job]
-    assert find_orphans(everything, NOW) == ([job] if is_orphan else [])
+    assert find_orphans(everything, [TFJOB], NOW) == ([job] if is_orphan else [])
 
 
 def test_orphan_with_custom_command_is_found() -> None:
     job = _training(age=61)
     for spec in job.object["spec"]["tfReplicaSpecs"].values():
         spec["template"]["spec"]["containers"][0]["command"] = ["python", "-m", "another.module"]
-    assert find_orphans([job], NOW) == [job]
+    assert find_orphans([job], [TFJOB], NOW) == [job]
 
 
 @pytest.mark.parametrize("runs", [("量子", "卷积"), ("exp_1", "exp.1", "EXP 1"), ("r" * 70 + "a", "r" * 70 + "b")])
@@ -83,23 +88,22 @@ def test_object_without_run_belongs_to_no_run() -> None:
 
 def test_lease_duration_overrides_annotation_of_job() -> None:
     job = _training(age=1000)
-    assert find_orphans([_lease(job, 100, seconds=200), job], NOW) == []
+    assert find_orphans([_lease(job, 100, seconds=200), job], [TFJOB], NOW) == []
 
 
 def test_managed_object_without_owner_is_orphan() -> None:
     job = _training(lease_seconds=None)
     kept, orphan = _pod(job.uid, "kept"), _pod("deleted", "orphan")
-    unlabelled = OwnedObject(
-        "Service", {"metadata": {"name": "x", "uid": "x", "ownerReferences": kept.object["metadata"]}}
-    )
+    unlabelled = _object("Service", {"metadata": {"name": "x", "uid": "x", "ownerReferences": kept.object["metadata"]}})
     unlabelled.object["metadata"]["ownerReferences"] = [{"kind": "TFJob", "name": "any", "uid": "deleted"}]
-    assert find_orphans([kept, orphan, unlabelled, job], NOW) == [orphan]
+    assert find_orphans([kept, orphan, unlabelled, job], [TFJOB], NOW) == [orphan]
 
 
 def test_with_dependents_adds_predictions_and_owned_objects() -> None:
     job, other = _training(state="Succeeded"), _training(run="other")
-    service, of_lease, pod = _existing(profiler_service(job.object), "service"), _lease(job, 0), _pod(job.uid, "pod")
-    prediction = _existing(for_training(job.object), "prediction")
+    service, of_lease, pod = _existing(TFJOB.services(job.object)[0], "service"), _lease(job, 0), _pod(job.uid, "pod")
+    template = job.object["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    prediction = _existing(for_training(TFJOB, job.object, template), "prediction")
     predicting = _pod("prediction", "predicting")
     predicting.object["metadata"]["ownerReferences"][0]["kind"] = "Job"
     everything = [pod, predicting, _pod(other.uid, "of other"), service, of_lease, prediction, job, other]

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
-from qcnn.jobs.job import JobIdentity, JobSpec
+from qcnn.jobs.job import CreateOutcome, JobIdentity, JobSpec
 from qcnn.jobs.kubernetes import retry
 from qcnn.jobs.kubernetes.api import NamespaceClient
-from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
+from qcnn.jobs.kubernetes.engine import TrainingJob
+from qcnn.jobs.kubernetes.launch import is_terminating, launch, manifests_to_apply, submit
+from qcnn.jobs.kubernetes.manifest import Manifest
+from qcnn.jobs.kubernetes.status import read_all
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
-from qcnn.jobs.tfjob.launch import is_terminating, launch, manifests_to_apply, submit
-from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, profiler_service, tfjob
-from qcnn.jobs.tfjob.status import read_all
+from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.process.exit_codes import ABANDONED
 from tests.monitored_process import port_in, scrape
 from tests.qcnn.jobs.apiserver import ApiServer, Object
@@ -34,21 +36,19 @@ def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
     return api_server
 
 
-def _manifest(
-    restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None = 600, metrics_port: int | None = None
-) -> Manifest:
-    pod = PodSettings(image="qcnn", memory=memory, metrics_port=metrics_port)
+def _training(restarts: int = 1, lease_seconds: int | None = 600, **settings: Any) -> TrainingJob:
+    pod = PodSettings(image="qcnn").model_copy(update={"memory": "1Gi", **settings})
     job = JobSpec(("train",), {"worker": 2}, restarts, heartbeat_timeout_seconds=60, pod=pod)
-    return tfjob(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=lease_seconds))
+    return TFJOB.training(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=lease_seconds))
 
 
-NAME = _manifest()["metadata"]["name"]
+NAME = _training().name
 
 
 def test_launch_creates_job_lease_and_service(server: ApiServer, capfd: pytest.CaptureFixture[str]) -> None:
     Operator(server, DONE)
     server.logs = {f"{NAME}-worker-0": ["epoch 1", "epoch 2"]}
-    launch(_manifest(), "a")
+    launch(_training(), "a")
     assert capfd.readouterr().out.splitlines() == ["[worker 0] epoch 1", "[worker 0] epoch 2"]
     (job,), (lease,), (service,) = server.all("tfjobs"), server.all("leases"), server.all("services")
     assert (lease["metadata"]["name"], lease["spec"]["leaseDurationSeconds"]) == (NAME, 600)
@@ -59,9 +59,9 @@ def test_launch_creates_job_lease_and_service(server: ApiServer, capfd: pytest.C
 
 def test_succeeded_job_is_not_retrained(server: ApiServer) -> None:
     Operator(server, DONE)
-    launch(_manifest(), "a")
+    launch(_training(), "a")
     server.requests.clear()
-    launch(_manifest(), "a")
+    launch(_training(), "a")
     assert server.requests == [("get", "tfjobs")]
 
 
@@ -69,20 +69,20 @@ def test_pods_of_earlier_job_with_same_name_are_ignored(server: ApiServer) -> No
     earlier: Object = {"metadata": {"name": NAME, "uid": "earlier"}}
     Operator(server).show(earlier, 0, ended(137, "OOMKilled"))
     Operator(server, DONE)
-    launch(_manifest(memory="2Gi"), "a")
+    launch(_training(memory="2Gi"), "a")
 
 
 def test_active_job_is_adopted(server: ApiServer) -> None:
-    created = server.put("tfjobs", _manifest())
+    created = server.put("tfjobs", _training().manifest)
     threading.Thread(target=Operator(server, DONE).run, args=(created,), daemon=True).start()
-    launch(_manifest(), "a")
+    launch(_training(), "a")
     assert ("create", "tfjobs") not in server.requests
     assert [job["metadata"]["uid"] for job in server.all("tfjobs")] == [created["metadata"]["uid"]]
 
 
 def _suspended() -> Manifest:
     """Return the TFJob as suspended by a queue."""
-    manifest = _manifest()
+    manifest = _training().manifest
     manifest["spec"]["runPolicy"]["suspend"] = True
     return manifest
 
@@ -94,11 +94,11 @@ def test_suspended_job_is_adopted_and_watched(server: ApiServer, caplog: pytest.
         server.until_watched("tfjobs")
         server.until_watched("pods")
         server.set_condition(created, "Suspended")
-        operator.run(server.put("tfjobs", _manifest()))
+        operator.run(server.put("tfjobs", _training().manifest))
 
     threading.Thread(target=resume, daemon=True).start()
     with caplog.at_level("INFO", "qcnn"):
-        launch(_manifest(), "a")
+        launch(_training(), "a")
     prefix = f"TFJob {NAME} "
     messages = [line.removeprefix(prefix) for line in caplog.messages if line.startswith(prefix)]
     assert messages[:3] == ["is adopted", "is suspended, for example by a queue; waiting", "is no longer suspended"]
@@ -116,14 +116,14 @@ def test_suspended_time_does_not_count_as_pending_time(server: ApiServer) -> Non
             server.set_condition(created, condition)
 
     threading.Thread(target=set_conditions, daemon=True).start()
-    launch(_manifest(), "a", pending_seconds=0)
+    launch(_training(), "a", pending_seconds=0)
     assert ("delete", "tfjobs") not in server.requests
 
 
 def test_active_job_with_other_settings_is_config_error(server: ApiServer) -> None:
-    server.put("tfjobs", _manifest())
+    server.put("tfjobs", _training().manifest)
     with pytest.raises(ConfigError, match=r"^TFJob: already runs with other settings; "):
-        launch(_manifest(memory="2Gi"), "a")
+        launch(_training(memory="2Gi"), "a")
     assert server.get("tfjobs", NAME)
 
 
@@ -131,15 +131,15 @@ def test_permanent_error_contains_last_line_and_job_is_kept(server: ApiServer) -
     Operator(server, [[RUNNING, RUNNING], [RUNNING, ended(1)], f"Failed: {PODS_FAILED}"])
     server.logs = {f"{NAME}-worker-1": ["before the end", "out of luck"]}
     with pytest.raises(TrainingError, match=rf"^worker 1 ended with exit code 1: out of luck\. Given: {NAME}$"):
-        launch(_manifest(), "a")
+        launch(_training(), "a")
     assert server.get("tfjobs", NAME)
 
 
 def test_failed_job_is_replaced(server: ApiServer) -> None:
-    failed = server.put("tfjobs", _manifest())
+    failed = server.put("tfjobs", _training().manifest)
     server.set_condition(failed, "Failed")
     Operator(server, DONE)
-    launch(_manifest(), "a")
+    launch(_training(), "a")
     (job,) = server.all("tfjobs")
     assert job["metadata"]["uid"] != failed["metadata"]["uid"]
 
@@ -148,7 +148,7 @@ def test_job_over_restart_limit_is_deleted(server: ApiServer, caplog: pytest.Log
     lost = [ended(138), ended(137)]
     Operator(server, [[RUNNING, RUNNING], lost, [RUNNING, RUNNING], lost])
     with pytest.raises(RetryableError, match=rf"^worker \d ended with exit code 13\d, after 1 restarts: .* {NAME}$"):
-        launch(_manifest(restarts=1), "a")
+        launch(_training(restarts=1), "a")
     assert server.get("tfjobs", NAME) is None
     assert [line for line in caplog.messages if line.endswith("was lost and is restarted (1 of 1)")]
 
@@ -156,17 +156,17 @@ def test_job_over_restart_limit_is_deleted(server: ApiServer, caplog: pytest.Log
 def test_out_of_memory_deletes_job_without_restart(server: ApiServer) -> None:
     Operator(server, [[RUNNING, RUNNING], [ended(137, "OOMKilled"), RUNNING]])
     with pytest.raises(TrainingError, match=r"^worker 0 used more memory than its limit: it printed nothing\. Given: "):
-        launch(_manifest(restarts=9), "a")
+        launch(_training(restarts=9), "a")
     assert server.get("tfjobs", NAME) is None
 
 
 def test_job_failed_by_retryable_error_is_replaced(server: ApiServer) -> None:
     Operator(server, [[RUNNING, RUNNING], [ended(138), None], f"Failed: {PODS_FAILED}"], DONE)
-    launch(_manifest(restarts=1), "a")
+    launch(_training(restarts=1), "a")
     assert server.requests.count(("create", "tfjobs")) == 2
     # The status includes the restarts of the earlier job.
     with contextlib.closing(NamespaceClient("a")) as api:
-        (status,) = read_all(api)
+        (status,) = read_all(api, TFJOB)
     assert (status.state, status.restarts) == ("Succeeded", 1)
 
 
@@ -177,14 +177,14 @@ def test_deleted_job_is_retryable_error(server: ApiServer) -> None:
 
     server.operator = delete
     with pytest.raises(RetryableError, match=r"^TFJob: it, or its namespace, was deleted from outside\. Given: "):
-        launch(_manifest(), "a")
+        launch(_training(), "a")
 
 
 def test_job_that_does_not_start_in_time_is_deleted(server: ApiServer) -> None:
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
     Operator(server, [[RUNNING, waiting]])
     with pytest.raises(ConfigError, match=r"^not started after 0.2 s: worker "):
-        launch(_manifest(), "a", pending_seconds=0.2)
+        launch(_training(), "a", pending_seconds=0.2)
     assert server.get("tfjobs", NAME) is None
 
 
@@ -197,24 +197,24 @@ def test_retried_step_does_not_repeat_permanent_error(
     failed = [[ended(code), RUNNING], f"Failed: {PODS_FAILED}"]
     Operator(server, failed)
     with pytest.raises((TrainingError, RetryableError)):
-        launch(_manifest(restarts=0), "a")
+        launch(_training(restarts=0), "a")
     Operator(server, DONE)
     with (
         contextlib.nullcontext()
         if is_replaced
         else pytest.raises(TrainingError, match=r"^worker 0 ended with exit code 1")
     ):
-        launch(_manifest(restarts=0), "a", retried=retried)
+        launch(_training(restarts=0), "a", retried=retried)
     assert server.requests.count(("create", "tfjobs")) == 1 + is_replaced
 
 
 def test_job_is_not_created_if_pods_may_not_read_lease(server: ApiServer) -> None:
     server.allows_pods = False
     with pytest.raises(ConfigError, match=r"^permission: the pods' service account must be allowed to read the Lease "):
-        launch(_manifest(), "a")
+        launch(_training(), "a")
     assert server.all("tfjobs") == []
     Operator(server, DONE)
-    launch(_manifest(lease_seconds=None), "a")
+    launch(_training(lease_seconds=None), "a")
     assert server.all("leases") == []
 
 
@@ -225,10 +225,8 @@ def test_job_is_not_created_if_pods_may_not_read_lease(server: ApiServer) -> Non
 def test_job_is_not_created_without_service_account(server: ApiServer, account: str, created: str) -> None:
     server.allows_pods = False
     server.remove("serviceaccounts", account)
-    manifest = _manifest()
-    manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["serviceAccountName"] = account
     with pytest.raises(ConfigError) as error:
-        launch(manifest, "a")
+        launch(_training(service_account=account), "a")
     assert str(error.value) == (
         f"pod.service_account: must exist in namespace a; create it with `kubectl -n a {created}`, or name another "
         f"account. Given: {account}"
@@ -240,26 +238,26 @@ def test_job_is_not_created_without_service_account(server: ApiServer, account: 
 def test_job_is_deleted_if_lease_or_service_is_forbidden(server: ApiServer, plural: str) -> None:
     server.rejected.add(("patch", plural))
     with pytest.raises(ConfigError, match=rf"^permission: patch {plural} in namespace a is missing "):
-        launch(_manifest(), "a")
+        launch(_training(), "a")
     assert server.all("tfjobs") == []
 
 
 def test_submit_creates_job_once(server: ApiServer) -> None:
     with contextlib.closing(NamespaceClient("a")) as api:
-        created, outcome = submit(api, _manifest(lease_seconds=None))
+        created, outcome = submit(api, _training(lease_seconds=None))
         assert outcome is CreateOutcome.CREATED
-        again, outcome = submit(api, _manifest(lease_seconds=None))
+        again, outcome = submit(api, _training(lease_seconds=None))
         assert (again["metadata"]["uid"], outcome) == (created["metadata"]["uid"], CreateOutcome.ADOPTED)
     (service,) = server.all("services")
-    assert service["metadata"]["name"] == profiler_service(created)["metadata"]["name"]
+    assert service["metadata"]["name"] == TFJOB.services(created)[0]["metadata"]["name"]
 
 
 def test_submit_adopts_applied_manifests(server: ApiServer) -> None:
-    manifest = _manifest(lease_seconds=None)
-    for plural, each in zip(("tfjobs", "services"), manifests_to_apply(manifest, None), strict=True):
+    training = _training(lease_seconds=None)
+    for plural, each in zip(("tfjobs", "services"), manifests_to_apply(training, None), strict=True):
         server.put(plural, each)
     with contextlib.closing(NamespaceClient("a")) as api:
-        job, outcome = submit(api, manifest)
+        job, outcome = submit(api, training)
     assert outcome is CreateOutcome.ADOPTED
     (service,) = server.all("services")
     # The TFJob owns the Service after submission.
@@ -270,21 +268,18 @@ def test_submit_deletes_only_created_job_if_service_is_forbidden(server: ApiServ
     server.rejected.add(("patch", "services"))
     with contextlib.closing(NamespaceClient("a")) as api:
         with pytest.raises(ConfigError):
-            submit(api, _manifest())
+            submit(api, _training())
         assert server.all("tfjobs") == []
-        server.put("tfjobs", _manifest())
+        server.put("tfjobs", _training().manifest)
         with pytest.raises(ConfigError):
-            submit(api, _manifest())
+            submit(api, _training())
     assert server.get("tfjobs", NAME)
 
 
 def test_launcher_serves_metrics_until_job_ends(server: ApiServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    manifest = _manifest(metrics_port=9095)
-    (container,) = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
-    # 0 selects a free port, because this machine may use 9095.
-    (port,) = (port for port in container["ports"] if port["name"] == "metrics")
-    port["containerPort"] = 0
+    # 0 selects a free port.
+    training = _training(metrics_port=0)
     operator, served, found = Operator(server), list[int](), list[dict[tuple[str, str], float]]()
 
     def run(job: Object) -> None:
@@ -297,14 +292,14 @@ def test_launcher_serves_metrics_until_job_ends(server: ApiServer, caplog: pytes
         expected = {("qcnn_restarts", ""): 1.0, ("qcnn_job_phase", "Running"): 1.0, ("qcnn_job_phase", "Failed"): 0.0}
         while not found:
             samples = [sample for metric in scrape(served[0]) for sample in metric.samples]
-            assert {sample.labels["job_name"] for sample in samples} <= {manifest["metadata"]["name"]}
+            assert {sample.labels["job_name"] for sample in samples} <= {training.name}
             values = {(sample.name, sample.labels.get("phase", "")): sample.value for sample in samples}
             if values.items() >= expected.items():
                 found.append(values)
         server.set_condition(job, "Succeeded")
 
     server.operator = run
-    launch(manifest, "a")
+    launch(training, "a")
     assert sum(value for (name, _), value in found[0].items() if name == "qcnn_job_phase") == 1
     with pytest.raises(ConnectionRefusedError):
         scrape(served[0])
@@ -319,12 +314,12 @@ def test_json_log_lines_are_printed_as_text(
     after = {**error, "severity": "INFO", "message": "a line of the log"}
     server.logs = {f"{NAME}-worker-1": [json.dumps(error), json.dumps(after)]}
     with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 2: disk full \(given: /\)\. Given: "):
-        launch(_manifest(), "a")
+        launch(_training(), "a")
     assert "[worker 1] a line of the log\n" in capfd.readouterr().out
     assert "    error: disk full. Given: /" in caplog.messages
 
 
-@pytest.mark.parametrize("step", ["qcnn.components.steps.train_tfjob", "qcnn.components.steps.tensorboard"])
+@pytest.mark.parametrize("step", ["qcnn.components.steps.train_on_kubernetes", "qcnn.components.steps.tensorboard"])
 def test_launcher_steps_do_not_import_tensorflow(step: str) -> None:
     program = f"""
 import sys
@@ -356,9 +351,11 @@ def test_is_terminating_if_deleted_or_disrupted(
 _PROGRAM = """
 import signal, sys
 from qcnn.jobs.kubernetes.api import NamespaceClient
-from qcnn.jobs.tfjob.launch import Termination
+from qcnn.jobs.termination import Termination
+from qcnn.jobs.tfjob.engine import TFJOBS
 api = NamespaceClient("a")
-with Termination(api, "mine", lambda: sys.argv[1] == "evicted").installed():
+kept = "pod is terminating" if sys.argv[1] == "evicted" else ""
+with Termination(lambda: api.delete(TFJOBS, "mine"), "TFJob", "mine", "deleted", 1, lambda: kept).installed():
     print("up", flush=True)
     signal.pause()
 """

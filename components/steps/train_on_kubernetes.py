@@ -1,4 +1,4 @@
-"""The train step on Kubernetes: one TFJob for one experiment of a run."""
+"""The train step on Kubernetes: one training job for one experiment of a run."""
 
 import contextlib
 import json
@@ -11,12 +11,13 @@ from typing import Any
 from qcnn.components.training_job import RUN_VARIABLE, cluster_job, is_retry, run_id
 from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_json
+from qcnn.jobs.engines import choose_engine
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
+from qcnn.jobs.kubernetes.launch import launch
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
+from qcnn.jobs.kubernetes.training_manifest import outputs as outputs_of
 from qcnn.jobs.pod_settings import pod_settings
-from qcnn.jobs.tfjob import status
-from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
 from qcnn.storage.store import parse_bucket_uri
@@ -33,14 +34,14 @@ _OWNER = ("apiVersion", "kind", "name", "uid")
 def train(
     experiment: str, pod: str, dataset: str, training: str, failure: str | None = None
 ) -> tuple[str, str, dict[str, Any]]:
-    """Train as a TFJob.
+    """Train as a job of the cluster's engine.
 
     KFP assigns each attempt of the step another URI for its output `training`. Later attempts must find the outputs of
-    the TFJob, so these are in a folder that is named after the job, next to those of the attempts.
+    the job, so these are in a folder that is named after the job, next to those of the attempts.
 
     Args:
         experiment: Experiment as JSON.
-        pod: Settings of the TFJob's pods as JSON.
+        pod: Settings of the job's pods as JSON.
         dataset: URI of the dataset.
         training: URI of the output that KFP assigned to this attempt.
         failure: Folder for the reason of a failed training, for a trial of a study. The returned training URI is then
@@ -53,26 +54,28 @@ def train(
         config = from_json(experiment)
         settings = pod_settings(json.loads(pod))
         if parse_bucket_uri(training) is None:
-            raise ConfigError(f"pipeline root: must be in a bucket that the TFJob's pods can access. Given: {training}")
+            raise ConfigError(f"pipeline root: must be in a bucket that the job's pods can access. Given: {training}")
         if not (run := run_id()):
             raise ConfigError(f"{RUN_VARIABLE}: must be the run ID, which compile.py configures. Given: none")
         # KFP's driver builds a URI as TASK/ATTEMPT/ARTIFACT (GenerateOutputURI).
         task_folder, _, _ = training.rsplit("/", 2)
         job, namespace = cluster_job(config, task_folder, settings, dataset=dataset), own_namespace()
         own_pod = os.environ.get(_POD_VARIABLE)
-        owner = _owner(namespace, own_pod) if own_pod else None
-        manifest = tfjob(job, JobIdentity(run, _TASK), JobTimeouts(), owner)
-        outputs = status.outputs(manifest)
-        logger.info("the TFJob writes to %s", posixpath.dirname(outputs["training"]))
+        identity = JobIdentity(run, _TASK)
+        with contextlib.closing(NamespaceClient(namespace)) as api:
+            owner = _owner(api, own_pod) if own_pod else None
+            engine = choose_engine(api, settings.engine, job, identity)
+        job_of_run = engine.training(job, identity, JobTimeouts(), owner)
+        outputs = outputs_of(job_of_run.manifest)
+        logger.info("the job writes to %s", posixpath.dirname(outputs["training"]))
         with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            launch(manifest, namespace, own_pod=own_pod, retried=is_retry())
+            launch(job_of_run, namespace, own_pod=own_pod, retried=is_retry())
         failed = load_failure(Path(failure)) if failure else None
     return training if failed else outputs["training"], outputs["logs"], provenance(config)
 
 
-def _owner(namespace: str, own_pod: str) -> dict[str, str] | None:
-    """Return the owner of this step's pod: the run's Workflow, whose deletion must delete the TFJob."""
-    with contextlib.closing(NamespaceClient(namespace)) as api:
-        found = api.find(PODS, fieldSelector=f"metadata.name={own_pod}")
+def _owner(api: NamespaceClient, own_pod: str) -> dict[str, str] | None:
+    """Return the owner of this step's pod: the run's Workflow, whose deletion must delete the job."""
+    found = api.find(PODS, fieldSelector=f"metadata.name={own_pod}")
     owners = (owner for pod in found for owner in pod["metadata"].get("ownerReferences", ()))
     return next(({key: owner[key] for key in _OWNER} for owner in owners), None)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.components.steps.train_tfjob import train
+from qcnn.components.steps.train_on_kubernetes import train
 from qcnn.components.training_job import RUN_VARIABLE
 from qcnn.experiment.parsing import from_mapping
+from qcnn.jobs.kubernetes.training_manifest import outputs
 from qcnn.jobs.pod_settings import pod_settings
-from qcnn.jobs.tfjob import status
 from qcnn.studies.trials import load_failure
 from tests.qcnn.jobs.apiserver import ApiServer
 from tests.qcnn.jobs.training_operator import DONE, RUNNING, Operator, ended
@@ -33,7 +33,7 @@ def test_tfjob_outputs_are_equal_for_all_attempts(server: ApiServer) -> None:
     (job,) = server.all("tfjobs")
     folder = f"{TASK_FOLDER}/{job['metadata']['name']}"
     assert (training, logs) == (f"{folder}/training", f"{folder}/logs")
-    assert status.outputs(job) == {"training": training, "logs": logs}
+    assert outputs(job) == {"training": training, "logs": logs}
     assert metadata["experiment"] == EXPERIMENT
     assert train(EXPERIMENT, POD, "gs://bucket/dataset", f"{TASK_FOLDER}/attempt-2/training")[0] == training
 
@@ -76,7 +76,7 @@ def test_failed_trial_succeeds_and_saves_the_reason(server: ApiServer, tmp_path:
         (
             "/local/training",
             "run-1",
-            "error: pipeline root: must be in a bucket that the TFJob's pods can access. Given: ",
+            "error: pipeline root: must be in a bucket that the job's pods can access. Given: ",
         ),
         (ATTEMPT, "", "error: QCNN_RUN: must be the run ID, which compile.py configures. Given: none"),
     ],

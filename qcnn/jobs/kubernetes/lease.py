@@ -1,4 +1,4 @@
-"""Renewal of the Lease of a TFJob by its launcher, and the check that pods may read the Lease."""
+"""Renewal of the Lease of a training job by its launcher, and the check that pods may read the Lease."""
 
 import logging
 import platform
@@ -7,23 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from qcnn.errors import ConfigError, RetryableError
+from qcnn.jobs.kubernetes import lease_watch
 from qcnn.jobs.kubernetes.api import LEASES, REVIEWS, NamespaceClient
 from qcnn.jobs.kubernetes.retry import RequestRejectedError
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
+from qcnn.jobs.kubernetes.training_manifest import lease
 from qcnn.jobs.references import micro_time
-from qcnn.jobs.tfjob import lease_watch
-from qcnn.jobs.tfjob.manifest import lease
 
 logger = logging.getLogger("qcnn")
 
 # The Lease is renewed this many times before it would be stale, and at least every `_MAX_INTERVAL` seconds. That keeps
-# the connection open on which a launcher deletes its TFJob at SIGTERM.
+# the connection open on which a launcher deletes its job at SIGTERM.
 _RENEWALS = 10
 _MAX_INTERVAL = 30.0
 
 
 class LeaseRenewer:
-    """Renews the Lease of a TFJob (as the API returns it) until it is stopped.
+    """Renews the Lease of a training job (as the API returns it) until it is stopped.
 
     The first renewal is immediate and raises the errors of `NamespaceClient`. Later requests are retried if the server
     is unreachable; other errors are passed to `on_error`.

@@ -9,10 +9,10 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import JobIdentity, JobSpec
-from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNOTATION, TRAINING_ANNOTATION
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNOTATION, TRAINING_ANNOTATION, Manifest
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, lease
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
-from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, lease, profiler_service, tfjob
-from qcnn.jobs.tfjob.status import metrics_port
+from qcnn.jobs.tfjob.engine import TFJOB
 
 POD = PodSettings(image=f"registry/qcnn@sha256:{64 * '0'}")
 JOB = JobSpec(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD)
@@ -23,7 +23,7 @@ DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def _name(job: JobSpec = JOB, identity: JobIdentity = RUN, policy: JobTimeouts = POLICY) -> str:
-    return str(tfjob(job, identity, policy)["metadata"]["name"])
+    return str(TFJOB.manifest(job, identity, policy)["metadata"]["name"])
 
 
 def test_name_depends_on_identity_command_and_replicas() -> None:
@@ -56,25 +56,25 @@ def test_name_depends_on_identity_command_and_replicas() -> None:
     ids=["memory", "image", "labels", "queue", "priority", "spread", "roles", "restarts", "TTL", "no lease"],
 )
 def test_pod_settings_and_timeouts_change_hash_but_not_name(job: JobSpec, policy: JobTimeouts) -> None:
-    first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
+    first, second = (TFJOB.manifest(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
     assert first["name"] == second["name"]
     assert first["annotations"][TRAINING_ANNOTATION] == second["annotations"][TRAINING_ANNOTATION]
     assert first["annotations"][HASH_ANNOTATION] != second["annotations"][HASH_ANNOTATION]
 
 
 def test_name_is_stable_between_releases() -> None:
-    assert _name() == "r3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7-train-0-82da8db7"
+    assert _name() == "r3f2a9c1e-7d54-4c0b-9d7a-5-train-0-868767aa"
 
 
 def test_hash_is_stable_between_releases() -> None:
-    hashed = tfjob(JOB, RUN, POLICY)["metadata"]["annotations"][HASH_ANNOTATION]
-    assert hashed == "47bf389bf9243b150a4ea21c96a55322f2f2df7285521342b93c9122aa9eeea8"
+    hashed = TFJOB.manifest(JOB, RUN, POLICY)["metadata"]["annotations"][HASH_ANNOTATION]
+    assert hashed == "c6c1bd4d8b43370b819e4bd276810a5b9a4063a047dd6d76c18b7bca7216d13b"
 
 
 def test_lease_watch_command_does_not_change_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = tfjob(JOB, RUN, POLICY)
-    monkeypatch.setattr("qcnn.jobs.tfjob.manifest._LEASE_WATCH", ("watch",))
-    after = tfjob(JOB, RUN, POLICY)
+    before = TFJOB.manifest(JOB, RUN, POLICY)
+    monkeypatch.setattr("qcnn.jobs.kubernetes.training_manifest._LEASE_WATCH", ("watch",))
+    after = TFJOB.manifest(JOB, RUN, POLICY)
     assert after["metadata"] == before["metadata"]
     assert after["spec"] != before["spec"]
 
@@ -88,10 +88,10 @@ def test_roles_without_processes_do_not_change_name() -> None:
 @pytest.mark.parametrize("iteration", [0, 123456])
 def test_name_is_dns_label_with_space_for_pod_suffix(run: str, task: str, iteration: int) -> None:
     name = _name(identity=JobIdentity(run, task, iteration))
-    assert len(name) <= 50
+    assert len(name) <= 43
     assert DNS_1035.fullmatch(name)
     assert f"-{iteration}-" in name
-    assert len(f"{name}-evaluator-0") <= 63
+    assert len(f"{name}-evaluator-0-0-x7k2p") <= 63
 
 
 def test_long_runs_with_equal_prefix_have_distinct_names() -> None:
@@ -101,14 +101,14 @@ def test_long_runs_with_equal_prefix_have_distinct_names() -> None:
 
 def test_owner_only_adds_owner_reference() -> None:
     owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "qcnn-x", "uid": "1-2-3"}
-    owned = tfjob(JOB, RUN, POLICY, owner)
+    owned = TFJOB.manifest(JOB, RUN, POLICY, owner)
     assert owned["metadata"].pop("ownerReferences") == [owner]
-    assert owned == tfjob(JOB, RUN, POLICY)
+    assert owned == TFJOB.manifest(JOB, RUN, POLICY)
 
 
 def test_roles_have_operator_names_and_exit_code_policy() -> None:
     job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
-    replicas = tfjob(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
+    replicas = TFJOB.manifest(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
     assert {role: spec["replicas"] for role, spec in replicas.items()} == {
         "Chief": 1,
         "Worker": 2,
@@ -125,8 +125,7 @@ def test_roles_have_operator_names_and_exit_code_policy() -> None:
 def test_metrics_port_is_set_only_if_requested() -> None:
     job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
     with_metrics = dataclasses.replace(job, pod=POD.model_copy(update={"metrics_port": 9095}))
-    plain, manifest = tfjob(job, RUN, POLICY), tfjob(with_metrics, RUN, POLICY)
-    assert (metrics_port(plain), metrics_port(manifest)) == (None, 9095)
+    plain, manifest = TFJOB.manifest(job, RUN, POLICY), TFJOB.manifest(with_metrics, RUN, POLICY)
     assert "METRICS" not in str(plain)
     assert manifest["metadata"]["name"] == plain["metadata"]["name"]
     for spec in manifest["spec"]["tfReplicaSpecs"].values():
@@ -139,13 +138,13 @@ def test_metrics_port_is_set_only_if_requested() -> None:
 def test_metrics_port_of_tensorflow_is_config_error(port: int) -> None:
     job = dataclasses.replace(JOB, pod=POD.model_copy(update={"metrics_port": port}))
     with pytest.raises(ConfigError) as error:
-        tfjob(job, RUN, POLICY)
+        TFJOB.manifest(job, RUN, POLICY)
     message = "pod.metrics_port: must not be 2222 or 2223, which TensorFlow uses."
     assert str(error.value) == f"{message} Given: {port}"
 
 
 def test_run_policy_contains_timeouts_and_restarts() -> None:
-    spec = tfjob(JOB, RUN, JobTimeouts(active_deadline_seconds=100, ttl_seconds_after_finished=7))["spec"]
+    spec = TFJOB.manifest(JOB, RUN, JobTimeouts(active_deadline_seconds=100, ttl_seconds_after_finished=7))["spec"]
     assert spec["runPolicy"] == {
         "activeDeadlineSeconds": 100,
         "backoffLimit": 3,
@@ -156,7 +155,7 @@ def test_run_policy_contains_timeouts_and_restarts() -> None:
 
 
 def _template(pod: PodSettings, policy: JobTimeouts = POLICY) -> dict[str, Any]:
-    manifest = tfjob(dataclasses.replace(JOB, pod=pod), RUN, policy)
+    manifest = TFJOB.manifest(dataclasses.replace(JOB, pod=pod), RUN, policy)
     return dict(manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"])
 
 
@@ -218,7 +217,7 @@ def test_pods_have_least_privileges(seconds: int | None) -> None:
 
 
 def test_processes_prefer_distinct_nodes() -> None:
-    manifest = tfjob(JOB, RUN, POLICY)
+    manifest = TFJOB.manifest(JOB, RUN, POLICY)
     affinity = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"]
     ((kind, terms),) = affinity["podAntiAffinity"].items()
     assert kind == "preferredDuringSchedulingIgnoredDuringExecution"
@@ -227,14 +226,14 @@ def test_processes_prefer_distinct_nodes() -> None:
 
 
 def test_only_job_has_queue_label() -> None:
-    queued = tfjob(dataclasses.replace(JOB, pod=POD.model_copy(update={"queue": "team"})), RUN, POLICY)
+    queued = TFJOB.manifest(dataclasses.replace(JOB, pod=POD.model_copy(update={"queue": "team"})), RUN, POLICY)
     assert queued["metadata"]["labels"][QUEUE_LABEL] == "team"
     template = queued["spec"]["tfReplicaSpecs"]["Worker"]["template"]
-    for labelled in (template, profiler_service(queued), lease(queued, "me", 30, "2026-01-31T12:00:00.000000Z")):
+    for labelled in (template, TFJOB.services(queued)[0], lease(queued, "me", 30, "2026-01-31T12:00:00.000000Z")):
         assert QUEUE_LABEL not in labelled["metadata"]["labels"]
     # A manifest that is applied again must not suspend an active job.
     assert "suspend" not in queued["spec"]["runPolicy"]
-    assert QUEUE_LABEL not in tfjob(JOB, RUN, POLICY)["metadata"]["labels"]
+    assert QUEUE_LABEL not in TFJOB.manifest(JOB, RUN, POLICY)["metadata"]["labels"]
 
 
 def test_topology_spread_is_preferred_not_required() -> None:
@@ -243,7 +242,7 @@ def test_topology_spread_is_preferred_not_required() -> None:
     )
     assert template["spec"]["priorityClassName"] == "high"
     (constraint,) = template["spec"]["topologySpreadConstraints"]
-    name = tfjob(JOB, RUN, POLICY)["metadata"]["name"]
+    name = TFJOB.manifest(JOB, RUN, POLICY)["metadata"]["name"]
     assert constraint == {
         "topologyKey": "topology.kubernetes.io/zone",
         "maxSkew": 1,
@@ -257,7 +256,7 @@ def test_roles_have_separate_resources() -> None:
     roles = {"chief": {"memory": "8Gi"}, "worker": {"cpu": 4, "gpus": 2}}
     pod = pod_settings({"image": "qcnn", "accelerator": "nvidia-l4", "roles": roles})
     job = dataclasses.replace(JOB, pod=pod, replicas={"chief": 1, "worker": 2, "ps": 1})
-    specs = tfjob(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
+    specs = TFJOB.manifest(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
     pods = {role: spec["template"]["spec"] for role, spec in specs.items()}
     assert {role: spec["containers"][0]["resources"]["requests"] for role, spec in pods.items()} == {
         "Chief": {"cpu": "1", "memory": "8Gi"},
@@ -275,29 +274,41 @@ def test_roles_have_separate_resources() -> None:
 def test_output_outside_persistent_volume_is_config_error(volumes: dict[str, Any]) -> None:
     outputs = {"training": "/data/runs/$(QCNN_JOB)/training"}
     with pytest.raises(ConfigError, match=r"^output: must be in a bucket, or .* \(pod\.volumes\)\. Given: /data/runs$"):
-        tfjob(dataclasses.replace(JOB, pod=POD.model_copy(update={"volumes": volumes}), outputs=outputs), RUN, POLICY)
+        TFJOB.manifest(
+            dataclasses.replace(JOB, pod=POD.model_copy(update={"volumes": volumes}), outputs=outputs), RUN, POLICY
+        )
     claimed = POD.model_copy(update={"volumes": {"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}}})
-    manifest = tfjob(dataclasses.replace(JOB, pod=claimed, outputs=outputs), RUN, POLICY)
+    manifest = TFJOB.manifest(dataclasses.replace(JOB, pod=claimed, outputs=outputs), RUN, POLICY)
     (container,) = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     assert "/data" in [mount["mountPath"] for mount in container["volumeMounts"]]
 
 
 def test_lease_watch_runs_only_with_lease_duration() -> None:
     def commands(policy: JobTimeouts) -> list[list[str]]:
-        specs = tfjob(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}), RUN, policy)["spec"]
+        specs = TFJOB.manifest(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}), RUN, policy)["spec"]
         return [spec["template"]["spec"]["containers"][0]["command"] for spec in specs["tfReplicaSpecs"].values()]
 
     assert commands(JobTimeouts(lease_seconds=None)) == [["python", "train.py"]] * 2
     name = _name(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}))
-    watch = ["python", "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", name, "--account", "default", "--seconds", "30"]
+    watch = [
+        "python",
+        "-m",
+        "qcnn.jobs.kubernetes.lease_watch",
+        "--lease",
+        name,
+        "--account",
+        "default",
+        "--seconds",
+        "30",
+    ]
     assert commands(JobTimeouts(lease_seconds=30)) == [[*watch, "--", "python", "train.py"]] * 2
 
 
 @pytest.mark.parametrize(
-    "dependent", [profiler_service, lambda job: lease(job, "me", 30, "2026-01-31T12:00:00.000000Z")]
+    "dependent", [lambda job: TFJOB.services(job)[0], lambda job: lease(job, "me", 30, "2026-01-31T12:00:00.000000Z")]
 )
 def test_dependents_have_owner_labels_and_run(dependent: Callable[[Manifest], Manifest]) -> None:
-    job = tfjob(JOB, RUN, POLICY)
+    job = TFJOB.manifest(JOB, RUN, POLICY)
     job["metadata"]["uid"] = "1-2-3"
     manifest = dependent(job)
     (owner,) = manifest["metadata"]["ownerReferences"]
@@ -314,18 +325,18 @@ def test_dependents_have_owner_labels_and_run(dependent: Callable[[Manifest], Ma
 @pytest.mark.parametrize("replicas", [{}, {"worker": 0}, {"ps": 1}, {"chief": 2}, {"worker": 1, "master": 1}])
 def test_invalid_replicas_are_config_error(replicas: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"^replicas: .* Given: "):
-        tfjob(dataclasses.replace(JOB, replicas=replicas), RUN, POLICY)
+        TFJOB.manifest(dataclasses.replace(JOB, replicas=replicas), RUN, POLICY)
 
 
 def test_job_without_image_is_config_error() -> None:
     with pytest.raises(ConfigError, match=r"^pod: .* Given: none$"):
-        tfjob(dataclasses.replace(JOB, pod=None), RUN, POLICY)
+        TFJOB.manifest(dataclasses.replace(JOB, pod=None), RUN, POLICY)
 
 
 def test_gpu_count_of_role_is_in_environment() -> None:
     pod = pod_settings({"image": "qcnn", "gpus": 2, "roles": {"chief": {"gpus": 0}}})
     job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 1}, pod=pod)
-    manifest = tfjob(job, RUN, JobTimeouts())
+    manifest = TFJOB.manifest(job, RUN, JobTimeouts())
     gpus = {}
     for role, spec in manifest["spec"]["tfReplicaSpecs"].items():
         environment = {each["name"]: each.get("value") for each in spec["template"]["spec"]["containers"][0]["env"]}
@@ -333,4 +344,4 @@ def test_gpu_count_of_role_is_in_environment() -> None:
     assert gpus == {"Chief": None, "Worker": "2"}
     # GPUs do not change the name.
     without = dataclasses.replace(job, pod=pod_settings({"image": "qcnn"}))
-    assert tfjob(without, RUN, JobTimeouts())["metadata"]["name"] == manifest["metadata"]["name"]
+    assert TFJOB.manifest(without, RUN, JobTimeouts())["metadata"]["name"] == manifest["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""The target tfjob: training as a TFJob on a cluster with the Kubeflow training operator, without a pipeline."""
+"""The targets kubernetes, tfjob and trainjob: a training job on a cluster, without a pipeline."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ import functools
 import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 from typing_extensions import override
 
-from qcnn.components.training_job import check_data, cluster_job
+from qcnn.components.training_job import cluster_job, with_data_file
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.jobs.job import JobIdentity, check_run
+from qcnn.jobs.engines import AUTO, ENGINES, choose_engine
+from qcnn.jobs.job import CreateOutcome, JobIdentity, check_run
+from qcnn.jobs.kubernetes import cleanup, status
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
-from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
+from qcnn.jobs.kubernetes.engine import Engine, TrainingJob
 from qcnn.jobs.kubernetes.job_watcher import LogCursor
-from qcnn.jobs.kubernetes.manifest import CONTAINER
+from qcnn.jobs.kubernetes.launch import manifests_to_apply, submit
+from qcnn.jobs.kubernetes.manifest import Manifest
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, outputs
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in
-from qcnn.jobs.tfjob import cleanup, status
-from qcnn.jobs.tfjob.launch import manifests_to_apply, submit
-from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, JobTimeouts, Manifest, tfjob
+from qcnn.jobs.tfjob.engine import TFJOB
+from qcnn.jobs.trainjob.engine import TRAINJOB
 from qcnn.monitoring import logs
 from qcnn.targets import following
 from qcnn.targets.artifacts import LogSource
@@ -41,9 +44,9 @@ from qcnn.targets.base import (
 )
 from qcnn.targets.bound import BoundJobs
 from qcnn.targets.cluster import ClusterConnection
+from qcnn.targets.kubernetes.client import can_be_name, find_job, follow, logs_of_jobs
+from qcnn.targets.kubernetes.predictions import JobPredictions
 from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob.client import can_be_name, find_job, follow, logs_of_jobs
-from qcnn.targets.tfjob.predictions import TFJobPredictions
 
 DAY = 86400
 _TASK = "train"
@@ -61,7 +64,7 @@ class BoardSettings(PodFields, ClusterConnection):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(PodFields, ClusterConnection):
-    """Settings of a TFJob.
+    """Settings of a training job.
 
     Raises:
         ConfigError: If a setting is malformed.
@@ -72,10 +75,13 @@ class Settings(PodFields, ClusterConnection):
         "Run name. Resubmitting an experiment under the same name does not retrain it.", "qcnn", metavar="NAME"
     )
     active_deadline_seconds: int | None = setting(
-        "Seconds after which the TFJob is terminated.", None, shown="never", metavar="SECONDS", minimum=1
+        "Seconds after which the job is terminated.", None, shown="never", metavar="SECONDS", minimum=1
     )
     ttl_seconds_after_finished: int = setting(
-        "Seconds for which the finished TFJob and its pods are retained.", DAY, metavar="SECONDS", minimum=0
+        "Seconds for which the finished job's pods are retained, and a TFJob.",
+        DAY,
+        metavar="SECONDS",
+        minimum=0,
     )
 
     @functools.cached_property
@@ -84,23 +90,23 @@ class Settings(PodFields, ClusterConnection):
         return self.pod_with(service_account=WORKER_ACCOUNT)
 
 
-class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection], Submits[Settings]):
-    """The target for TFJobs."""
+class KubernetesTarget(JobPredictions[BoardSettings], BoundJobs[ClusterConnection], Submits[Settings]):
+    """The target for training jobs of the cluster's engine."""
 
-    name: ClassVar[str] = "tfjob"
-    title: ClassVar[str] = "a cluster with the Kubeflow training operator"
-    job_kind: ClassVar[str] = "TFJob"
+    name: ClassVar[str] = "kubernetes"
+    title: ClassVar[str] = "a cluster with the training operator or Kubeflow Trainer"
+    job_kind: ClassVar[str] = "training job"
     # The Kubernetes client is a base dependency.
     extra: ClassVar[str] = ""
     connection_settings: ClassVar[type[ClusterConnection]] = ClusterConnection
     submit_settings: ClassVar[type[Settings]] = Settings
     notes: ClassVar[str] = (
-        "Resubmitting an experiment does not retrain it: an active or succeeded TFJob is adopted. A failed TFJob is "
+        "Resubmitting an experiment does not retrain it: an active or succeeded job is adopted. A failed job is "
         "replaced by a new one, which resumes from the last checkpoint."
     )
     requests_are: ClassVar[Literal["json", "yaml"]] = "yaml"
     selections: ClassVar[Sequence[str]] = ("run", "kind", "orphans", "everything")
-    kinds: ClassVar[Sequence[str]] = ("TFJob", "Job")
+    kinds: ClassVar[Sequence[str]] = (TFJOB.name, TRAINJOB.name, "Job")
     logs_settings: ClassVar[type[BoardSettings]] = BoardSettings
 
     @override
@@ -109,20 +115,29 @@ class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection],
 
     @override
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
-        # This import loads NumPy.
-        from qcnn import data
+        experiment, data_sha256 = with_data_file(experiment)
+        job = cluster_job(experiment, settings.output, settings.pods, data_sha256=data_sha256)
+        identity = JobIdentity(check_run(settings.name), _TASK)
+        timeouts = JobTimeouts(
+            active_deadline_seconds=settings.active_deadline_seconds,
+            ttl_seconds_after_finished=settings.ttl_seconds_after_finished,
+            lease_seconds=None,
+        )
+        wanted = self._wanted_engine(settings.pods)
+        # Checks the job without the cluster.
+        (wanted or TFJOB).manifest(job, identity, timeouts)
 
-        check_data(experiment.data)
-        (experiment,) = data.resolve_files([experiment])
-        manifest = training_manifest(experiment, settings)
+        def training() -> TrainingJob:
+            engine = wanted or choose_engine(self.api, AUTO, job, identity)
+            return engine.training(job, identity, timeouts)
 
         def requests() -> Sequence[Request]:
             check_no_secrets(settings.pods)
-            return manifests_to_apply(manifest, settings.namespace)
+            return manifests_to_apply(training(), settings.namespace)
 
         def create() -> Submitted:
-            job, outcome = submit(self.api, manifest)
-            return Submitted(job["metadata"]["name"], _OUTCOMES[outcome], status.outputs(job))
+            created, outcome = submit(self.api, training())
+            return Submitted(created["metadata"]["name"], _OUTCOMES[outcome], outputs(created))
 
         return Prepared(
             requests,
@@ -132,42 +147,57 @@ class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection],
             [experiment],
         )
 
+    def _wanted_engine(self, pod: PodSettings) -> Engine | None:
+        """Return the engine of the target or of the pod settings, or None if the cluster determines it.
+
+        Raises:
+            ConfigError: If they differ.
+        """
+        named = ENGINES.get(pod.engine)
+        if self.engine and named and named is not self.engine:
+            raise ConfigError(
+                f"pod.engine: must be {AUTO} or {self.engine.engine} with target {self.name}. Given: {pod.engine}"
+            )
+        return self.engine or named
+
     @override
     def list_jobs(self, experiment: str | None = None) -> Sequence[JobStatus]:
-        return [_status(each, ()) for each in status.read_all(self.api)]
+        return [_status(each, ()) for engine in self.engines for each in status.read_all(self.api, engine)]
 
     @override
     def get_job(self, job: str) -> JobStatus:
-        return _status(*status.read_one(self.api, find_job(self.api, job)))
+        return _status(*status.read_one(self.api, *self._find(job)))
 
     @override
     def logs(self, job: str, *, follow: bool) -> Iterator[str]:
-        name = find_job(self.api, job)["metadata"]["name"]
+        engine, known = self._find(job)
+        name = known["metadata"]["name"]
         cursors: dict[str, LogCursor] = {}
         while True:
-            found = self.api.get(TFJOBS, name)
+            found = self.api.get(engine.resource, name)
             # Checked before the lines are read, so that no line of an ended job is missed.
-            has_ended = found is None or status.has_ended(found)
+            has_ended = found is None or engine.has_ended(found)
             if found is not None:
-                yield from new_lines(self.api, found, cursors)
+                yield from new_lines(self.api, engine, found, cursors)
             if not follow or has_ended:
                 return
             time.sleep(following.INTERVAL)
 
     @override
     def follow(self, job: str, report: ReportLine, restarts: int | None = None) -> None:
-        follow(self.api, find_job(self.api, job), restarts)
+        follow(self.api, *self._find(job), restarts)
 
     @override
     def delete(self, job: str) -> None:
-        name = find_job(self.api, job)["metadata"]["name"]
-        everything = cleanup.find_all(self.api)
+        _, known = self._find(job)
+        name = known["metadata"]["name"]
+        everything = cleanup.find_all(self.api, self.engines)
         chosen = [found for found in cleanup.managed_jobs(everything) if found.name == name]
         cleanup.delete(self.api, cleanup.with_dependents(chosen, everything))
 
     @override
     def find(self, selection: Selection) -> Sequence[Deletable]:
-        """Return TFJobs or prediction Jobs with their dependents.
+        """Return training jobs or prediction Jobs with their dependents.
 
         Raises:
             ArtifactError: If no job has one of the names.
@@ -177,9 +207,9 @@ class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection],
             check_run(selection.run)
         elif selection.kind is not None:
             raise ConfigError(f"kind: must be given with --run. Given: {selection.kind}")
-        everything = cleanup.find_all(self.api)
+        everything = cleanup.find_all(self.api, self.engines)
         if selection.orphans:
-            chosen = cleanup.find_orphans(everything, self.api.now())
+            chosen = cleanup.find_orphans(everything, self.engines, self.api.now())
         else:
             chosen = _select(cleanup.managed_jobs(everything), selection, self.api.namespace)
         return [_deletable(each) for each in cleanup.with_dependents(chosen, everything)]
@@ -193,7 +223,7 @@ class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection],
         """Return the losses and accuracies of the last epoch, and the number of epochs.
 
         Raises:
-            ArtifactError: If the TFJob does not exist, or its history cannot be read locally.
+            ArtifactError: If the job does not exist, or its history cannot be read locally.
         """
         from qcnn.model.checkpoints import last_metrics
 
@@ -204,10 +234,14 @@ class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection],
         return self._output("model", job)
 
     def _output(self, output: str, job: str) -> str:
-        address = status.outputs(find_job(self.api, job)).get(output)
+        engine, found = self._find(job)
+        address = outputs(found).get(output)
         if not address:
-            raise ArtifactError(f"{output}: the TFJob has no such output. Given: {job}")
+            raise ArtifactError(f"{output}: the {engine.name} has no such output. Given: {job}")
         return address
+
+    def _find(self, job: str) -> tuple[Engine, Manifest]:
+        return find_job(self.api, self.engines, job)
 
     @override
     def is_job_id(self, text: str) -> bool:
@@ -223,22 +257,27 @@ class TFJobTarget(TFJobPredictions[BoardSettings], BoundJobs[ClusterConnection],
         *,
         in_a_pod: bool,
     ) -> list[LogSource]:
-        return logs_of_jobs(self.api, ids, in_a_pod=in_a_pod) if ids else []
+        return logs_of_jobs(self.api, self.engines, ids, in_a_pod=in_a_pod) if ids else []
 
 
-def training_manifest(experiment: ExperimentConfig, settings: Settings) -> Manifest:
-    """Return the TFJob that trains an experiment, which has the metadata of its data file.
+class TFJobTarget(KubernetesTarget):
+    """The target for TFJobs of the training operator."""
 
-    Raises:
-        ConfigError: If the target cannot run the experiment, or a setting is invalid.
-    """
-    job = cluster_job(experiment, settings.output, settings.pods)
-    policy = JobTimeouts(
-        active_deadline_seconds=settings.active_deadline_seconds,
-        ttl_seconds_after_finished=settings.ttl_seconds_after_finished,
-        lease_seconds=None,
-    )
-    return tfjob(job, JobIdentity(check_run(settings.name), _TASK), policy)
+    name: ClassVar[str] = "tfjob"
+    title: ClassVar[str] = "a cluster with the Kubeflow training operator"
+    job_kind: ClassVar[str] = TFJOB.name
+    kinds: ClassVar[Sequence[str]] = (TFJOB.name, "Job")
+    engine: ClassVar[Engine | None] = TFJOB
+
+
+class TrainJobTarget(KubernetesTarget):
+    """The target for TrainJobs of Kubeflow Trainer."""
+
+    name: ClassVar[str] = "trainjob"
+    title: ClassVar[str] = "a cluster with Kubeflow Trainer"
+    job_kind: ClassVar[str] = TRAINJOB.name
+    kinds: ClassVar[Sequence[str]] = (TRAINJOB.name, "Job")
+    engine: ClassVar[Engine | None] = TRAINJOB
 
 
 def check_no_secrets(pod: PodSettings) -> None:
@@ -287,24 +326,25 @@ def _select(own: Sequence[cleanup.OwnedObject], selection: Selection, namespace:
 
 
 def _deletable(found: cleanup.OwnedObject) -> Deletable:
-    state = status.state(found.object).lower() if found.kind == "TFJob" else ""
+    state = found.engine.state(found.object).lower() if found.engine else ""
     return Deletable(found.kind, found.name, found.name, found.run or "", state, found)
 
 
-def new_lines(api: NamespaceClient, job: Mapping[str, Any], cursors: dict[str, LogCursor]) -> Iterator[str]:
+def new_lines(api: NamespaceClient, engine: Engine, job: Manifest, cursors: dict[str, LogCursor]) -> Iterator[str]:
     """Yield new log lines of a job's processes in chronological order, with process names.
 
     Args:
         api: Client for the namespace.
-        job: The TFJob.
+        engine: Engine of the job.
+        job: The training job.
         cursors: Log positions by pod UID. Positions of new pods are added.
     """
-    found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
-    started = [process for process in kubernetes_pods.processes_of_job(found, dict(job), TFJOB) if process.started]
+    found = api.find(PODS, labelSelector=f"{engine.pod_label}={job['metadata']['name']}")
+    started = [process for process in kubernetes_pods.processes_of_job(found, job, engine) if process.started]
     logs_of = (
         [
             (moment, line)
-            for moment, text in cursors.setdefault(process.uid, LogCursor(process.pod, CONTAINER)).new(
+            for moment, text in cursors.setdefault(process.uid, LogCursor(process.pod, process.container)).new(
                 api, follow=False
             )
             for line in logs.reformat_line(text, process.name)

@@ -6,6 +6,7 @@ from typing import Any
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import JobIdentity, digest, name
+from qcnn.jobs.kubernetes.engine import Engine
 from qcnn.jobs.kubernetes.manifest import (
     CONTAINER,
     HASH_ANNOTATION,
@@ -17,8 +18,8 @@ from qcnn.jobs.kubernetes.manifest import (
     queue_label,
     run_of,
 )
+from qcnn.jobs.kubernetes.training_manifest import outputs
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.tfjob.status import leading_template, outputs, state
 
 # Seconds that a Job is kept after its end for inspection.
 _KEEP_SECONDS = 300
@@ -27,30 +28,35 @@ _ACTIVE_SECONDS = 3600
 TASK = "predict"
 
 
-def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the Job that predicts with the model of a TFJob, with the pod settings of the TFJob.
+def for_training(
+    engine: Engine, job: dict[str, Any], template: dict[str, Any], arguments: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the Job that predicts with the model of a training job, with the pod settings of that job.
 
     Args:
-        job: TFJob as returned by the API.
+        engine: Engine of the training job.
+        job: Training job as returned by the API.
+        template: Pod template of the process that has written the model.
         arguments: Arguments of qcnn.trainer.predict that select the samples. Default: test split.
 
     Raises:
-        ConfigError: If the TFJob has not succeeded or exports no model.
+        ConfigError: If the training job has not succeeded or exports no model.
     """
     metadata = job["metadata"]
     model = outputs(job).get("model")
-    if state(job) != "Succeeded":
-        raise ConfigError(f"TFJob: must have succeeded, but is {state(job)}. Given: {metadata['name']}")
+    if (state := engine.state(job)) != "Succeeded":
+        raise ConfigError(f"{engine.name}: must have succeeded, but is {state}. Given: {metadata['name']}")
     if model is None:
-        raise ConfigError(f"TFJob: exports no model; give --model. Given: {metadata['name']}")
+        raise ConfigError(f"{engine.name}: exports no model; give --model. Given: {metadata['name']}")
     identity = JobIdentity(run_of(metadata) or "", TASK)
-    template = copy.deepcopy(leading_template(job))
+    template = copy.deepcopy(template)
     # The Job has a single pod and sends no requests to the API server.
     for field in ("affinity", "topologySpreadConstraints"):
         template["spec"].pop(field, None)
     template["spec"]["automountServiceAccountToken"] = False
     for container in template["spec"]["containers"]:
-        if container["name"] == CONTAINER:
+        if container["name"] == engine.container:
+            container["name"] = CONTAINER
             container.pop("ports", None)
             container.pop("args", None)
             container["command"] = _command(model, arguments)

@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
+from qcnn.jobs.engines import installed_engines
 from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import cancel_unwatched, create_or_adopt
+from qcnn.jobs.kubernetes.engine import Engine
 from qcnn.jobs.kubernetes.job_watcher import JobWatcher
+from qcnn.jobs.kubernetes.launch import PENDING_SECONDS
 from qcnn.jobs.kubernetes.manifest import JOB
+from qcnn.jobs.kubernetes.predict_job import TASK, for_model, for_training
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
-from qcnn.jobs.tfjob.launch import PENDING_SECONDS
-from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.storage.store import check_reachable, parse_bucket_uri
 from qcnn.targets.base import ReportLine, Request, SendsPredictions
 from qcnn.targets.cluster import ClusterConnection, ClusterTarget, P_contra
 from qcnn.targets.errors import StepError
+from qcnn.targets.kubernetes.client import find_job
 from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob.client import find_job
 
 if TYPE_CHECKING:
     from qcnn.results.batch_prediction import Progress
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 HELP = """
 Predict on the cluster, as a Kubernetes Job.
 
-Without --data, the Job predicts the test split of the TFJob. The Job has the image and the settings of the training
+Without --data, the Job predicts the test split of the training job. It has the image and the settings of the training
 pods. A URI is in a bucket, or an absolute path on a volume of these pods. The finished Job is deleted after some
 minutes.
 """
@@ -46,9 +48,9 @@ class PredictSettings(PodFields, ClusterConnection):
         ConfigError: If settings conflict, or one is malformed.
     """
 
-    job: str | None = setting("TFJob or run whose model predicts.", None, metavar="JOB", is_argument=True)
+    job: str | None = setting("Training job or run whose model predicts.", None, metavar="JOB", is_argument=True)
     model: str | None = setting(
-        "Model folder, if its TFJob no longer exists. Requires --image or --pod.", None, metavar="URI"
+        "Model folder, if its training job no longer exists. Requires --image or --pod.", None, metavar="URI"
     )
     data: str | None = setting(
         "CSV, Parquet, npz or JSONL file with the columns of the model's inputs.", None, metavar="URI"
@@ -88,15 +90,22 @@ class PredictSettings(PodFields, ClusterConnection):
         return arguments
 
 
-class TFJobPredictions(ClusterTarget[ClusterConnection, P_contra], SendsPredictions[PredictSettings]):
-    """Predictions of a target for TFJobs."""
+class JobPredictions(ClusterTarget[ClusterConnection, P_contra], SendsPredictions[PredictSettings]):
+    """Predictions of a target for training jobs."""
 
     predict_settings: ClassVar[type[PredictSettings]] = PredictSettings
     predict_help: ClassVar[str] = HELP
+    # Engine of all jobs. None: that of an existing job, or the first one that the cluster has.
+    engine: ClassVar[Engine | None] = None
+
+    @functools.cached_property
+    def engines(self) -> Sequence[Engine]:
+        """The engines whose jobs the target has."""
+        return [self.engine] if self.engine else installed_engines(self.api)
 
     @override
     def predict_requests(self, settings: PredictSettings) -> Sequence[Request]:
-        """Return the manifest of the prediction Job. With a TFJob, it is derived from the TFJob on the cluster."""
+        """Return the manifest of the prediction Job. With JOB, it is derived from the job on the cluster."""
         return [self._manifest(settings)]
 
     @override
@@ -114,7 +123,8 @@ class TFJobPredictions(ClusterTarget[ClusterConnection, P_contra], SendsPredicti
         arguments = settings.arguments
         if settings.model:
             return for_model(settings.model, settings.pods, arguments)
-        return for_training(find_job(self.api, settings.job or ""), arguments)
+        engine, job = find_job(self.api, self.engines, settings.job or "")
+        return for_training(engine, job, engine.leading_template(self.api, job), arguments)
 
 
 def _run(api: NamespaceClient, manifest: dict[str, Any], warn: ReportLine) -> None:

@@ -1,0 +1,58 @@
+"""Engines of training jobs on Kubernetes. A new engine needs a folder next to `tfjob`, and a line here."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import JobIdentity, JobSpec, training_digest
+from qcnn.jobs.job import name as job_name
+from qcnn.jobs.kubernetes.api import NamespaceClient
+from qcnn.jobs.kubernetes.engine import Engine
+from qcnn.jobs.tfjob.engine import TFJOB
+from qcnn.jobs.trainjob.engine import TRAINJOB
+
+logger = logging.getLogger("qcnn")
+
+# Value of the pod setting `engine` that takes the engine of an existing job, or else the first one that a cluster has.
+AUTO = "auto"
+ENGINES: Mapping[str, Engine] = {each.engine: each for each in (TFJOB, TRAINJOB)}
+
+
+def installed_engines(api: NamespaceClient) -> list[Engine]:
+    """Return the engines that a cluster has."""
+    return [each for each in ENGINES.values() if api.serves(each.resource)]
+
+
+def choose_engine(api: NamespaceClient, wanted: str, job: JobSpec, identity: JobIdentity) -> Engine:
+    """Return the engine of a training job.
+
+    With `auto`, it is that of an existing job of the training. A launcher that is started again after the platform has
+    changed must not train twice.
+
+    Args:
+        api: Client of the namespace.
+        wanted: Name of an engine, or `auto`.
+        job: Training job.
+        identity: Run, task and iteration of the job.
+
+    Raises:
+        ConfigError: If the cluster has no engine.
+    """
+    if wanted != AUTO:
+        return ENGINES[wanted]
+    installed = installed_engines(api)
+    name = job_name(identity, training_digest(identity, job))
+    return _choose(installed, [each for each in installed if api.get(each.resource, name)])
+
+
+def _choose(installed: Sequence[Engine], existing: Sequence[Engine]) -> Engine:
+    """Return the first engine with an existing job, or else the first engine."""
+    if not installed:
+        missing = " or ".join(each.resource.missing.partition("; ")[2] for each in ENGINES.values())
+        raise ConfigError(f"cluster: has no engine for training jobs; {missing}. Given: engine {AUTO}")
+    if existing:
+        return existing[0]
+    if others := installed[1:]:
+        alternatives = " or ".join(f"engine: {each.engine}" for each in others)
+        logger.info("the cluster has several engines; %s is taken (pod setting %s)", installed[0].name, alternatives)
+    return installed[0]

@@ -1,0 +1,1 @@
+"""Training jobs as TrainJobs of Kubeflow Trainer on Kubernetes."""

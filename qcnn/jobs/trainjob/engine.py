@@ -1,0 +1,210 @@
+"""Training jobs as TrainJobs of Kubeflow Trainer (v2.3), which runs each as a JobSet (v0.12).
+
+A TrainJob has processes of one kind. Therefore each job owns a TrainingRuntime with a replicated job for each role.
+Trainer makes no TF_CONFIG: each pod derives it from its completion index.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import JobIdentity, JobSpec, settings_digest
+from qcnn.jobs.kubernetes.api import NamespaceClient, Resource
+from qcnn.jobs.kubernetes.engine import Engine
+from qcnn.jobs.kubernetes.manifest import Manifest, annotation, condition
+from qcnn.jobs.kubernetes.training_manifest import (
+    CLUSTER_PORT,
+    JobTimeouts,
+    counts_of,
+    job_metadata,
+    owned_metadata,
+    process_template,
+    profiler_service,
+)
+from qcnn.process.exit_codes import LAST_PERMANENT
+
+_GROUP, _VERSION = "trainer.kubeflow.org", "v1alpha1"
+_MISSING = "TrainJobs are not available; install Kubeflow Trainer"
+TRAINJOBS = Resource(f"/apis/{_GROUP}/{_VERSION}", "trainjobs", _MISSING)
+RUNTIMES = Resource(f"/apis/{_GROUP}/{_VERSION}", "trainingruntimes", _MISSING)
+JOBSETS = Resource("/apis/jobset.x-k8s.io/v1alpha2", "jobsets", "JobSets are not available; install JobSet")
+# Set by JobSet on every pod. The name of a JobSet is that of its TrainJob.
+NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
+_ROLE_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+_ATTEMPT_LABEL = "jobset.sigs.k8s.io/restart-attempt"
+# Set by Kubernetes on every pod of an indexed Job.
+_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+# Trainer sets the number of nodes in the replicated job with this label.
+_STEP_LABEL = f"{_GROUP}/trainjob-ancestor-step"
+_FRAMEWORK_LABEL = f"{_GROUP}/framework"
+# Trainer requires this name of the container.
+_CONTAINER = "node"
+# Number of processes of each role as JSON, because a TrainJob only has the number of workers.
+_REPLICAS_ANNOTATION = "qcnn/replicas"
+_INDEX_VARIABLE = "QCNN_INDEX"
+_DELETING, _NEW = "Deleting", "New"
+# States by condition. If several are true, the state is the first in this order.
+_STATES = {"Failed": "Failed", "Complete": "Succeeded", "Suspended": "Suspended"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainJobEngine(Engine):
+    """Kubeflow Trainer v2, whose TrainJobs restart all processes after the loss of one."""
+
+    engine: ClassVar[str] = "trainjob"
+    states: ClassVar[Sequence[str]] = (*_STATES.values(), "Running", "Created", _DELETING, _NEW)
+
+    def manifest(
+        self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts, owner: Mapping[str, str] | None = None
+    ) -> Manifest:
+        """Return the TrainJob of a training job."""
+        counts, metadata = counts_of(job), job_metadata(job, identity, timeouts, owner)
+        metadata["annotations"][_REPLICAS_ANNOTATION] = json.dumps(counts)
+        spec: Manifest = {
+            "runtimeRef": {
+                "apiGroup": _GROUP,
+                "kind": "TrainingRuntime",
+                "name": _runtime_name(metadata["name"], job, timeouts),
+            },
+            "trainer": {"numNodes": counts[_leader(counts)]},
+        }
+        if timeouts.active_deadline_seconds is not None:
+            spec["activeDeadlineSeconds"] = timeouts.active_deadline_seconds
+        return {"apiVersion": f"{_GROUP}/{_VERSION}", "kind": "TrainJob", "metadata": metadata, "spec": spec}
+
+    def prerequisites(
+        self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts
+    ) -> Sequence[tuple[Resource, Manifest]]:
+        """Return the TrainingRuntime of a training job."""
+        counts, manifest = counts_of(job), self.manifest(job, identity, timeouts)
+        name = manifest["metadata"]["name"]
+        metadata = owned_metadata(manifest, manifest["spec"]["runtimeRef"]["name"])
+        metadata["labels"] |= {_FRAMEWORK_LABEL: "tensorflow"}
+        spec: Manifest = {
+            "failurePolicy": {
+                "maxRestarts": job.restarts,
+                "rules": [
+                    {"name": "permanent", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
+                ],
+            },
+            # The job succeeds with the process that writes all outputs.
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": [_leader(counts)]},
+            # Only the processes are deleted then. The TrainJob remains.
+            "ttlSecondsAfterFinished": timeouts.ttl_seconds_after_finished,
+            "replicatedJobs": [_replicated_job(job, role, counts, identity, timeouts, name) for role in sorted(counts)],
+        }
+        runtime = {
+            "apiVersion": f"{_GROUP}/{_VERSION}",
+            "kind": "TrainingRuntime",
+            "metadata": metadata,
+            "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": spec}},
+        }
+        return [(RUNTIMES, runtime)]
+
+    def services(self, job: Manifest) -> Sequence[Manifest]:
+        """Return the Service of the profiler."""
+        role, index = self.replicas(job)[0]
+        leader = {NAME_LABEL: job["metadata"]["name"], _ROLE_LABEL: role, _INDEX_LABEL: str(index)}
+        return [profiler_service(job, leader)]
+
+    def state(self, job: Manifest) -> str:
+        """Return the state of a TrainJob, which has no condition while it runs."""
+        if "deletionTimestamp" in job["metadata"]:
+            return _DELETING
+        for kind, state in _STATES.items():
+            if condition(job, kind):
+                return state
+        status = job.get("status", {})
+        is_running = any(each.get("active") or each.get("ready") for each in status.get("jobsStatus", ()))
+        return "Running" if is_running else "Created" if status else _NEW
+
+    def replicas(self, job: Manifest) -> list[tuple[str, int]]:
+        """Return role and index of each process of a TrainJob, first those of the role that writes the model."""
+        counts = json.loads(annotation(job["metadata"], _REPLICAS_ANNOTATION) or "{}")
+        return [(role, index) for role, count in counts.items() for index in range(count)]
+
+    def leading_template(self, api: NamespaceClient, job: Manifest) -> Manifest:
+        """Return the template in the TrainingRuntime of the TrainJob."""
+        name = job["spec"]["runtimeRef"]["name"]
+        runtime = api.get(RUNTIMES, name)
+        if runtime is None:
+            raise ConfigError(f"TrainJob: its TrainingRuntime no longer exists; give --model. Given: {name}")
+        role, _ = self.replicas(job)[0]
+        jobs = {each["name"]: each for each in runtime["spec"]["template"]["spec"]["replicatedJobs"]}
+        return dict(jobs[role]["template"]["spec"]["template"])
+
+    def pod_name(self, job: Manifest, role: str, index: int) -> str:
+        """Return the beginning of the name of the pod of a process."""
+        return f"{job['metadata']['name']}-{role}-0-{index}-"
+
+
+def _runtime_name(name: str, job: JobSpec, timeouts: JobTimeouts) -> str:
+    """Return the name of the TrainingRuntime of a job, which differs between settings of the same training."""
+    return f"{name}-{settings_digest(job, timeouts.changed())[:8]}"
+
+
+def _leader(counts: Mapping[str, int]) -> str:
+    """Return the role that writes the model. Trainer gives it a token for the status of the TrainJob."""
+    return "chief" if "chief" in counts else "worker"
+
+
+def _replicated_job(
+    job: JobSpec, role: str, counts: Mapping[str, int], identity: JobIdentity, timeouts: JobTimeouts, name: str
+) -> Manifest:
+    template = process_template(job, role, identity, timeouts, name, {NAME_LABEL: name})
+    template["spec"]["restartPolicy"] = "Never"
+    (container,) = template["spec"]["containers"]
+    container["name"] = _CONTAINER
+    container["env"] += _cluster_variables(role, counts, name)
+    permanent = {"containerName": _CONTAINER, "operator": "In", "values": list(range(1, LAST_PERMANENT + 1))}
+    labels = {_STEP_LABEL: "trainer"} if role == _leader(counts) else {}
+    return {
+        "name": role,
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {
+                "parallelism": counts[role],
+                "completions": counts[role],
+                "backoffLimit": 0,
+                "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": permanent}]},
+                # After a suspension, a new process must not start before the old one of its index has ended.
+                "podReplacementPolicy": "Failed",
+                "template": template,
+            },
+        },
+    }
+
+
+def _cluster_variables(role: str, counts: Mapping[str, int], name: str) -> list[Manifest]:
+    """Return the variables with TF_CONFIG, as in a TFJob: without evaluators among the processes of the cluster."""
+    if sum(counts.values()) == 1:
+        return []
+    cluster = {
+        each: [f"{name}-{each}-0-{index}.{name}:{CLUSTER_PORT}" for index in range(count)]
+        for each, count in counts.items()
+        if each != "evaluator"
+    }
+    # Kubernetes inserts the index.
+    task = f'{{"type": "{role}", "index": $({_INDEX_VARIABLE})}}'
+    config = f'{{"cluster": {json.dumps(cluster)}, "task": {task}, "environment": "cloud"}}'
+    index = {"fieldRef": {"fieldPath": f"metadata.annotations['{_INDEX_LABEL}']"}}
+    return [{"name": _INDEX_VARIABLE, "valueFrom": index}, {"name": "TF_CONFIG", "value": config}]
+
+
+TRAINJOB = TrainJobEngine(
+    "TrainJob",
+    TRAINJOBS,
+    "Complete",
+    NAME_LABEL,
+    _ROLE_LABEL,
+    _INDEX_LABEL,
+    many=True,
+    container=_CONTAINER,
+    owns_pods=False,
+    dependents={"JobSet": JOBSETS, "TrainingRuntime": RUNTIMES},
+    # The webhook rejects all changes of a TrainJob without its TrainingRuntime, also that of its finalizers.
+    foreground=False,
+    attempt_label=_ATTEMPT_LABEL,
+)

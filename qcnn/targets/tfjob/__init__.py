@@ -1,1 +1,0 @@
-"""TFJobs on a cluster, without a pipeline."""

@@ -1,0 +1,163 @@
+"""TrainJobs and their TrainingRuntimes. The tests in tests/cluster submit them to an API server."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from qcnn.jobs.job import JobIdentity, JobSpec, tf_config
+from qcnn.jobs.kubernetes.manifest import Manifest
+from qcnn.jobs.kubernetes.pods import processes_of_job
+from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.engine import TFJOB
+from qcnn.jobs.trainjob.engine import TRAINJOB
+
+POD = PodSettings(image="qcnn", memory="1Gi", queue="team")
+OUTPUTS = {"training": "gs://bucket/$(QCNN_JOB)/training"}
+JOB = JobSpec(("train",), {"worker": 2}, 3, heartbeat_timeout_seconds=60, pod=POD, outputs=OUTPUTS)
+ROLES = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
+RUN = JobIdentity("run", "train")
+
+
+def _runtime(job: JobSpec, timeouts: JobTimeouts | None = None) -> Manifest:
+    ((_, runtime),) = TRAINJOB.prerequisites(job, RUN, timeouts or JobTimeouts())
+    return runtime
+
+
+def _jobs(job: JobSpec) -> dict[str, Any]:
+    return {
+        each["name"]: each["template"]["spec"] for each in _runtime(job)["spec"]["template"]["spec"]["replicatedJobs"]
+    }
+
+
+def _environment(spec: dict[str, Any]) -> dict[str, Any]:
+    (container,) = spec["template"]["spec"]["containers"]
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
+
+
+@pytest.mark.parametrize("job", [JOB, ROLES])
+def test_name_outputs_and_digests_are_those_of_a_tfjob(job: JobSpec) -> None:
+    ours, theirs = (engine.manifest(job, RUN, JobTimeouts())["metadata"] for engine in (TRAINJOB, TFJOB))
+    assert ours["annotations"].pop("qcnn/replicas") == json.dumps(job.replicas)
+    assert ours == theirs
+
+
+def test_each_role_is_a_replicated_job() -> None:
+    jobs = _jobs(ROLES)
+    assert {role: spec["completions"] for role, spec in jobs.items()} == ROLES.replicas
+    manifest = TRAINJOB.manifest(ROLES, RUN, JobTimeouts())
+    assert manifest["spec"]["trainer"] == {"numNodes": 1}
+    assert TRAINJOB.replicas(manifest) == [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("evaluator", 0)]
+    template = _runtime(ROLES)["spec"]["template"]["spec"]
+    assert template["successPolicy"] == {"operator": "All", "targetReplicatedJobs": ["chief"]}
+    assert template["failurePolicy"]["maxRestarts"] == 3
+
+
+@pytest.mark.parametrize(("role", "index"), [("chief", 0), ("worker", 1), ("ps", 0), ("evaluator", 0)])
+def test_tf_config_is_that_of_the_training_operator(role: str, index: int) -> None:
+    name = TRAINJOB.manifest(ROLES, RUN, JobTimeouts())["metadata"]["name"]
+    environment = _environment(_jobs(ROLES)[role])
+    field = environment["QCNN_INDEX"]["fieldRef"]["fieldPath"]
+    assert field == "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    addresses = {
+        each: [f"{name}-{each}-0-{number}.{name}:2222" for number in range(ROLES.replicas[each])]
+        for each in ("chief", "worker", "ps")
+    }
+    inserted = environment["TF_CONFIG"].replace("$(QCNN_INDEX)", str(index))
+    assert json.loads(inserted) == json.loads(tf_config(addresses, role, index))
+
+
+def test_single_process_has_no_tf_config() -> None:
+    environment = _environment(_jobs(dataclasses.replace(JOB, replicas={"worker": 1}))["worker"])
+    assert not {"TF_CONFIG", "QCNN_INDEX"} & environment.keys()
+
+
+def test_process_is_that_of_a_tfjob() -> None:
+    ours = _jobs(JOB)["worker"]["template"]
+    theirs = TFJOB.manifest(JOB, RUN, JobTimeouts())["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    (container,), (other,) = ours["spec"]["containers"], theirs["spec"]["containers"]
+    assert container["name"] == "node"
+    same = ("image", "command", "resources", "securityContext", "volumeMounts", "ports")
+    assert all(container[each] == other[each] for each in same)
+    assert container["env"][: len(other["env"])] == other["env"]
+    pod = {key: value for key, value in ours["spec"].items() if key not in ("containers", "affinity", "restartPolicy")}
+    assert pod == {key: theirs["spec"][key] for key in pod}
+
+
+def test_permanent_exit_codes_fail_the_job() -> None:
+    (rule,) = _jobs(JOB)["worker"]["podFailurePolicy"]["rules"]
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"]["values"] == list(range(1, 128))
+    (failure,) = _runtime(JOB)["spec"]["template"]["spec"]["failurePolicy"]["rules"]
+    assert (failure["action"], failure["onJobFailureReasons"]) == ("FailJobSet", ["PodFailurePolicy"])
+
+
+def test_process_waits_for_the_end_of_the_one_that_it_replaces() -> None:
+    assert _jobs(JOB)["worker"]["podReplacementPolicy"] == "Failed"
+
+
+def test_only_the_job_is_queued() -> None:
+    assert TRAINJOB.manifest(JOB, RUN, JobTimeouts())["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    assert "kueue" not in json.dumps(_runtime(JOB))
+
+
+def test_runtime_has_another_name_with_other_settings() -> None:
+    larger = dataclasses.replace(JOB, pod=POD.model_copy(update={"memory": "8Gi"}))
+    names = {_runtime(job)["metadata"]["name"] for job in (JOB, larger)}
+    assert len(names) == 2
+    assert TRAINJOB.manifest(JOB, RUN, JobTimeouts())["spec"]["runtimeRef"]["name"] in names
+
+
+def test_timeouts_are_set() -> None:
+    timeouts = JobTimeouts(active_deadline_seconds=60, ttl_seconds_after_finished=70)
+    assert TRAINJOB.manifest(JOB, RUN, timeouts)["spec"]["activeDeadlineSeconds"] == 60
+    assert _runtime(JOB, timeouts)["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] == 70
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ({}, "New"),
+        ({"jobsStatus": [{"name": "worker", "active": 0, "ready": 0}]}, "Created"),
+        ({"jobsStatus": [{"name": "worker", "active": 2, "ready": 0}]}, "Running"),
+        # As after a resumption, at which the condition becomes false.
+        ({"conditions": [{"type": "Suspended", "status": "False"}], "jobsStatus": [{"active": 1}]}, "Running"),
+        ({"conditions": [{"type": "Suspended", "status": "True"}]}, "Suspended"),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, "Succeeded"),
+        ({"conditions": [{"type": "Failed", "status": "True"}]}, "Failed"),
+    ],
+)
+def test_state_follows_from_status(status: dict[str, Any], state: str) -> None:
+    manifest = {**TRAINJOB.manifest(JOB, RUN, JobTimeouts()), "status": status}
+    assert TRAINJOB.state(manifest) == state
+    manifest["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    assert TRAINJOB.state(manifest) == "Deleting"
+
+
+def _pod(attempt: int, created: str, exit_code: int | None = None) -> dict[str, Any]:
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": "a",
+        "jobset.sigs.k8s.io/replicatedjob-name": "worker",
+        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
+        "batch.kubernetes.io/job-completion-index": "0",
+    }
+    state = {"running": {}} if exit_code is None else {"terminated": {"exitCode": exit_code}}
+    return {
+        "metadata": {"name": f"a-worker-0-0-{created}", "uid": created, "labels": labels, "creationTimestamp": created},
+        "status": {"containerStatuses": [{"name": "node", "state": state}]},
+    }
+
+
+def test_process_is_that_of_the_newest_pod() -> None:
+    job = {"metadata": {"uid": "job", "creationTimestamp": "2026-01-31T12:00:00Z"}}
+    of_earlier_job = _pod(0, "2026-01-31T11:59:59Z")
+    lost, suspended, current = (
+        _pod(0, "2026-01-31T12:00:01Z", 137),
+        _pod(1, "2026-01-31T12:00:02Z", 143),
+        _pod(1, "2026-01-31T12:00:09Z"),
+    )
+    (process,) = processes_of_job([current, lost, suspended, of_earlier_job], job, TRAINJOB)
+    assert (process.uid, process.attempt, process.exit_code) == (current["metadata"]["uid"], 1, None)
+    assert processes_of_job([of_earlier_job], job, TRAINJOB) == []
