@@ -31,12 +31,12 @@ from qcnn.storage.copies import download
 from qcnn.storage.store import BucketUri
 from qcnn.storage.sync import FolderUploader
 from qcnn.targets import TARGETS
+from qcnn.testing.steps import step
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
 from qcnn.trainer.loop import train
 from qcnn.yaml_files import as_yaml
 from tests.docs.documents import ROOT, example
 from tests.qcnn.cli.conftest import Typed
-from tests.qcnn.simulators.step import step
 from tests.shared_training_runs import SMALL
 
 
