@@ -17,8 +17,8 @@ from qcnn.planning.memory import process_bytes
 from qcnn.planning.plan import Counts, count, predict, with_simulator_on_gpus, with_synchronous_workers
 from qcnn.planning.training_estimate import break_even_workers, seconds_of_epochs
 from qcnn.process import operating_system
+from qcnn.simulators import registry
 from qcnn.simulators.costs.cost import MachineSpeed
-from qcnn.simulators.registry import builtin_simulators
 
 # Time of a process before its first and after its last training step: imports, tracing, compilation, last checkpoint.
 # Measured with `make run` (python -m benchmarks.startup_time) and rounded up.
@@ -173,7 +173,8 @@ def compare_worker_counts(
     if platform.gpus:
         config = with_simulator_on_gpus(config)
         counts = count(config, is_remote=True)
-    gpu = platform.accelerator if config.simulator in builtin_simulators() else None
+    uses_gpu = config.simulator != "auto" and registry.declaration(config.simulator).builtin_operations
+    gpu = platform.accelerator if uses_gpu else None
     if gpu:
         on_platform = on_platform.with_gpus(gpu_speed(gpu))
     seconds = predict(config, counts, on_platform)

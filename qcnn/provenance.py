@@ -7,8 +7,11 @@ import platform
 import subprocess
 from pathlib import Path
 
+from qcnn import plugins
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.process import installation
+from qcnn.simulators.registry import SIMULATORS
+from qcnn.storage.store import SCHEMES
 
 # Image of the process.
 IMAGE_VARIABLE = "QCNN_IMAGE"
@@ -18,7 +21,7 @@ _PACKAGES = ("cirq-core", "kfp", "numpy", "tensorflow", "tensorflow-quantum", "t
 
 
 def provenance(config: ExperimentConfig, simulator_used: str = "") -> dict[str, str]:
-    """Return the commit, lock file hash, image, versions and experiment as a flat mapping of strings.
+    """Return the commit, lock file hash, image, versions, plug-ins and experiment as a flat mapping of strings.
 
     An image has no git: its build sets QCNN_COMMIT and QCNN_DIRTY, the compiled pipeline sets QCNN_IMAGE.
 
@@ -39,6 +42,7 @@ def provenance(config: ExperimentConfig, simulator_used: str = "") -> dict[str, 
         "python": platform.python_version(),
         "qcnn": installation.version(),
         **{package: _version(package) for package in _PACKAGES},
+        **_plugins(config, simulator_used),
         "experiment": config.to_json(),
     }
 
@@ -54,6 +58,17 @@ def _git() -> tuple[str, str]:
     except (OSError, subprocess.CalledProcessError):
         return "unknown", "unknown"
     return commit, "yes" if status else "no"
+
+
+def _plugins(config: ExperimentConfig, simulator_used: str) -> dict[str, str]:
+    """Return the packages and versions of the plug-ins that an experiment uses."""
+    fields = config.model_dump()
+    texts = [str(value) for value in (*fields.pop("options").values(), *fields.values())]
+    named = {(plugins.SIMULATORS, name) for name in (config.simulator, simulator_used)}
+    named |= {(plugins.STORES, text.partition("://")[0]) for text in texts if "://" in text}
+    own = {"", "auto", *SIMULATORS, *SCHEMES}
+    used = {each for each in named if each[1] not in own and each[1] in plugins.installed(each[0])}
+    return {"plugins": ", ".join(sorted(" ".join(plugins.distribution(*each)) for each in used))} if used else {}
 
 
 def _version(package: str) -> str:

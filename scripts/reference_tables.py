@@ -1,5 +1,6 @@
 """Write the tables of the reference pages from the code: fields of an experiment, settings of targets."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ def field_tables() -> str:
 
 
 def setting_tables() -> str:
-    """Return the tables of the settings of `submit`, one section per target and one row per setting."""
+    """Return the tables of the settings of `submit`, one section per settings class and one row per setting."""
     return "".join(_setting_lines()) + "\n"
 
 
@@ -56,8 +57,11 @@ def _shorten(allowed: str) -> str:
 
 
 def _setting_lines() -> Iterator[str]:
-    for name, kind in target_classes(Submits).items():
-        yield f"\n## {name}\n\nJobs are sent to {kind.title}. {kind.notes}\n\n"
+    groups = itertools.groupby(target_classes(Submits).values(), lambda kind: kind.submit_settings)
+    for _, targets in groups:
+        kind, *others = targets
+        yield f"\n## {', '.join(each.name for each in (kind, *others))}\n\n"
+        yield f"Jobs are sent to {kind.title}. {kind.notes}\n\n"
         yield "| argument | flag | default | |\n|---|---|---|---|\n"
         yield from map(_setting_row, describe_settings(kind.submit_settings))
 

@@ -14,7 +14,7 @@ LINKED = ("pipelines", "components", "trainer")
 LAYERS = (
     (
         *("errors", "frozen", "input_files", "yaml_files", "atomic_files", "artifact_io", "monitoring", "process"),
-        *("run_names", "tensorflow_internals"),
+        *("run_names", "tensorflow_internals", "plugins"),
     ),
     ("storage", "tables", "circuits"),
     ("simulators",),
@@ -27,6 +27,7 @@ LAYERS = (
     ("pipelines",),
     ("targets",),
     ("cli", "api"),
+    ("testing",),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Jobs must not depend on experiments, so they may import only these packages.
@@ -36,7 +37,7 @@ COST_MODELS = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.pla
 TENSORFLOW_USERS = {"qcnn.planning.machine_benchmark"}
 TENSORFLOW = {"tensorflow", "tensorflow_quantum", "tf_keras"}
 # The lowest layer that may use a library.
-LOWEST = {"kfp": "components", "kubernetes": "jobs", "click": "cli"}
+LOWEST = {"kfp": "components", "kubernetes": "jobs", "click": "cli", "pytest": "testing"}
 
 
 @functools.cache

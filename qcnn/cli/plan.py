@@ -15,6 +15,7 @@ from qcnn.cli.options.cost import format_usd, read_prices
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.settings import format_option, settings_options
 from qcnn.cli.output import format_table, on_stderr, report_gpu_image
+from qcnn.cli.target_choice import TargetName
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError
 from qcnn.jobs.accelerators import ACCELERATORS, DATE
@@ -52,7 +53,7 @@ class _RemoteTarget:
 @click.command()
 @click.option(
     "--target",
-    type=click.Choice([_LOCAL, *target_classes(Submits)]),
+    type=TargetName([_LOCAL, *target_classes(Submits)]),
     default=_LOCAL,
     show_default=True,
     help="Execution target. Remote targets include machines and cost.",

@@ -22,7 +22,6 @@ from qcnn.process.standard_streams import drop_output
 from qcnn.tables import STANDARD_STREAM
 from qcnn.targets import has_capability
 from qcnn.targets.base import Predicts, SendsPredictions, TargetSettings
-from qcnn.targets.errors import StepError
 
 
 def predict_command(kind: type[Predicts[TargetSettings]]) -> click.Command:
@@ -59,7 +58,6 @@ def _print_predictions(target: Predicts[TargetSettings], settings: TargetSetting
 
     Raises:
         ConfigError: If the output format is JSON.
-        StepError: If stdout cannot be written.
     """
     if output_format == "json":
         raise ConfigError("output: must be a file with format json, which prints rows and errors. Given: none")
@@ -75,7 +73,9 @@ def _print_predictions(target: Predicts[TargetSettings], settings: TargetSetting
             raise SystemExit(PIPE_CLOSED) from None
         except OSError as error:
             drop_output(stdout)
-            raise StepError(f"output: cannot be written ({error.strerror}). Given: standard output", FAILED) from None
+            # The step that prints rows would exit with another code.
+            on_stderr(f"error: output: cannot be written ({error.strerror}). Given: standard output")
+            raise SystemExit(FAILED) from None
 
     # A progress line would be between the rows if both are on the terminal.
     console = Console(stderr=True, force_terminal=False) if stdout.isatty() else None

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from qcnn import plugins
 from qcnn.targets import TARGETS, target_class, target_classes
 from qcnn.targets.base import (
     ComparesRuns,
@@ -65,15 +66,25 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command(ComparesRuns, "qcnn.cli.compare:compare_command", "kubeflow"),
     "tensorboard": Command(FindsLogs, "qcnn.cli.tensorboard:tensorboard_command", "kubeflow"),
     "submit": Command(Submits, "qcnn.cli.submit:submit_command"),
-    "status": Command(ReadsJobs, "qcnn.cli.jobs:status_command", "tfjob"),
-    "logs": Command(ReadsJobs, "qcnn.cli.jobs:logs_command", "tfjob"),
+    "status": Command(ReadsJobs, "qcnn.cli.jobs:status_command", "kubernetes"),
+    "logs": Command(ReadsJobs, "qcnn.cli.jobs:logs_command", "kubernetes"),
     "predict": Command(Predicts, "qcnn.cli.predict:predict_command", _LOCAL),
     "deploy": Command(Deploys, "qcnn.cli.deploy:deploy_command"),
     "undeploy": Command(Deploys, "qcnn.cli.deploy:undeploy_command"),
-    "delete": Command(ReadsJobs, "qcnn.cli.jobs:delete_command", "tfjob"),
+    "delete": Command(ReadsJobs, "qcnn.cli.jobs:delete_command", "kubernetes"),
     "schedule": Command(Schedules, "qcnn.cli.schedule:schedule_command", "kubeflow"),
     "terminate": Command(Terminates, "qcnn.cli.jobs:terminate_command", "kubeflow"),
 }
+
+
+class TargetName(click.Choice[str]):
+    """Type of --target: a target of this package, or of an installed plug-in. Help lists only the former."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of a target, whose capabilities are checked when it is loaded."""
+        if value not in self.choices and value in plugins.installed(plugins.TARGETS):
+            return value
+        return super().convert(value, param, ctx)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +124,7 @@ class TargetChoice(click.Command):
         targets = list(command.targets)
         option = click.Option(
             ["--target"],
-            type=click.Choice(targets),
+            type=TargetName(targets),
             default=command.default,
             show_default=True,
             expose_value=False,

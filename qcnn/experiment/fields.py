@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import annotated_types
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic.fields import FieldInfo
 
 from qcnn.circuits import noise as noises
@@ -162,6 +162,14 @@ def _validate_model(value: str) -> str:
     return value
 
 
+def _validate_simulator(value: object, validate_own: ValidatorFunctionWrapHandler) -> object:
+    if isinstance(value, str) and value != "auto":
+        # Imports a plug-in, so that its errors are reported when the experiment is read.
+        registry.costs_of(value)
+        return value
+    return validate_own(value)
+
+
 Integer = Annotated[int, BeforeValidator(_integer)]
 Model = Annotated[
     str,
@@ -240,7 +248,7 @@ if TYPE_CHECKING:
     Simulator: TypeAlias = str
     Strategy: TypeAlias = str
 else:
-    Simulator = Literal[("auto", *registry.SIMULATORS)]
+    Simulator = Annotated[Literal[("auto", *registry.SIMULATORS)], WrapValidator(_validate_simulator)]
     Strategy = Literal[tuple(STRATEGIES)]
 
 

@@ -162,11 +162,10 @@ def check(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
             "evaluator: requires several training processes; a single process validates itself. "
             f"Given: evaluator {values['evaluator']} with strategy {strategy} and workers {workers}"
         )
-    simulators = registry.builtin_simulators()
-    if required.builtin_operations and values["simulator"] not in ("auto", *simulators):
-        raise ConfigError(
-            f"simulator: must be auto, {' or '.join(simulators)} with strategy {strategy}. Given: {values['simulator']}"
-        )
+    simulator = values["simulator"]
+    if required.builtin_operations and simulator != "auto" and not registry.declaration(simulator).builtin_operations:
+        able = " or ".join(registry.builtin_simulators())
+        raise ConfigError(f"simulator: must be auto, {able} with strategy {strategy}. Given: {simulator}")
     if values["reduction"] == "hierarchical_copy" and values["devices"] % 2:
         # TensorFlow reduces over pairs of devices and ignores the last one of an odd number.
         raise ConfigError(

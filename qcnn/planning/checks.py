@@ -161,7 +161,7 @@ def _check_simulator(config: ExperimentConfig, place: Place) -> float:
     check_trainable(config.model, network)
     if config.simulator == "auto":
         return registry.cheapest(registry.estimates(network, limits), network, limits).cost.memory
-    if registry.SIMULATORS[config.simulator].DECLARATION.library:
+    if registry.declaration(config.simulator).library:
         _check_with_library(config, place)
     else:
         registry.check(config.simulator, network, limits)

@@ -76,7 +76,7 @@ def count(config: ExperimentConfig, *, is_remote: bool = False) -> Counts:
     network, own = network_of(config), dataclasses.replace(config.limits, is_remote=is_remote)
     if config.simulator != "auto":
         registry.check(config.simulator, network, own)
-    estimates = registry.estimates(network, own)
+    estimates = registry.estimates(network, own, config.simulator)
     cheapest = registry.cheapest(estimates, network, own).simulator
     name = cheapest if config.simulator == "auto" else config.simulator
     train_steps, validation_steps = steps_of(config)
@@ -111,7 +111,7 @@ def with_simulator_on_gpus(config: ExperimentConfig) -> ExperimentConfig:
         network, limits = network_of(config), dataclasses.replace(config.limits_on(gpus=True), is_remote=True)
         chosen = registry.cheapest(registry.estimates(network, limits), network, limits).simulator
         return config.model_copy(update={"simulator": chosen})
-    if registry.SIMULATORS[config.simulator].DECLARATION.compiled_kernels:
+    if registry.declaration(config.simulator).compiled_kernels:
         able = " or ".join(["auto", *registry.builtin_simulators()])
         raise ConfigError(f"simulator: must be {able} in processes with GPUs. Given: {config.simulator}")
     return config

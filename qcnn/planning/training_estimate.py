@@ -103,7 +103,7 @@ def estimate_for_workers(
         is_remote: Whether the workers run on other machines, which may have other simulators than this one.
     """
     limits = dataclasses.replace(_with(config, "workers", workers).limits, is_remote=is_remote)
-    estimates = registry.estimates(network, limits)
+    estimates = registry.estimates(network, limits, simulator)
     return next(each for each in estimates if each.simulator == simulator)
 
 
@@ -209,7 +209,7 @@ def _with(config: ExperimentConfig, field: str, value: object) -> ExperimentConf
 
 def _estimate_of_auto(config: ExperimentConfig, network: CircuitIR) -> Estimate | None:
     """Return the estimate of the simulator that would run, or None if it cannot run."""
-    estimates = registry.estimates(network, config.limits)
+    estimates = registry.estimates(network, config.limits, config.simulator)
     if config.simulator != "auto":
         return next(each if each.fits else None for each in estimates if each.simulator == config.simulator)
     try:

@@ -16,7 +16,7 @@ from qcnn import data
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.fields import EXCITATIONS
 from qcnn.model.network import PRECISION, build_model, dense_layers, model_outputs
-from qcnn.simulators.registry import builtin_simulators
+from qcnn.simulators import registry
 
 # Number of samples per batch whose states are evolved.
 _BATCH = 1024
@@ -118,7 +118,7 @@ def servable_of(model: tf_keras.Model, config: ExperimentConfig, layout: data.Fe
     """
     if layout.preparation.kind == "excitation":
         return ServableModel(model)
-    if model.get_layer("quantum").simulator.name not in builtin_simulators():
+    if not registry.declaration(model.get_layer("quantum").simulator.name).builtin_operations:
         # TensorFlow Serving has built-in operations only.
         served = build_model(config.model_copy(update={"simulator": "statevector"}))
         served.set_weights(model.get_weights())

@@ -23,6 +23,7 @@ class Declaration:
     """Features and limits of a simulator, available without TensorFlow.
 
     Attributes:
+        module: Name of the TensorFlow module, with `create`.
         max_qubits: Maximum number of qubits, or None if only memory limits it.
         holds: The stored values that limit the number of qubits, for error messages.
         noise: Whether noise channels are supported.
@@ -34,6 +35,7 @@ class Declaration:
         library: Name in `qcnn.process.extras` of a library that only this simulator needs.
     """
 
+    module: str
     max_qubits: int | None = None
     holds: str = ""
     noise: bool = False

@@ -5,12 +5,14 @@ Imported by the experiment schema, and therefore independent of NumPy, cirq and 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import importlib.util
 import math
 from typing import TYPE_CHECKING, Protocol, cast
 
+from qcnn import plugins
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError
 from qcnn.process import extras, operating_system
@@ -40,14 +42,14 @@ class CostModule(Protocol):
 
 
 class SimulatorModule(Protocol):
-    """Interface of a simulator's TensorFlow module."""
+    """Interface of a simulator's TensorFlow module, which its declaration names."""
 
     def create(self, network: CircuitIR, limits: SimulatorLimits, /) -> Simulator:
         """Create the simulator of a checked network."""
 
 
-# Estimates are shown in this order, and the first of equally fast simulators is selected. A new simulator needs a
-# module in `costs`, a module of the same name in this package, and an entry here.
+# Estimates are shown in this order, and the first of equally fast simulators is selected. `auto` never selects a
+# plug-in, and a plug-in cannot replace one of these.
 SIMULATORS: dict[str, CostModule] = {
     "lightcone": lightcone,
     "statevector": statevector,
@@ -62,6 +64,27 @@ NOISE_MAX_QUBITS = max(
 )
 # Fraction of a training step's time that evaluates the readouts, without the gradient.
 _FORWARD = 0.3
+
+
+def costs_of(simulator: str) -> CostModule:
+    """Return the cost module of a simulator of this package, or of a plug-in.
+
+    Raises:
+        ConfigError: If there is no simulator of this name, or its plug-in cannot be imported.
+    """
+    if simulator in SIMULATORS:
+        return SIMULATORS[simulator]
+    own = f"one of {', '.join(['auto', *SIMULATORS])}"
+    return cast(CostModule, plugins.load("simulator", plugins.SIMULATORS, simulator, own))
+
+
+def declaration(simulator: str) -> Declaration:
+    """Return the declaration of a simulator.
+
+    Raises:
+        ConfigError: If there is no simulator of this name, or its plug-in cannot be imported.
+    """
+    return costs_of(simulator).DECLARATION
 
 
 def builtin_simulators() -> tuple[str, ...]:
@@ -92,7 +115,7 @@ def unsupported_reason(simulator: str, qubits: int, *, noise: bool, shifts: bool
     """
     if simulator == "auto":
         return ""
-    declared = SIMULATORS[simulator].DECLARATION
+    declared = declaration(simulator)
     if declared.max_qubits and qubits > declared.max_qubits:
         return (
             f"qubits: must be at most {declared.max_qubits} with simulator {simulator}, which stores {declared.holds}. "
@@ -120,7 +143,7 @@ def check_installed(simulator: str) -> None:
     """
     if reason := _missing_reason(simulator):
         raise ConfigError(reason)
-    library = "" if simulator == "auto" else SIMULATORS[simulator].DECLARATION.library
+    library = "" if simulator == "auto" else declaration(simulator).library
     if library and importlib.util.find_spec(library) is None:
         raise ConfigError(
             f"simulator: {simulator} needs {extras.LIBRARIES[library].title}, which make setup EXTRA={simulator} "
@@ -132,7 +155,7 @@ def _missing_reason(simulator: str) -> str:
     """Return why a simulator cannot run on this machine, or an empty string if it can."""
     if simulator == "auto":
         return ""
-    declared = SIMULATORS[simulator].DECLARATION
+    declared = declaration(simulator)
     if declared.compiled_kernels and (reason := kernels.missing_reason()):
         return f"simulator: {simulator} needs kernels, which cannot run here: {reason}. Given: {simulator}"
     if declared.library and (published := extras.platform_clause(declared.library)):
@@ -150,7 +173,7 @@ def estimate(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> Ste
     """
     if _reason(simulator, network, limits):
         return StepCost(memory=math.inf)
-    cost = SIMULATORS[simulator].estimate(network, limits)
+    cost = costs_of(simulator).estimate(network, limits)
     return cost * (_FORWARD * network.evaluations) if network.evaluations else cost
 
 
@@ -167,7 +190,7 @@ def check(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> None:
     """
     if reason := _reason(simulator, network, limits):
         raise ConfigError(reason)
-    SIMULATORS[simulator].check(network, limits)
+    costs_of(simulator).check(network, limits)
 
 
 def create(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> Simulator:
@@ -186,8 +209,15 @@ def create(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> Simul
 
 
 def load(simulator: str) -> SimulatorModule:
-    """Import the TensorFlow module of a simulator."""
-    return cast(SimulatorModule, importlib.import_module(f"qcnn.simulators.{simulator}"))
+    """Import the TensorFlow module of a simulator.
+
+    Raises:
+        ConfigError: If there is no simulator of this name, or its plug-in cannot be imported.
+    """
+    is_own = simulator in SIMULATORS
+    reported = contextlib.nullcontext() if is_own else plugins.import_errors("simulator", plugins.SIMULATORS, simulator)
+    with reported:
+        return cast(SimulatorModule, importlib.import_module(declaration(simulator).module))
 
 
 def _noise_simulators() -> list[str]:
@@ -196,7 +226,7 @@ def _noise_simulators() -> list[str]:
 
 def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
     """Return why a simulator does not support a network, or an empty string if it does."""
-    if limits.builtin_operations and not SIMULATORS[simulator].DECLARATION.builtin_operations:
+    if limits.builtin_operations and not declaration(simulator).builtin_operations:
         able = " or ".join(builtin_simulators())
         return f"simulator: must be {able} where only built-in TensorFlow operations run. Given: {simulator}"
     missing = "" if limits.is_remote else _missing_reason(simulator)
@@ -218,14 +248,21 @@ class Estimate:
     fits: bool
 
 
-def estimates(network: CircuitIR, limits: SimulatorLimits) -> tuple[Estimate, ...]:
-    """Return the estimates of all simulators."""
-    costs = {name: estimate(name, network, limits) for name in SIMULATORS}
+def estimates(network: CircuitIR, limits: SimulatorLimits, simulator: str = "auto") -> tuple[Estimate, ...]:
+    """Return the estimates of all simulators of this package, and of the given one.
+
+    Args:
+        network: Network to simulate.
+        limits: Memory limit, batch size and number of replicas.
+        simulator: Name of a simulator, which may be a plug-in, or `auto`.
+    """
+    names = dict.fromkeys([*SIMULATORS, *([] if simulator == "auto" else [simulator])])
+    costs = {name: estimate(name, network, limits) for name in names}
     return tuple(Estimate(name, cost, cost.memory <= limits.memory) for name, cost in costs.items())
 
 
 def cheapest(every: tuple[Estimate, ...], network: CircuitIR, limits: SimulatorLimits) -> Estimate:
-    """Return the estimate of the fastest simulator that fits in memory.
+    """Return the estimate of the fastest simulator of this package that fits in memory.
 
     Args:
         every: Estimates of the simulators to compare.
@@ -236,7 +273,8 @@ def cheapest(every: tuple[Estimate, ...], network: CircuitIR, limits: SimulatorL
         ConfigError: If no simulator fits in memory.
     """
     # With a library in a separate environment, workers could select different simulators.
-    every = tuple(each for each in every if not SIMULATORS[each.simulator].DECLARATION.library)
+    selectable = [name for name, each in SIMULATORS.items() if not each.DECLARATION.library]
+    every = tuple(each for each in every if each.simulator in selectable)
     fitting = [estimate for estimate in every if estimate.fits]
     if not fitting:
         smallest = min(every, key=lambda estimate: estimate.cost.memory)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from qcnn import plugins
 from qcnn.errors import MAX_VALUE_LENGTH, ConfigError, QcnnError, has_credentials
 
 
@@ -103,7 +104,7 @@ def _cause(error: BaseException) -> BaseException | None:
     return next((candidate for candidate in candidates if isinstance(candidate, BaseException)), None)
 
 
-# Store class of each URI scheme, as module:class. A new store needs a module in this package and a line here.
+# Store class of each URI scheme, as module:class. A plug-in cannot replace one of these.
 SCHEMES = {
     "gs": "qcnn.storage.gcs:GoogleStore",
     "s3": "qcnn.storage.s3:S3Store",
@@ -143,8 +144,9 @@ def parse_bucket_uri(text: str) -> BucketUri | None:
     if not separator:
         return None
     bucket, _, folder = rest.partition("/")
-    if scheme not in SCHEMES or not bucket:
-        raise ConfigError(f"uri: must be a local folder or {_uri_forms()}. Given: {text}")
+    if not bucket or not (scheme in SCHEMES or scheme in plugins.installed(plugins.STORES)):
+        plugin = plugins.allowed(plugins.STORES)
+        raise ConfigError(f"uri: must be a local folder or {_uri_forms()}, or of {plugin}. Given: {text}")
     if has_credentials(text):
         raise ConfigError(
             "uri: must not contain a user name or password, which is readable by anyone who can view the run; set "

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from qcnn import plugins
 from qcnn.atomic_files import complete_files
 from qcnn.errors import QcnnError
 from qcnn.storage.store import SCHEMES, BucketUri, MissingFileError, Store, UnreachableError, is_below, parse_bucket_uri
@@ -21,11 +22,15 @@ def open_store(uri: BucketUri) -> Store:
     """Return the store of a bucket URI.
 
     Raises:
-        ConfigError: If there are no credentials.
+        ConfigError: If there are no credentials, or the plug-in of the scheme cannot be imported.
     """
-    # Imports only the required library, because each takes a second.
-    module, _, name = SCHEMES[uri.scheme].partition(":")
-    kind: Callable[[BucketUri], Store] = getattr(importlib.import_module(module), name)
+    kind: Callable[[BucketUri], Store]
+    if uri.scheme in SCHEMES:
+        # Imports only the required library, because each takes a second.
+        module, _, name = SCHEMES[uri.scheme].partition(":")
+        kind = getattr(importlib.import_module(module), name)
+    else:
+        kind = plugins.load("uri", plugins.STORES, uri.scheme, f"that of {', '.join(SCHEMES)}")
     return kind(uri)
 
 

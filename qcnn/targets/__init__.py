@@ -4,6 +4,7 @@ import functools
 import importlib
 from typing import TypeGuard, TypeVar, cast
 
+from qcnn import plugins
 from qcnn.errors import ConfigError, format_value
 from qcnn.targets.base import Target
 
@@ -42,12 +43,17 @@ def target_class(name: str, capability: type[Capability]) -> type[Capability]:
     """Return the class of a target.
 
     Raises:
-        ConfigError: If no target of this name has the capability.
+        ConfigError: If no target of this name has the capability, or its plug-in cannot be imported.
     """
     classes = target_classes(capability)
-    if name not in classes:
-        raise ConfigError(f"target: must be one of {', '.join(classes)}. Given: {format_value(name)}")
-    return classes[name]
+    if name in classes:
+        return classes[name]
+    own = f"one of {', '.join(classes)}"
+    if name not in TARGETS and name in plugins.installed(plugins.TARGETS):
+        kind: type[Target] = plugins.load("target", plugins.TARGETS, name, own)
+        if has_capability(kind, capability):
+            return kind
+    raise ConfigError(f"target: must be {own}, or {plugins.allowed(plugins.TARGETS)}. Given: {format_value(name)}")
 
 
 def open_target(name: str, capability: type[Capability], /, **connection: object) -> Capability:

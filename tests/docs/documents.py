@@ -63,9 +63,9 @@ def commands() -> Iterator[Command]:
                     yield Command(path.name, command, runs)
 
 
-def example(title: str) -> str:
+def example(title: str, language: str = "python") -> str:
     """Return the code of the block with this title in docs/extend.md."""
-    (block,) = [block for block in blocks(ROOT / "docs" / "extend.md", "python") if block.title == title]
+    (block,) = [block for block in blocks(ROOT / "docs" / "extend.md", language) if block.title == title]
     return block.text
 
 

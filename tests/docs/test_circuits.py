@@ -13,8 +13,8 @@ from qcnn.circuits.formats.loading import embed_file
 from qcnn.circuits.preparation import EXCITATION
 from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
+from qcnn.testing.cirq_readouts import readouts_of_excitation
 from tests.docs.documents import ROOT, blocks
-from tests.qcnn.simulators.random_circuits import expectations
 
 
 def test_python_example_exported_circuit_matches_cirq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +27,7 @@ def test_python_example_exported_circuit_matches_cirq(tmp_path: Path, monkeypatc
     (example,) = blocks(ROOT / "docs" / "circuits.md", "python")
     names: dict[str, list[float]] = {}
     exec(compile(example.text, example.title, "exec"), names)
-    np.testing.assert_allclose(names["readouts"], expectations(ansatz, 8, values, *sample), atol=1e-6)
+    np.testing.assert_allclose(names["readouts"], readouts_of_excitation(ansatz, 8, values, *sample), atol=1e-6)
 
 
 def test_embedded_circuit_has_stated_number_of_characters(tmp_path: Path) -> None:

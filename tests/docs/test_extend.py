@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 
 import compile as compile_command
 import qcnn
-from qcnn import data
+from qcnn import data, plugins
 from qcnn.circuits import circuits
 from qcnn.experiment.parsing import from_mapping
 from qcnn.model.batches import shard
@@ -25,18 +26,17 @@ from qcnn.model.optimizer import build_optimizer, values_of
 from qcnn.model.steps import training_epoch
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.machine_cache import keep
-from qcnn.simulators import ExcitationBatch, SimulatorLimits, statevector
 from qcnn.simulators.structure.gates import read_network
 from qcnn.storage.copies import download
-from qcnn.storage.store import BucketUri
-from qcnn.storage.sync import FolderUploader
+from qcnn.storage.store import parse_bucket_uri
+from qcnn.storage.sync import FolderUploader, open_store
 from qcnn.targets import TARGETS
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
 from qcnn.trainer.loop import train
 from qcnn.yaml_files import as_yaml
 from tests.docs.documents import ROOT, example
+from tests.plugin_packages import install
 from tests.qcnn.cli.conftest import Typed
-from tests.qcnn.simulators.step import step
 from tests.shared_training_runs import SMALL
 
 
@@ -50,14 +50,9 @@ def _run_as_module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleT
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a copy of the package, extended by the simulator and the strategy of the page."""
+    """Folder with a copy of the package, extended by the strategy of the page, and with the plug-ins of the page."""
     folder = tmp_path_factory.mktemp("extended")
     shutil.copytree(ROOT / "qcnn", folder / "qcnn")
-    for title in ("qcnn/simulators/plain.py", "qcnn/simulators/costs/plain.py"):
-        (folder / title).write_text(example(title))
-    registry = folder / "qcnn" / "simulators" / "registry.py"
-    _insert(registry, "from qcnn.simulators.costs import density, ", "plain, ")
-    _insert(registry, '    "density": density,\n', '    "plain": plain,\n')
     _insert(
         folder / "qcnn" / "experiment" / "requirements.py",
         '    "none": StrategyRequirements(),\n',
@@ -68,7 +63,29 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         strategies, "    return tf.distribute.get_strategy()\n", "\n\n" + example("trainer/distribution/strategies.py")
     )
     _insert(strategies, '    "none": _none,\n', '    "one_device": one_device,\n')
+    project = tomllib.loads(example("pyproject.toml", "toml"))["project"]
+    titles = ("qcnn_plain/costs.py", "qcnn_plain/simulator.py", "test_plain.py", "qcnn_shared.py")
+    points = {
+        group: "\n".join(f"{name} = {value}" for name, value in each.items())
+        for group, each in project["entry-points"].items()
+    }
+    points[plugins.STORES] = "shared = qcnn_shared:SharedStore"
+    install(folder, {title: example(title) for title in titles}, points, (project["name"], project["version"]))
+    (folder / "test_shared.py").write_text(_TEST_OF_STORE)
     return folder
+
+
+_TEST_OF_STORE = """
+import pytest
+
+from qcnn.testing.stores import StoreContract
+
+
+class TestShared(StoreContract):
+    @pytest.fixture
+    def bucket(self, tmp_path):
+        return f"shared:/{tmp_path}/bucket"
+"""
 
 
 def _insert(path: Path, after: str, text: str) -> None:
@@ -77,15 +94,15 @@ def _insert(path: Path, after: str, text: str) -> None:
     path.write_text(content.replace(after, after + text))
 
 
-def _run_extended(extended: Path, *arguments: str) -> str:
-    """Run a command of the extended package in a folder with a small experiment, and return its output."""
+def _run_extended(extended: Path, module: str, *arguments: str) -> str:
+    """Run a module with the extended package in a folder with a small experiment, and return its output."""
     work = extended / "work"
     work.mkdir(exist_ok=True)
     (work / "small.yaml").write_text(as_yaml(SMALL))
     environment = {**os.environ, "PYTHONPATH": str(extended)}
-    command = [sys.executable, "-m", "qcnn.cli", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
@@ -111,22 +128,23 @@ def test_custom_strategy_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2) < loss
 
 
-def test_registered_simulator_and_strategy_train(extended: Path) -> None:
+def test_simulator_of_plugin_and_registered_strategy_train(extended: Path) -> None:
     words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "one_device")
-    run = json.loads(_run_extended(extended, "run", *words, "--format", "json"))
+    run = json.loads(_run_extended(extended, "qcnn.cli", "run", *words, "--format", "json"))
     known = from_mapping({**SMALL, "simulator": "statevector"})
     expected = train(known, data.generate(known), extended / "known")[-1].train_loss
     assert run["metrics"]["train_loss"] == pytest.approx(expected, rel=1e-8)
     with (Path(run["artifacts"]["model"]) / "model.json").open() as description:
-        assert json.load(description)["provenance"]["simulator"] == "plain"
+        provenance = json.load(description)["provenance"]
+    assert (provenance["simulator"], provenance["plugins"]) == ("plain", "qcnn-plain 0.1")
 
 
-def test_registered_simulator_is_planned(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulator_of_plugin_is_planned(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Skip the benchmark of the machine, which takes seconds.
     monkeypatch.setenv("XDG_CACHE_HOME", str(extended / "cache"))
     keep(NOMINAL_MACHINE)
     words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "multi_worker", "--workers", "2")
-    plan = json.loads(_run_extended(extended, "plan", *words, "--format", "json"))
+    plan = json.loads(_run_extended(extended, "qcnn.cli", "plan", *words, "--format", "json"))
     assert plan["simulator"] == list(plan["simulators"])[-1] == "plain"
     assert plan["processes"] == 2
 
@@ -152,32 +170,24 @@ def test_custom_model_trains_on_parameter_servers(monkeypatch: pytest.MonkeyPatc
     assert losses == pytest.approx([41 / 3, 14 / 3])
 
 
-def test_custom_simulator_matches_statevector(monkeypatch: pytest.MonkeyPatch) -> None:
-    # With an odd number of qubits, some gates act on qubits in descending order.
-    network = read_network(circuits.build("hybrid", 5), circuits.ring(5))
-    costs = _run_as_module("qcnn/simulators/costs/plain.py", monkeypatch)
-    monkeypatch.setitem(sys.modules, "qcnn.simulators.costs.plain", costs)
-    limits = SimulatorLimits(memory=2**30, batch=4)
-    costs.check(network, limits)
-    own = _run_as_module("qcnn/simulators/plain.py", monkeypatch).create(network, limits)
-    known = statevector.create(network, limits)
-    random = np.random.default_rng(0)
-    parameters = random.uniform(0, 2, network.parameters)
-    batch = ExcitationBatch(tf.constant([0, 2, 4, 2]), tf.constant([0.1, -2, 3, 1], tf.float32))
-    weights = random.normal(size=(4, len(network.readouts)))
-    for found, expected in zip(
-        step(own, parameters, batch, weights), step(known, parameters, batch, weights), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-    tables = [simulator.table(tf.constant(parameters)) for simulator in (own, known)]
-    # The other entries exist only with noise.
-    for found, expected in zip(*(table[:4] for table in tables), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+@pytest.mark.parametrize(
+    ("file", "selected", "passed"),
+    [
+        ("test_plain.py", "declared or memory or rx-deep-5 or state-deep-5 or cones or shift", 6),
+        ("test_shared.py", "", 9),
+    ],
+)
+def test_plugin_passes_its_contract(extended: Path, file: str, selected: str, passed: int) -> None:
+    options = ("-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(extended), "-k", selected)
+    output = _run_extended(extended, "pytest", str(extended / file), *options)
+    assert f"\n{passed} passed" in output
 
 
-def test_custom_store_mirrors_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = _run_as_module("qcnn/storage/mounted.py", monkeypatch).MountedStore
-    store = made(BucketUri("mnt", "share", "runs/1"), tmp_path / "mnt")
+def test_store_of_plugin_mirrors_a_folder(extended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(extended)
+    uri = parse_bucket_uri(f"shared:/{tmp_path}/runs/1")
+    assert uri
+    store = open_store(uri)
     folder = tmp_path / "training"
     (folder / "checkpoints").mkdir(parents=True)
     with contextlib.closing(FolderUploader(folder, store, 60.0)) as mirror:
@@ -225,7 +235,8 @@ def test_custom_target_submits_and_checks_cost_limit(
     experiment = qcnn.Experiment(qubits=5)
     assert qcnn.submit(experiment, "slurm", runs=str(tmp_path), partition="night").name == "17"
     with pytest.raises(
-        qcnn.ConfigError, match=r"^target: must be one of local, kubeflow, tfjob, vertex, vertex-job\. "
+        qcnn.ConfigError,
+        match=r"^target: must be one of local, kubeflow, kubernetes, tfjob, trainjob, vertex, vertex-job, or ",
     ):
         qcnn.list_jobs("slurm", partition="night")
 

@@ -13,7 +13,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.formats.loading import embed_file
 from qcnn.simulators import ExcitationBatch, SimulatorLimits
-from tests.qcnn.simulators.random_circuits import Floats
+from qcnn.testing.cirq_readouts import Floats
 
 FILE = Path(__file__).parents[2] / "examples" / "published.qasm"
 QUBITS = 23

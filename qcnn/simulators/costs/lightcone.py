@@ -18,7 +18,7 @@ from qcnn.simulators.interface import Declaration, SimulatorLimits
 if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
-DECLARATION = Declaration(states=False)
+DECLARATION = Declaration("qcnn.simulators.lightcone", states=False)
 
 # Parts are small: they are evolved in complex128, independent of the precision of state vectors.
 _REAL_BYTES = 8

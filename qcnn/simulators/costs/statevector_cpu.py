@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Amplitude indices are int32.
 DECLARATION = Declaration(
+    "qcnn.simulators.statevector_cpu",
     max_qubits=30,
     holds="2^qubits amplitudes",
     builtin_operations=False,

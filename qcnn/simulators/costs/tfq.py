@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MODULE = "tensorflow_quantum"
 # Three state vectors of 2^26 complex64 take 1.5 GiB, which fits in the memory of an ordinary worker.
 DECLARATION = Declaration(
+    "qcnn.simulators.tfq",
     max_qubits=26,
     holds="2^qubits amplitudes",
     states=False,

@@ -78,7 +78,7 @@ def test_job_wait_failure_or_timeout_raises(experiment: qcnn.Experiment, api_ser
 @pytest.mark.parametrize(
     ("target", "settings", "line"),
     [
-        ("moon", {}, "target: must be one of kubeflow, tfjob, vertex, vertex-job. Given: 'moon'"),
+        ("moon", {}, "target: must be one of kubeflow, kubernetes, tfjob, trainjob, vertex, vertex-job, or a plug-in "),
         ("tfjob", {}, "output: must be given to target tfjob. Given: none"),
         (
             "tfjob",

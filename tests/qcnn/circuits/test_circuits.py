@@ -5,11 +5,14 @@ import sys
 from pathlib import Path
 
 import cirq
+import numpy as np
 import pytest
 import sympy
 
 from qcnn.circuits import circuits
 from qcnn.errors import ConfigError
+from qcnn.testing.cirq_readouts import readouts_of_excitations
+from tests import reference
 
 
 @pytest.mark.parametrize("qubits", [2, 3, 4, 5, 8, 11])
@@ -174,3 +177,15 @@ def test_ansatz_accepts_frozen_circuit_and_lists() -> None:
     circuit = cirq.FrozenCircuit(cirq.X(ring[0]) ** A)
     ansatz = circuits.Ansatz(circuit, [A], ring)  # type: ignore[arg-type]
     assert (ansatz.circuit, ansatz.symbols, ansatz.readouts) == (circuit.unfreeze(), (A,), tuple(ring))
+
+
+@pytest.mark.parametrize("qubits", range(4, 13))
+@pytest.mark.parametrize("model", ["hybrid", "deep"])
+def test_models_equal_published_description(model: str, qubits: int) -> None:
+    """The contract of simulators compares them with these circuits."""
+    random, ansatz = np.random.default_rng(qubits), circuits.build(model, qubits)
+    values = random.uniform(0, 2, len(ansatz.symbols))
+    excited, angles = [*range(qubits), 1], random.uniform(-np.pi, np.pi, qubits + 1).tolist()
+    expected = [reference.expectations(model, qubits, values, *each) for each in zip(excited, angles, strict=True)]
+    found = readouts_of_excitations(ansatz, qubits, values, excited, angles)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)

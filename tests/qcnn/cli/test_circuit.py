@@ -19,9 +19,9 @@ from qcnn.circuits.formats.loading import embed_file
 from qcnn.experiment.parsing import from_mapping
 from qcnn.simulators.registry import SIMULATORS
 from qcnn.simulators.structure.gates import fingerprint
+from qcnn.testing.cirq_readouts import readouts_of_excitation
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
-from tests.qcnn.simulators.random_circuits import expectations
 
 FILE = str(ROOT / "examples" / "stabilizers.qasm")
 VALUES = np.array([0.9, 0.1, -0.4])
@@ -121,7 +121,7 @@ def test_export_of_trained_model_contains_values(typed: Typed, trained: str, tmp
     with (tmp_path / "a.qpy").open("rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         both = (*qpy.load(file), qasm3.loads((tmp_path / "a.qasm").read_text()))
-    expected = expectations(circuits.build(embed_file(FILE), 8), 8, VALUES, 3, 0.5)
+    expected = readouts_of_excitation(circuits.build(embed_file(FILE), 8), 8, VALUES, 3, 0.5)
     for circuit in both:
         state = Statevector(circuit.remove_final_measurements(inplace=False))
         values = [state.expectation_value(Pauli("Z"), [qubit]).real for qubit in range(8)]

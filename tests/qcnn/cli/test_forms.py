@@ -21,7 +21,7 @@ SCHEDULE = ("schedule create", "schedule enable", "schedule disable", "schedule 
 DRY = {
     "local": ("delete",),
     "kubeflow": ("submit", "study", *SCHEDULE, "terminate", "delete", "tensorboard"),
-    "tfjob": ("submit", "predict", "delete", "tensorboard"),
+    **dict.fromkeys(("kubernetes", "tfjob", "trainjob"), ("submit", "predict", "delete", "tensorboard")),
     "vertex": ("submit", "study", *SCHEDULE, "terminate", "delete", "deploy", "undeploy", "predict"),
     "vertex-job": ("submit", "delete"),
 }
@@ -29,7 +29,7 @@ DRY = {
 FORMS = {
     "local": ("study", "predict", "status", "delete"),
     "kubeflow": ("submit", "study", "compare", "schedule create", "schedule list", "status", "delete"),
-    "tfjob": ("submit", "status", "delete"),
+    **dict.fromkeys(("kubernetes", "tfjob", "trainjob"), ("submit", "status", "delete")),
     "vertex": ("submit", "study", "compare", "schedule create", "schedule list", "status", "delete", "deploy"),
     "vertex-job": ("submit", "status", "delete"),
 }

@@ -22,7 +22,7 @@ TYPED = {
     "plan": ("plan", "cirq", "run", "cirq"),
     "predict model --data a.csv --output b.csv": ("predict", "pyarrow", "run", "pyarrow"),
     "compare run --html page.html": ("compare", "matplotlib", "run", "matplotlib"),
-    "compare --experiment x --host http://localhost:1": ("compare", "Kubeflow's SDK", "kubeflow", "kfp"),
+    "compare --experiment x --host http://localhost:1": ("compare", "Kubeflow's SDK", "kubeflow", "kfp_server_api"),
     "tensorboard run": ("tensorboard", "TensorBoard", "run", "tensorboard"),
     "submit --target kubeflow": ("submit --target kubeflow", "Kubeflow's SDK", "kubeflow", "kfp"),
     f"submit --target=vertex {SENT}": ("submit --target vertex", "Kubeflow's SDK", "vertex", "kfp"),
@@ -32,7 +32,7 @@ TYPED = {
     f"terminate --target vertex {ON_VERTEX} x": (
         *("terminate --target vertex", "Google's libraries", "vertex", "google.api_core"),
     ),
-    "terminate --host http://localhost:1 x": ("terminate", "Kubeflow's SDK", "kubeflow", "kfp"),
+    "terminate --host http://localhost:1 x": ("terminate", "Kubeflow's SDK", "kubeflow", "kfp_server_api"),
 }
 CALLED = {
     "train": "qcnn.train(experiment, 'new')",

@@ -167,8 +167,8 @@ def test_failing_run_has_separate_folder_and_one_line_error(
         (["--model", "shallow"], "error: model: must be one of hybrid, deep, or a custom circuit"),
         (
             ["--simulator", "abacus"],
-            "error: simulator: must be one of auto, lightcone, statevector, statevector_cpu, tfq, density. "
-            "Given: 'abacus'",
+            "error: simulator: must be one of auto, lightcone, statevector, statevector_cpu, tfq, density, or a "
+            "plug-in (entry points qcnn.simulators: none). Given: 'abacus'",
         ),
         (
             ["--strategy", "alone"],

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from qcnn.cli.target_choice import COMMANDS
+from qcnn.targets import target_classes
+from qcnn.targets.base import Submits
 from tests.qcnn.cli.conftest import Typed
 
 ROOT = Path(__file__).parents[3]
-_SUBMIT, _RUNS = "'kubeflow', 'tfjob', 'vertex', 'vertex-job'", "'kubeflow', 'vertex'"
+_SUBMIT, _RUNS = "'kubeflow', 'kubernetes', 'tfjob', 'trainjob', 'vertex', 'vertex-job'", "'kubeflow', 'vertex'"
 _HEAVY = {
     "tensorflow",
     "tf_keras",
@@ -33,7 +35,7 @@ def test_each_command_of_target_has_help(typed: Typed, target: str, name: str) -
 @pytest.mark.parametrize(
     ("arguments", "shown", "hidden"),
     [
-        (("submit", "--help"), "--target [kubeflow|tfjob|vertex|vertex-job]", "--run-name"),
+        (("submit", "--help"), "--target [kubeflow|kubernetes|tfjob|trainjob|vertex|vertex-job]", "--run-name"),
         (("submit", "--target", "kubeflow", "--help"), "--run-name", "--output"),
         (("submit", "--help", "--target=tfjob"), "--output", "--run-name"),
         (("study", "--help"), "--runs", "--parallelism"),
@@ -57,10 +59,13 @@ def test_help_lists_options_of_target(typed: Typed, arguments: tuple[str, ...], 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("submit",), "submit: --target must be one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
+        (
+            ("submit",),
+            f"submit: --target must be one of {', '.join(target_classes(Submits))}. Given: none",
+        ),
         (
             ("submit", "--qubits", "4"),
-            "submit: --target must be one of kubeflow, tfjob, vertex, vertex-job. Given: none",
+            f"submit: --target must be one of {', '.join(target_classes(Submits))}. Given: none",
         ),
         (("submit", "--target"), "Option '--target' requires an argument."),
         (("submit", "--target", "local"), f"Invalid value for '--target': 'local' is not one of {_SUBMIT}."),

@@ -204,7 +204,8 @@ def test_models_match_built_in_circuits() -> None:
         ({"model": "shallow"}, "model: must be one of hybrid, deep, or a custom circuit.* Given: 'shallow'"),
         (
             {"simulator": "abacus"},
-            "simulator: must be one of auto, lightcone, statevector, statevector_cpu, tfq, density. Given: 'abacus'",
+            "simulator: must be one of auto, lightcone, statevector, statevector_cpu, tfq, density, or a plug-in "
+            r"\(entry points qcnn.simulators: none\)\. Given: 'abacus'",
         ),
         ({"strategy": "horovod"}, "strategy: must be one of multi_worker, .* Given: 'horovod'"),
         ({"qbits": 8}, "qbits: unknown field; valid fields: qubits, .* Given: qbits=8"),

@@ -1,19 +1,16 @@
-"""Hypothesis strategies for random circuits, and reference results from Cirq."""
+"""Hypothesis strategies for random circuits, and unitaries from Cirq."""
 
 from collections.abc import Callable, Sequence
 
 import cirq
 import numpy as np
-import numpy.typing as npt
 import sympy
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from qcnn.circuits.circuits import Ansatz, ring
-from qcnn.circuits.preparation import Preparation
+from qcnn.testing.cirq_readouts import Complex, Floats
 
-Floats = npt.NDArray[np.float64]
-Complex = npt.NDArray[np.complex128]
 Build = Callable[..., cirq.Operation]
 
 SYMBOLS: tuple[sympy.Symbol, ...] = tuple(sympy.symbols("a b c"))
@@ -91,62 +88,3 @@ def assert_equal_up_to_phase(actual: Complex, expected: Complex, atol: float = 1
     phase = actual[place] / expected[place]
     assert abs(abs(phase) - 1) < atol
     np.testing.assert_allclose(actual, phase * expected, atol=atol)
-
-
-def expectations(ansatz: Ansatz, qubits: int, values: Floats, excited: int, angle: float) -> Floats:
-    """Return Z on the readouts, (readouts,), by Cirq in double precision."""
-    (found,) = all_expectations(ansatz, qubits, values, [excited], [angle])
-    return np.asarray(found)
-
-
-def all_expectations(
-    ansatz: Ansatz, qubits: int, values: Floats, excited: Sequence[int], angles: Sequence[float]
-) -> Floats:
-    """Return Z on the readouts of excitations, (samples, readouts), by Cirq in double precision."""
-    line = ring(qubits)
-    data = [*(cirq.H(q) for q in line), *(cirq.CZ(line[i], line[(i + 1) % qubits]) for i in range(qubits))]
-    unexcited = _final(cirq.Circuit(data), qubits)
-    turns = [cirq.Circuit(cirq.rx(angle)(line[qubit])) for qubit, angle in zip(excited, angles, strict=True)]
-    return _expectations(np.array([_final(turn, qubits, unexcited) for turn in turns]), ansatz, qubits, values)
-
-
-def prepared_expectations(
-    ansatz: Ansatz, qubits: int, values: Floats, preparation: Preparation, samples: Floats
-) -> Floats:
-    """Return Z on the readouts of features or states, (samples, readouts), by Cirq in double precision."""
-    if preparation.kind == "state":
-        states = samples / np.linalg.norm(samples, axis=1, keepdims=True)
-        return _expectations(states.astype(np.complex128), ansatz, qubits, values)
-    turn = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}[preparation.kind]
-    begun = [cirq.H(q) for q in ring(qubits)] if preparation.kind == "rz" else []
-    turned = ([turn(angle)(q) for angle, q in zip(each, ring(qubits), strict=False)] for each in samples.tolist())
-    prepared = np.array([_final(cirq.Circuit(begun, turns), qubits) for turns in turned])
-    return _expectations(prepared, ansatz, qubits, values)
-
-
-def _final(circuit: cirq.Circuit, qubits: int, initial: Complex | int = 0) -> Complex:
-    return np.asarray(
-        circuit.final_state_vector(initial_state=initial, qubit_order=ring(qubits), dtype=np.complex128), np.complex128
-    )
-
-
-def _expectations(states: Complex, ansatz: Ansatz, qubits: int, values: Floats) -> Floats:
-    """Evolve all states at once, each entangled with a different basis state of idle qubits."""
-    others = cirq.NamedQubit.range((len(states) - 1).bit_length(), prefix="sample")
-    beside = np.zeros((2 ** len(others), states.shape[1]), np.complex128)
-    beside[: len(states)] = states / np.sqrt(len(states))
-    final = cirq.Simulator(dtype=np.complex128).simulate(
-        ansatz.circuit,
-        param_resolver=dict(zip(ansatz.symbols, values.tolist(), strict=True)),
-        qubit_order=[*others, *ring(qubits)],
-        initial_state=beside.reshape(-1),
-    )
-    evolved = final.final_state_vector.reshape(beside.shape)[: len(states)]
-    of_readouts = {qubit: number for number, qubit in enumerate(ring(qubits))}
-    observables = [cirq.Z(qubit) for qubit in ansatz.readouts]
-    return np.array(
-        [
-            [np.real(each.expectation_from_state_vector(state, of_readouts)) for each in observables]
-            for state in evolved * np.sqrt(len(states))
-        ]
-    )

@@ -13,9 +13,11 @@ from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators import ExcitationBatch, SimulatorLimits, costs, lightcone
 from qcnn.simulators.structure.gates import read_network
 from qcnn.simulators.structure.readouts import find_readouts
-from tests.qcnn.simulators import random_circuits
-from tests.qcnn.simulators.random_circuits import Floats, ansatzes, repeatable
-from tests.qcnn.simulators.step import step
+from qcnn.testing import cirq_readouts
+from qcnn.testing.cirq_readouts import Floats
+from qcnn.testing.steps import step
+from tests.qcnn.simulators.every import EVERY, GENERAL
+from tests.qcnn.simulators.random_circuits import ansatzes, repeatable
 from tests.qcnn.simulators.structure.test_light_cones import bridged
 
 LIMITS = SimulatorLimits(memory=2**31, batch=32)
@@ -28,7 +30,7 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool
     values = random.uniform(-2, 2, len(ansatz.symbols))
     excited = [*range(qubits), 1]
     angles = random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32)
-    expected = random_circuits.all_expectations(ansatz, qubits, values, excited, angles.tolist())
+    expected = cirq_readouts.readouts_of_excitations(ansatz, qubits, values, excited, angles.tolist())
     weights = np.zeros((len(excited), len(ansatz.readouts)))
     weighed = [0, qubits - 1]
     weights[weighed] = random.normal(size=(2, weights.shape[1]))
@@ -37,7 +39,7 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
     def loss(values: Floats) -> float:
-        readouts = random_circuits.all_expectations(
+        readouts = cirq_readouts.readouts_of_excitations(
             ansatz, qubits, values, [excited[s] for s in weighed], angles[weighed].tolist()
         )
         return float(np.sum(weights[weighed] * readouts))
@@ -54,7 +56,7 @@ def test_auto_on_random_circuits_equals_cirq(drawn: tuple[Ansatz, int]) -> None:
     assert_equals_cirq("auto", *drawn, compiled=True)
 
 
-@pytest.mark.parametrize("name", ["lightcone", "statevector"])
+@pytest.mark.parametrize("name", GENERAL)
 @given(drawn=ansatzes())
 @settings(repeatable, max_examples=25)
 def test_simulators_on_random_circuits_equal_cirq(name: str, drawn: tuple[Ansatz, int]) -> None:
@@ -77,17 +79,15 @@ def test_lightcone_gate_between_parts_equals_cirq(layer: int) -> None:
         np.ones((2, len(ansatz.readouts))),
     )
     expected = [
-        random_circuits.expectations(ansatz, qubits, values, q, a) for q, a in zip(excited, angles, strict=True)
+        cirq_readouts.readouts_of_excitation(ansatz, qubits, values, q, a) for q, a in zip(excited, angles, strict=True)
     ]
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
     # The gate matters: the readouts without it differ.
-    without = random_circuits.expectations(ansatz, qubits, np.append(values[:-1], 0.0), 3, 0.75)
+    without = cirq_readouts.readouts_of_excitation(ansatz, qubits, np.append(values[:-1], 0.0), 3, 0.75)
     assert np.abs(without - expected[0]).max() > 1e-2
 
 
-@pytest.mark.parametrize(
-    "name", ["lightcone", "statevector", "statevector_cpu", pytest.param("tfq", marks=pytest.mark.tfq), "auto"]
-)
+@pytest.mark.parametrize("name", [*EVERY, "auto"])
 def test_circuit_without_parameters_equals_cirq(name: str) -> None:
     """A fixed circuit may precede trainable layers."""
     ring = circuits.ring(5)
@@ -95,8 +95,8 @@ def test_circuit_without_parameters_equals_cirq(name: str) -> None:
     simulator = simulators.create(name, ansatz, ring, LIMITS)
     batch = ExcitationBatch(tf.constant([1, 0], tf.int32), tf.constant([0.4, -1.0]))
     expected = [
-        random_circuits.expectations(ansatz, 5, np.zeros(0), 1, 0.4),
-        random_circuits.expectations(ansatz, 5, np.zeros(0), 0, -1.0),
+        cirq_readouts.readouts_of_excitation(ansatz, 5, np.zeros(0), 1, 0.4),
+        cirq_readouts.readouts_of_excitation(ansatz, 5, np.zeros(0), 0, -1.0),
     ]
     readouts = simulator.expectations(tf.zeros([0], tf.float64), batch).numpy()
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
@@ -108,10 +108,7 @@ ROTATED = cirq.X(PLACE) ** SYMBOL
 PHASE = cirq.global_phase_operation(1j**0.7)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["lightcone", "statevector", "statevector_cpu", "density", pytest.param("tfq", marks=pytest.mark.tfq), "auto"],
-)
+@pytest.mark.parametrize("name", [*EVERY, "auto"])
 @pytest.mark.parametrize(
     ("operations", "run_by_tfq"),
     [

@@ -9,55 +9,32 @@ import tensorflow as tf
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
-from qcnn.circuits.noise import NOISELESS, Noise, parse
 from qcnn.errors import ConfigError
 from qcnn.simulators import ExcitationBatch, Simulator, SimulatorLimits
 from qcnn.simulators.parameter_shift import ParameterShift
 from qcnn.simulators.structure.gates import read_network
 from qcnn.simulators.structure.shift_rules import shift_parameters, with_shift_rule
-from tests.qcnn.simulators.step import step
+from qcnn.testing.simulators import Case
+from qcnn.testing.steps import step
 
 LIMITS = SimulatorLimits(memory=2**31, batch=32)
 RING = circuits.ring(4)
-S, T = sympy.symbols("s t")
-# Gates with two phases, with three equidistant phases, with factors, and with one phase only.
-GATES = [
-    *(cirq.Y(RING[0]) ** S, cirq.rx(0.7 * S - T)(RING[1]), cirq.CNOT(RING[1], RING[0])),
-    *(cirq.ISWAP(RING[1], RING[2]) ** (0.5 * T), cirq.FSimGate(S, T)(RING[0], RING[2])),
-    *(
-        cirq.ry(T)(RING[3]).controlled_by(RING[2]),
-        cirq.CCX(RING[3], RING[2], RING[1]) ** S,
-        cirq.XX(RING[0], RING[3]) ** S,
-    ),
-]
-ANSATZ = Ansatz(cirq.Circuit(GATES), (S, T), (RING[0], RING[1]))
+S = sympy.Symbol("s")
+# With gates of all types of shift rules.
+ANSATZ = Case("shifts", 4).ansatz
 BATCH = ExcitationBatch(tf.constant([0, 2, 3]), tf.constant([0.4, -2.0, 1.0]))
 WEIGHTS = np.array([[1.0, -2], [0.5, 1], [0.3, 0]])
 
 
-def create(name: str, gradient: str, ansatz: Ansatz = ANSATZ, noise: Noise = NOISELESS) -> Simulator:
-    return simulators.create(name, ansatz, circuits.ring(4), LIMITS, noise=noise, gradient=gradient)
-
-
-@pytest.mark.parametrize(
-    ("name", "noise"), [("statevector", ""), ("lightcone", ""), ("density", "depolarizing=0.02,amplitude_damping=0.05")]
-)
-def test_parameter_shift_without_shots_equals_adjoint(name: str, noise: str) -> None:
-    values = np.array([0.3, -0.8])
-    shifted, adjoint = (create(name, gradient, noise=parse(noise)) for gradient in ("parameter_shift", "adjoint"))
-    assert isinstance(shifted, ParameterShift)
-    assert shifted.name == adjoint.name == name
-    found = step(shifted, values, BATCH, WEIGHTS, compiled=name == "statevector")
-    expected = step(adjoint, values, BATCH, WEIGHTS)
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-9)
-    np.testing.assert_allclose(found[1], expected[1], atol=1e-7)
-    assert np.abs(expected[1]).min() > 0.01
+def create(name: str, gradient: str, ansatz: Ansatz = ANSATZ) -> Simulator:
+    return simulators.create(name, ansatz, circuits.ring(4), LIMITS, gradient=gradient)
 
 
 def test_parameter_shift_of_model_equals_adjoint() -> None:
     ansatz = circuits.build("hybrid", 4)
     values = np.random.default_rng(0).uniform(0, 2, len(ansatz.symbols))
     shifted, adjoint = (create("auto", gradient, ansatz) for gradient in ("parameter_shift", "adjoint"))
+    assert isinstance(shifted, ParameterShift)
     for found, expected in zip(
         step(shifted, values, BATCH, WEIGHTS, compiled=True), step(adjoint, values, BATCH, WEIGHTS), strict=True
     ):

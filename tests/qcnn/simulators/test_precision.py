@@ -14,8 +14,8 @@ from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.simulators import ExcitationBatch, Inputs, ProductStateBatch, Simulator, SimulatorLimits, StateBatch, costs
-from tests.qcnn.simulators.random_circuits import Floats, prepared_expectations
-from tests.qcnn.simulators.step import step
+from qcnn.testing.cirq_readouts import Floats, readouts_of_samples
+from qcnn.testing.steps import step
 
 # XLA compiles fewer layers in a short time.
 LAYERS = {"statevector_cpu": 200, "statevector": 20}
@@ -71,7 +71,7 @@ def test_complex64_error_does_not_grow_with_layers(name: str, qubits: int, kind:
     values, readouts = assert_close_to_complex128(name, qubits, preparation, ProductStateBatch(tf.constant(angles)))
     if qubits == 8:
         ansatz, features = hadamard_layers(qubits, LAYERS[name]), angles.astype(np.float64)
-        expected = prepared_expectations(ansatz, qubits, values, preparation, features)
+        expected = readouts_of_samples(ansatz, qubits, values, preparation, features)
         np.testing.assert_allclose(readouts, expected, rtol=0, atol=READOUT_ERROR)
 
 

@@ -1,4 +1,4 @@
-"""All simulators on features and states, compared with Cirq."""
+"""All simulators on large angles and random circuits, compared with Cirq, and samples in chunks."""
 
 from typing import NamedTuple
 
@@ -16,21 +16,13 @@ from qcnn.errors import ConfigError
 from qcnn.simulators import ProductStateBatch, Simulator, SimulatorLimits, StateBatch, costs, registry, statevector
 from qcnn.simulators.evolution import evolve
 from qcnn.simulators.structure.gates import read_model
-from tests.qcnn.simulators.random_circuits import Floats, ansatzes, prepared_expectations, repeatable
-from tests.qcnn.simulators.step import step
+from qcnn.testing.cirq_readouts import Floats, readouts_of_samples
+from qcnn.testing.steps import step
+from tests.qcnn.simulators.every import EVERY, GENERAL
+from tests.qcnn.simulators.random_circuits import ansatzes, repeatable
 
 LIMITS = SimulatorLimits(memory=2**31, batch=4)
 KINDS: tuple[Kind, ...] = ("rx", "ry", "rz", "state")
-# Supported preparations of the simulators.
-SUPPORTED = [
-    (name, kind)
-    for name in ("statevector", "statevector_cpu", "lightcone", "tfq")
-    for kind in KINDS
-    if kind != "state" or name.startswith("statevector")
-]
-of_supported = pytest.mark.parametrize(
-    ("name", "kind"), [pytest.param(*each, marks=[pytest.mark.tfq] * (each[0] == "tfq")) for each in SUPPORTED]
-)
 
 
 class Case(NamedTuple):
@@ -55,7 +47,7 @@ class Case(NamedTuple):
 
     def by_cirq(self, values: Floats) -> Floats:
         """Return Z on the readouts, (samples, readouts)."""
-        return prepared_expectations(self.ansatz, self.qubits, values, self.preparation, self.samples)
+        return readouts_of_samples(self.ansatz, self.qubits, values, self.preparation, self.samples)
 
 
 def case(ansatz: Ansatz, qubits: int, kind: Kind, features: int, count: int = 3) -> Case:
@@ -87,23 +79,7 @@ def assert_equals_cirq(name: str, case: Case, *, slopes: int, compiled: bool) ->
         np.testing.assert_allclose(gradient[number], slope, atol=close)
 
 
-@pytest.mark.parametrize(
-    ("model", "qubits", "features", "compiled"),
-    [("hybrid", 7, 7, True), ("deep", 6, 4, False), ("hybrid", 8, 1, False), ("deep", 5, 5, False)],
-)
-@of_supported
-def test_readouts_and_gradient_equal_cirq(
-    name: str, kind: Kind, model: str, qubits: int, features: int, compiled: bool
-) -> None:
-    built = circuits.build(model, qubits)
-    # One product state is enough, because all of them compile to the same operations.
-    compiled = compiled and kind in ("ry", "state")
-    assert_equals_cirq(name, case(built, qubits, kind, features), slopes=2, compiled=compiled)
-
-
-@pytest.mark.parametrize(
-    "name", ["statevector", "statevector_cpu", "lightcone", pytest.param("tfq", marks=pytest.mark.tfq)]
-)
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("kind", ["rx", "ry", "rz"])
 def test_large_angles_equal_cirq(name: str, kind: Kind) -> None:
     every = case(circuits.build("hybrid", 4), 4, kind, 4)
@@ -118,12 +94,12 @@ def test_large_angles_in_complex64_equal_cirq() -> None:
     assert_equals_cirq("statevector", every._replace(samples=angles), slopes=0, compiled=True)
 
 
-@pytest.mark.parametrize("name", ["statevector", "statevector_cpu", "lightcone"])
+@pytest.mark.parametrize("name", GENERAL)
 @given(drawn=ansatzes(), kind=st.sampled_from(KINDS), missing=st.integers(0, 3))
 @settings(repeatable, max_examples=20)
 def test_any_circuit_equals_cirq(name: str, drawn: tuple[Ansatz, int], kind: Kind, missing: int) -> None:
     ansatz, qubits = drawn
-    assume((name, kind) in SUPPORTED)
+    assume(kind != "state" or registry.declaration(name).states)
     assert_equals_cirq(name, case(ansatz, qubits, kind, qubits - missing, 2), slopes=2, compiled=False)
 
 

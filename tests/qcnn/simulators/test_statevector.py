@@ -8,9 +8,9 @@ from qcnn.circuits import circuits
 from qcnn.simulators import ExcitationBatch, SimulatorLimits, costs, statevector
 from qcnn.simulators.evolution import evolve
 from qcnn.simulators.structure.gates import CircuitIR, read_network
+from qcnn.testing.cirq_readouts import Floats
+from qcnn.testing.steps import step
 from tests import reference
-from tests.qcnn.simulators.random_circuits import Floats
-from tests.qcnn.simulators.step import step
 
 QUBITS = 5
 # Memory of a complex64 state vector, in bytes.

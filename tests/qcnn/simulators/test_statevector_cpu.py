@@ -29,7 +29,7 @@ from qcnn.simulators import (
 )
 from qcnn.simulators.kernels import library
 from qcnn.simulators.structure.gates import read_network
-from tests.qcnn.simulators.step import step
+from qcnn.testing.steps import step
 
 QUBITS = 9
 
@@ -268,24 +268,6 @@ def test_spanning_states_equal_statevector(qubits: int, real_bytes: int, toleran
     expected, expected_gradient = step(reference, values, batch, weights)
     np.testing.assert_allclose(readouts, expected, atol=tolerance)
     np.testing.assert_allclose(gradient, expected_gradient, atol=10 * tolerance)
-
-
-def test_replicas_that_split_by_qubit_add_up_to_the_whole_batch() -> None:
-    ansatz, replicas = circuits.build("deep", QUBITS), ([0, 1, 2, 3, 4], [5, 6, 7, 8, -1])
-    random = np.random.default_rng(3)
-    values, qubit = random.uniform(0, 2, len(ansatz.symbols)), random.integers(0, QUBITS, 64).astype(np.int32)
-    angle, weights = random.uniform(-np.pi, np.pi, 64).astype(np.float32), random.normal(size=(64, 1))
-    limits = SimulatorLimits(2**30, 64, real_bytes=8)
-    every = simulators.create("statevector_cpu", ansatz, circuits.ring(QUBITS), limits)
-    expected, gradient = step(every, values, ExcitationBatch(tf.constant(qubit), tf.constant(angle)), weights)
-    total = np.zeros_like(gradient)
-    for own in replicas:
-        batch = ExcitationBatch(tf.constant(qubit), tf.constant(angle), tf.constant(own))
-        mine = np.isin(qubit, own)
-        readouts, part = step(every, values, batch, weights * mine[:, None])
-        np.testing.assert_allclose(readouts[mine], expected[mine], atol=1e-12)
-        total += part
-    np.testing.assert_allclose(total, gradient, atol=1e-11)
 
 
 @pytest.mark.parametrize(("quota", "threads"), [(0, 64), (3, 3), (100, 64)])

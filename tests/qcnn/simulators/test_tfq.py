@@ -12,7 +12,7 @@ from qcnn import simulators
 from qcnn.circuits.circuits import Ansatz
 from qcnn.errors import ConfigError, single_line
 from qcnn.simulators import ExcitationBatch, SimulatorLimits
-from tests.qcnn.simulators import random_circuits
+from qcnn.testing import cirq_readouts
 from tests.qcnn.simulators.structure.test_gates import ONE_QUBIT, TWO_QUBITS, A, B, C, Q
 
 pytestmark = pytest.mark.tfq
@@ -46,7 +46,7 @@ def test_tfq_supported_operations_equal_cirq() -> None:
             supported += 1
             batch = ExcitationBatch(tf.constant([1], tf.int32), tf.constant([0.7]))
             readouts = simulator.expectations(tf.constant(values), batch).numpy()[0]
-            expected = random_circuits.expectations(ansatz, 5, values, 1, 0.7)
+            expected = cirq_readouts.readouts_of_excitation(ansatz, 5, values, 1, 0.7)
             np.testing.assert_allclose(readouts, expected, atol=1e-5, err_msg=str(variant))
     assert (supported > 50, len(errors) > 50) == (True, True)
     assert all(message.startswith("model: TensorFlow Quantum does not support this gate") for message in errors)
@@ -78,4 +78,5 @@ def test_tfq_symbol_named_like_excitation_angle_is_supported() -> None:
     simulator = simulators.create("tfq", ansatz, Q, LIMITS)
     batch = ExcitationBatch(tf.constant([1], tf.int32), tf.constant([0.7]))
     readouts = simulator.expectations(tf.constant([0.3], tf.float64), batch).numpy()[0]
-    np.testing.assert_allclose(readouts, random_circuits.expectations(ansatz, 5, np.array([0.3]), 1, 0.7), atol=1e-5)
+    expected = cirq_readouts.readouts_of_excitation(ansatz, 5, np.array([0.3]), 1, 0.7)
+    np.testing.assert_allclose(readouts, expected, atol=1e-5)

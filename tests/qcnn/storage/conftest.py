@@ -7,26 +7,23 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from qcnn.storage.store import Store, parse_bucket_uri
-from qcnn.storage.sync import open_store
+from qcnn.storage.store import SCHEMES, Store
+from qcnn.testing.stores import opened
 from tests.buckets import new_bucket, new_s3_bucket
 from tests.qcnn.storage.faults import FaultyProxy
 
-
-def opened(uri: str) -> contextlib.closing[Store]:
-    """Return a context manager that opens and closes the store of a URI."""
-    bucket_uri = parse_bucket_uri(uri)
-    assert bucket_uri
-    return contextlib.closing(open_store(bucket_uri))
+# A registered store needs a server here, which its tests use. Several schemes of a store have one server.
+_SCHEMES = sorted({line: scheme for scheme, line in SCHEMES.items() if scheme != "minio"}.values())
 
 
-@pytest.fixture(params=["s3", "gs"])
+@pytest.fixture(params=_SCHEMES)
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """Return a URI scheme and the URL of a server for it."""
     if request.param == "gs":
         if not (url := os.environ.get("STORAGE_EMULATOR_HOST")):
             pytest.skip("STORAGE_EMULATOR_HOST is not set: no Cloud Storage server")
         return "gs", url
+    assert request.param == "s3", "no server"
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     return "s3", str(request.getfixturevalue("s3_server"))

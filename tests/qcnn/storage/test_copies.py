@@ -13,7 +13,7 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.storage import copies, gcs, s3, sync
 from qcnn.storage.copies import local_copy, local_file, new_copy, new_file_copy, working_copy
 from qcnn.storage.store import UnreachableError
-from tests.qcnn.storage.conftest import opened
+from qcnn.testing.stores import opened
 from tests.qcnn.storage.faults import FaultyProxy
 
 

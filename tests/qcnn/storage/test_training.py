@@ -11,7 +11,7 @@ from qcnn.experiment.parsing import from_mapping
 from qcnn.model.checkpoints import load_latest
 from qcnn.process.exit_codes import is_permanent_error
 from qcnn.storage.copies import local_copy
-from tests.qcnn.storage.conftest import opened
+from qcnn.testing.stores import opened
 from tests.qcnn.storage.faults import FaultyProxy
 
 _FIELDS = {"qubits": 4, "rounds": 10, "strategy": "none", "workers": 1}

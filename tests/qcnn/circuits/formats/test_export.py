@@ -24,15 +24,8 @@ from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import build_model
-from tests.qcnn.simulators.random_circuits import (
-    Complex,
-    Floats,
-    ansatzes,
-    assert_equal_up_to_phase,
-    expectations,
-    repeatable,
-    unitary,
-)
+from qcnn.testing.cirq_readouts import Complex, Floats, readouts_of_excitation
+from tests.qcnn.simulators.random_circuits import ansatzes, assert_equal_up_to_phase, repeatable, unitary
 from tests.shared_training_runs import SMALL
 
 A, B = sympy.symbols("a b")
@@ -121,7 +114,7 @@ def test_export_of_gate_on_any_qubits_keeps_unitary(gate: cirq.Gate) -> None:
 def test_exported_network_readouts_match_qiskit_and_cirq(model: str, qubits: int, tmp_path: Path) -> None:
     ansatz = circuits.build(model, qubits)
     values, sample = _values(ansatz), (1, 0.7)
-    expected = expectations(ansatz, qubits, values, *sample)
+    expected = readouts_of_excitation(ansatz, qubits, values, *sample)
     bound = export.bind_parameters(ansatz, values)
     whole = Ansatz(data_state(EXCITATION, ring(qubits), sample) + bound.circuit, (), bound.readouts)
     for name, version in (("a.qasm", 3), ("b.qasm", 2), ("a.qpy", 3), ("a.json", 3)):
@@ -144,8 +137,8 @@ def test_reimported_network_equals_original() -> None:
     assert again.symbols == ansatz.symbols
     values = _values(ansatz)
     for excited, angle in ((0, 0.4), (3, -2.0)):
-        expected = expectations(ansatz, 5, values, excited, angle)
-        np.testing.assert_allclose(expectations(again, 5, values, excited, angle), expected, atol=1e-9)
+        expected = readouts_of_excitation(ansatz, 5, values, excited, angle)
+        np.testing.assert_allclose(readouts_of_excitation(again, 5, values, excited, angle), expected, atol=1e-9)
 
 
 def test_reimported_network_trains_identically(tmp_path: Path) -> None:

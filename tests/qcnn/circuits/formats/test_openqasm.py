@@ -15,7 +15,8 @@ from qcnn.circuits.formats import cirq_json, openqasm
 from qcnn.circuits.formats.embedded import embed
 from qcnn.errors import ConfigError
 from qcnn.simulators.structure.gates import read_network
-from tests.qcnn.simulators.random_circuits import Complex, assert_equal_up_to_phase
+from qcnn.testing.cirq_readouts import Complex
+from tests.qcnn.simulators.random_circuits import assert_equal_up_to_phase
 
 HEAD2 = 'OPENQASM 2.0;\ninclude "qelib1.inc";\nqreg q[5];\ncreg c[5];\nh q;\n'
 HEAD3 = 'OPENQASM 3.0;\ninclude "stdgates.inc";\nqubit[4] q;\nbit[4] c;\nh q;\n'

@@ -51,7 +51,7 @@ def completions(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
         ("qcnn circuit circuits/", ["file,circuits/"]),
         ("qcnn compare s", ["plain,second"]),
         ("qcnn compare elsewhere/", ["dir,elsewhere/"]),
-        ("qcnn submit --target ku", ["plain,kubeflow"]),
+        ("qcnn submit --target ku", ["plain,kubeflow", "plain,kubernetes"]),
         ("qcnn submit --target kubeflow --dry", ["plain,--dry-run"]),
         ("qcnn submit --target tfjob --active", ["plain,--active-deadline-seconds"]),
         ("qcnn schedule --target kubeflow cr", ["plain,create"]),

@@ -82,4 +82,4 @@ def test_interrupted_logs_command_contains_namespace(
     monkeypatch.setattr("qcnn.jobs.kubernetes.job_watcher.JobWatcher.run", interrupt)
     name = job["metadata"]["name"]
     _, _, err = typed("logs", "-f", name, "-n", "a")
-    assert f"Follow again: qcnn logs -f {name} --target tfjob --namespace a\n" in err
+    assert f"Follow again: qcnn logs -f {name} --target kubernetes --namespace a\n" in err

@@ -33,7 +33,7 @@ def error_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("submit",), "error: submit: --target must be one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
+        (("submit",), "error: submit: --target must be one of kubeflow, kubernetes, "),
         (("submit", "--target", "moon"), "error: Invalid value for '--target': 'moon' is not "),
         ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
         ((*SUBMIT, "--quarks", "3"), "error: No such option '--quarks'"),
@@ -164,7 +164,7 @@ def test_submit_help_lists_options_of_target(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown_by: dict[tuple[str, ...], str] = {
-        (): "--target [kubeflow|tfjob|vertex|vertex-job]",
+        (): "--target [kubeflow|kubernetes|tfjob|trainjob|vertex|vertex-job]",
         ("--target", "kubeflow"): "--run-name",
         ("--target", "tfjob"): "--output",
     }

@@ -23,7 +23,7 @@ from qcnn.simulators.kernels import library
 from qcnn.simulators.kernels.encoding import EncodedProgram, encode
 from qcnn.simulators.kernels.program import build
 from qcnn.simulators.structure.gates import read_network
-from tests.qcnn.simulators.step import step
+from qcnn.testing.steps import step
 from tests.qcnn.simulators.test_statevector_cpu import by_cirq, layered
 
 pytestmark = pytest.mark.skipif(bool(kernels.missing_reason()), reason="the kernels cannot run here")

@@ -3,13 +3,21 @@
 import tensorflow as tf
 
 from qcnn.simulators import Inputs, Simulator
-from tests.qcnn.simulators.random_circuits import Floats
+from qcnn.testing.cirq_readouts import Floats
 
 
 def step(
     simulator: Simulator, values: Floats, batch: Inputs, weights: Floats, *, compiled: bool = False
 ) -> tuple[Floats, Floats]:
-    """Return the readouts and the gradient of their weighted sum, compiled if requested and supported."""
+    """Return the readouts and the gradient of their weighted sum.
+
+    Args:
+        simulator: Simulator.
+        values: Circuit parameters, (parameters,).
+        batch: Samples of the simulator's preparation.
+        weights: Weights of the sum, (samples, readouts).
+        compiled: Whether XLA compiles the step, if the simulator supports it.
+    """
 
     def compute(parameters: tf.Tensor, batch: Inputs) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.GradientTape() as tape:
