@@ -15,6 +15,7 @@ import kubernetes.utils
 import pytest
 import yaml
 
+from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.engine import Engine
 from qcnn.jobs.tfjob.engine import TFJOB
 from tests.buckets import new_bucket
@@ -154,8 +155,13 @@ def kubeconfig(token: str, proxy: Proxy, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return TFJOB
+def engine(request: pytest.FixtureRequest, namespace: str) -> Engine:
+    """Engine of the launchers, TFJob unless a test is parametrized with `every_engine`."""
+    engine: Engine = getattr(request, "param", TFJOB)
+    with contextlib.closing(NamespaceClient(namespace)) as api:
+        if not api.serves(engine.resource):
+            pytest.skip(f"the cluster has no {engine.name}s")
+    return engine
 
 
 @pytest.fixture

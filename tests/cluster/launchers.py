@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kubernetes.client import CoreV1Api, CustomObjectsApi
 
 from qcnn.components.resources import IMAGE
+from qcnn.jobs.engines import ENGINES
 from qcnn.jobs.job import JobIdentity, JobSpec, run_label
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES, NamespaceClient, Resource
 from qcnn.jobs.kubernetes.create_or_adopt import create_or_adopt
@@ -31,6 +33,9 @@ training, namespace, pending_seconds = pickle.loads(base64.b64decode(sys.argv[1]
 with one_line_errors():
     launch(training, namespace, pending_seconds=pending_seconds)
 """
+
+
+every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=list(ENGINES), indirect=True)
 
 
 def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = None, **pod: Any) -> JobSpec:

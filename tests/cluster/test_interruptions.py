@@ -21,7 +21,7 @@ from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.storage.copies import local_copy
-from tests.cluster.launchers import Launchers
+from tests.cluster.launchers import Launchers, every_engine
 from tests.cluster.programs import Program, Qcnn
 
 # Epochs take more than a second, because log lines are delayed.
@@ -68,6 +68,7 @@ def _check(launcher: Program, found: Checkpoint, expected: Checkpoint) -> None:
         np.testing.assert_allclose(dense, others_dense, atol=1e-3)
 
 
+@every_engine
 @pytest.mark.parametrize("index", [0, 1])
 def test_training_resumes_after_pod_deletion(
     launchers: Launchers, qcnn: Qcnn, training: JobSpec, bucket: str, uninterrupted: Checkpoint, index: int
@@ -75,7 +76,7 @@ def test_training_resumes_after_pod_deletion(
     launcher = launchers.start(training)
     launcher.wait_for_line(r"\[worker 0\] epoch 4/")
     name = launchers.name(training)
-    CoreV1Api().delete_namespaced_pod(f"{name}-worker-{index}", launchers.namespace)
+    launchers.delete_pod(training, f"worker-{index}")
     launcher.wait_for_line(r"lost.*(is restarted|restarting the job) \(1 of 3\)$")
     launcher.wait_for_line(r"\[worker 0\] continuing after epoch \d+$")
     # The operator may have failed the TFJob, which is then replaced.
@@ -84,6 +85,7 @@ def test_training_resumes_after_pod_deletion(
     _check(launcher, _checkpoint(f"{bucket}/{name}/training"), uninterrupted)
 
 
+@every_engine
 def test_training_continues_while_api_server_is_stopped(
     launchers: Launchers, training: JobSpec, bucket: str, uninterrupted: Checkpoint
 ) -> None:

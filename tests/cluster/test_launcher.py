@@ -1,6 +1,5 @@
 """Launchers of jobs whose processes do not train."""
 
-import contextlib
 import json
 import signal
 import threading
@@ -11,26 +10,16 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 from qcnn.errors import RetryableError
-from qcnn.jobs.engines import ENGINES
-from qcnn.jobs.kubernetes.api import LEASES, PODS, NamespaceClient
-from qcnn.jobs.kubernetes.engine import Engine
+from qcnn.jobs.kubernetes.api import LEASES, PODS
 from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.manifest import TRAINING_ANNOTATION, condition
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.process.exit_codes import ABANDONED
-from tests.cluster.launchers import Launchers, job
+from tests.cluster.launchers import Launchers, every_engine, job
 from tests.cluster.programs import Program, Qcnn
 from tests.cluster.proxy import Proxy
 
-
-@pytest.fixture(params=ENGINES.values(), ids=list(ENGINES))
-def engine(request: pytest.FixtureRequest, namespace: str) -> Engine:
-    engine: Engine = request.param
-    with contextlib.closing(NamespaceClient(namespace)) as api:
-        if not api.serves(engine.resource):
-            pytest.skip(f"the cluster has no {engine.name}s")
-    return engine
-
+pytestmark = every_engine
 
 # Runs until SIGTERM.
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"

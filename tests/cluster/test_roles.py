@@ -1,4 +1,4 @@
-"""TFJobs with every role, compared with local runs."""
+"""Training jobs with every role, compared with local runs."""
 
 import csv
 import os
@@ -20,7 +20,9 @@ from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.storage.copies import local_copy
-from tests.cluster.launchers import Launchers
+from tests.cluster.launchers import Launchers, every_engine
+
+pytestmark = every_engine
 
 FIELDS: dict[str, Any] = {"qubits": 4, "rounds": 100, "batch_size": 32, "epochs": 12}
 # Tolerance of the MSE. The MSE lower bound is 0.1894.
@@ -45,7 +47,7 @@ def _train_locally(config: ExperimentConfig, folder: Path) -> Checkpoint:
 
 
 def _train_on_cluster(config: ExperimentConfig, launchers: Launchers, bucket: str) -> tuple[Checkpoint, str]:
-    """Run a TFJob, and return its checkpoint and the URI of its training folder."""
+    """Run a training job, and return its checkpoint and the URI of its training folder."""
     job = cluster_job(config, bucket, _pod())
     launcher = launchers.start(job)
     assert launcher.exit_code() == 0, launcher.output

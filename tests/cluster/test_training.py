@@ -13,7 +13,7 @@ from qcnn.experiment.parsing import from_json
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model.checkpoints import load_history
-from tests.cluster.launchers import Launchers
+from tests.cluster.launchers import Launchers, every_engine
 
 FIELDS = {"qubits": 4, "rounds": 10, "epochs": 5}
 # Every pod generates the dataset, which is deterministic, so no storage is needed.
@@ -26,6 +26,7 @@ runpy.run_module("qcnn.trainer.worker", run_name="__main__", alter_sys=True)
 _EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/5: train_loss (\S+), val_loss (\S+),")
 
 
+@every_engine
 def test_two_workers_match_local_run(launchers: Launchers, tmp_path: Path) -> None:
     experiment, _ = generate_data(FIELDS, str(tmp_path / "dataset"))
     train(experiment, *(str(tmp_path / name) for name in ("dataset", "training", "logs")))
