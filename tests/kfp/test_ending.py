@@ -67,7 +67,7 @@ def test_terminate_during_training_deletes_tfjobs(kubeflow: Kubeflow) -> None:
     assert done.returncode == 0, done.stderr
     assert f"run {run} is terminated\n" in done.stdout
     if "KUBECONFIG" in os.environ:
-        assert "no TFJobs of the run are left" in done.stdout
+        assert "no training jobs of the run are left" in done.stdout
     assert kubeflow.rows()["endless"]["state"] in ("failed", "canceled")
     again = kubeflow.run_command("terminate", run)
     assert again.returncode == 0

@@ -73,9 +73,9 @@ def _is_own(specification: Mapping[str, Any]) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LogsSettings(PodFields, KfpConnection):
-    """TFJobs whose logs are added to those of runs, and pod settings of a TensorBoard on the cluster."""
+    """Training jobs whose logs are added to those of runs, and pod settings of a TensorBoard on the cluster."""
 
-    jobs: Sequence[str] = setting("TFJob whose logs are added.", (), flag="job", metavar="NAME")
+    jobs: Sequence[str] = setting("Training job whose logs are added.", (), flag="job", metavar="NAME")
 
 
 class KubeflowExperiments(KubeflowBound[LogsSettings], ComparesRuns):

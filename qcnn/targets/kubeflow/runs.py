@@ -89,7 +89,7 @@ def find_schedule(backend: KfpBackend, name: str) -> kfp_server_api.V2beta1Recur
 
 
 def namespace_of(backend: KfpBackend, experiment: str) -> str:
-    """Return the namespace of an experiment's pods and TFJobs.
+    """Return the namespace of an experiment's pods and training jobs.
 
     Args:
         backend: KFP backend.
@@ -273,15 +273,15 @@ def terminate_run(
     report: Callable[[str], None],
     seconds: float = PATIENCE,
 ) -> str:
-    """Terminate a run, delete its TFJobs, and wait for the run to stop.
+    """Terminate a run, delete its training jobs, and wait for the run to stop.
 
-    Training is the largest cost, so TFJobs are deleted before the wait. They are deleted again after it, because a step
-    that was still active may have created one.
+    Training is the largest cost, so its jobs are deleted before the wait. They are deleted again after it, because a
+    step that was still active may have created one.
 
     Args:
         backend: KFP backend.
         run: The run.
-        namespace: Namespace of its TFJobs.
+        namespace: Namespace of its training jobs.
         report: Callback for status lines.
         seconds: Timeout for the run to stop.
 
@@ -295,7 +295,7 @@ def terminate_run(
     report(clean(run.run_id, namespace))
     ended = follow(RunPoller(backend, run.run_id), lambda run: (), report, 0 if fault else seconds)
     if late := _delete_jobs(run.run_id, namespace):
-        report(f"TFJob {late} deleted")
+        report(f"{late} deleted")
     if ended.state in ENDED:
         report(f"run {run.run_id} is terminated")
         return ""
@@ -304,12 +304,12 @@ def terminate_run(
 
 
 def clean(run: str, namespace: str) -> str:
-    """Delete the TFJobs of a run and return a status line. An unavailable cluster is reported, not raised."""
+    """Delete the training jobs of a run and return a status line. An unavailable cluster is reported, not raised."""
     try:
         names = _deleted_on_cluster(run, namespace)
     except QcnnError as error:
-        return f"TFJobs of the run in namespace {namespace} were not checked: {error}"
-    return f"{f'TFJob {names} deleted; ' if names else ''}no TFJobs of the run are left in namespace {namespace}"
+        return f"training jobs of the run in namespace {namespace} were not checked: {error}"
+    return f"{f'{names} deleted; ' if names else ''}no training jobs of the run are left in namespace {namespace}"
 
 
 def _terminate(backend: KfpBackend, run: str) -> UnavailableError | None:
@@ -323,7 +323,7 @@ def _terminate(backend: KfpBackend, run: str) -> UnavailableError | None:
 
 
 def _delete_jobs(run: str, namespace: str) -> str:
-    """Delete the training jobs of a run and return their names, or an empty text if the cluster is unavailable."""
+    """Delete the training jobs of a run and return them as text, or an empty text if the cluster is unavailable."""
     try:
         return _deleted_on_cluster(run, namespace)
     except QcnnError:
@@ -340,4 +340,4 @@ def _deleted_on_cluster(run: str, namespace: str) -> str:
         everything = cleanup.find_all(api, installed_engines(api))
         left = cleanup.with_dependents(cleanup.objects_of_run(run, everything), everything)
         cleanup.delete(api, left)
-    return ", ".join(found.name for found in left if found.engine)
+    return ", ".join(f"{found.kind} {found.name}" for found in left if found.engine)

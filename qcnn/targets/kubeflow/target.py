@@ -199,7 +199,7 @@ class KubeflowTarget(
 
     @override
     def delete(self, job: str) -> None:
-        """Delete a run. An active run and its TFJobs are terminated first."""
+        """Delete a run. An active run and its training jobs are terminated first."""
         run = find_run(self.backend, job)
         namespace = namespace_of(self.backend, run.experiment_id)
         if run.state not in ENDED and (reason := terminate_run(self.backend, run, namespace, lambda line: None)):
@@ -218,7 +218,7 @@ class KubeflowTarget(
 
     @override
     def delete_found(self, found: Sequence[Deletable]) -> None:
-        """Delete runs, but not their TFJobs."""
+        """Delete runs, but not their training jobs."""
         for each in found:
             self._delete(each.object)
 
@@ -228,7 +228,7 @@ class KubeflowTarget(
 
     @override
     def terminate(self, run: str, report: ReportLine, seconds: float) -> None:
-        """Delete the TFJobs of a run with their dependents, terminate the run, and wait for it to stop."""
+        """Delete the training jobs of a run with their dependents, terminate the run, and wait for it to stop."""
         found = find_run(self.backend, run)
         namespace = namespace_of(self.backend, found.experiment_id)
         if found.state in ENDED:
@@ -241,7 +241,8 @@ class KubeflowTarget(
     def would_terminate(self, run: str) -> str:
         found = find_run(self.backend, run)
         namespace = namespace_of(self.backend, found.experiment_id)
-        return f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be terminated"
+        state = str(found.state).lower()
+        return f"run {found.run_id}, {state}: it and its training jobs in {namespace} would be terminated"
 
     @override
     def metrics(self, job: str) -> Mapping[str, float]:

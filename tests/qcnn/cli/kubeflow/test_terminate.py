@@ -40,7 +40,7 @@ def test_terminate_by_id_or_name_waits_for_run(backend: FakeBackend, typed: Type
     assert f"run: canceling\nrun: failed\nrun {run['run_id']} is terminated\n" in out
     assert run["state"] == "FAILED"
     # Training jobs cost most, so they are deleted before the command waits for the run.
-    seen = out.index("TFJobs of the run in namespace kubeflow were not checked: cluster: no valid configuration")
+    seen = out.index("training jobs of the run in namespace kubeflow were not checked: cluster: no valid configuration")
     assert seen < out.index("run: canceling")
 
 
@@ -48,7 +48,7 @@ def test_dry_run_names_run_and_terminates_nothing(backend: FakeBackend, typed: T
     before = len(backend.calls)
     code, out, err = typed("terminate", "first", "--host", backend.host, "--dry-run")
     assert (code, err) == (0, "")
-    assert out == f"run {run['run_id']}, running: it and its TFJobs in kubeflow would be terminated\n"
+    assert out == f"run {run['run_id']}, running: it and its training jobs in kubeflow would be terminated\n"
     assert all(call.startswith("GET") for call in backend.calls[before:])
 
 

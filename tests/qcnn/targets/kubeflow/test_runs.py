@@ -21,9 +21,9 @@ def _finished(server: ApiServer, run: str) -> str:
 
 def test_clean_deletes_finished_tfjobs_of_run_only(api_server: ApiServer) -> None:
     name, other = _finished(api_server, "run-1"), _finished(api_server, "run-2")
-    assert clean("run-1", "a") == f"TFJob {name} deleted; no TFJobs of the run are left in namespace a"
+    assert clean("run-1", "a") == f"TFJob {name} deleted; no training jobs of the run are left in namespace a"
     assert [job["metadata"]["name"] for job in api_server.all("tfjobs")] == [other]
     for left in ("leases", "services"):
         (found,) = api_server.all(left)
         assert found["metadata"]["name"].startswith(other)
-    assert clean("run-1", "a") == "no TFJobs of the run are left in namespace a"
+    assert clean("run-1", "a") == "no training jobs of the run are left in namespace a"
