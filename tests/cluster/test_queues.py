@@ -72,7 +72,8 @@ def test_queued_job_is_watched_until_resumed(launchers: Launchers, qcnn: Qcnn) -
     (found,) = launchers.wait_until(TFJOBS, lambda jobs: any(condition(each, "Suspended") for each in jobs))
     name = found["metadata"]["name"]
     assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
-    assert json.loads(qcnn("status", "--format", "json", name))["state"] == "suspended"
+    shown = json.loads(qcnn("status", "--format", "json", name))
+    assert (shown["state"], shown["message"]) == ("suspended", "queued in team")
     # Longer than the timeout for pods to start.
     end = parse_time(created["metadata"]["creationTimestamp"]) + datetime.timedelta(seconds=_PENDING_SECONDS + 5)
     while launchers.api.now() < end:

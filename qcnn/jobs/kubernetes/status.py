@@ -8,7 +8,7 @@ from typing import Any
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import EVENTS, PODS, NamespaceClient
 from qcnn.jobs.kubernetes.engine import Engine
-from qcnn.jobs.kubernetes.manifest import OWN, condition, run_of
+from qcnn.jobs.kubernetes.manifest import OWN, QUEUE_LABEL, condition, run_of
 from qcnn.jobs.kubernetes.pods import PodProcess, event_query
 from qcnn.jobs.kubernetes.training_manifest import outputs, restarts_before
 from qcnn.jobs.references import parse_time
@@ -102,9 +102,15 @@ def status_of(
         restarts=restarts_before(job) + pods.count_restarts(job, scheduled, processes),
         age=(now - parse_time(metadata["creationTimestamp"])).total_seconds(),
         duration=((parse_time(ended) if ended else now) - parse_time(began)).total_seconds() if began else None,
-        message=condition(job, current) or "",
+        message=_queued(metadata, current) or condition(job, current) or "",
         outputs=outputs(job),
     )
+
+
+def _queued(metadata: dict[str, Any], state: str) -> str:
+    """Return that a suspended job waits in a queue of Kueue, or an empty string."""
+    queue = metadata.get("labels", {}).get(QUEUE_LABEL)
+    return f"queued in {queue}" if queue and state == "Suspended" else ""
 
 
 def process_statuses(

@@ -151,3 +151,11 @@ def test_process_has_exit_reason_if_code_is_ambiguous(state: dict[str, Any], rea
 def test_restarts_include_replaced_jobs() -> None:
     replacing = with_restarts(_job(), 2)
     assert status_of(TFJOB, replacing, [], [], NOON).restarts == 2
+
+
+def test_suspended_job_in_queue_names_it() -> None:
+    suspended = {"type": "Suspended", "status": "True", "message": "it is suspended"}
+    job = _job(conditions=[{**suspended, "lastTransitionTime": "2026-01-31T11:30:00Z"}])
+    assert status_of(TFJOB, job, [], [], NOON).message == "it is suspended"
+    job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team"
+    assert status_of(TFJOB, job, [], [], NOON).message == "queued in team"
