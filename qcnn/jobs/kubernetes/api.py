@@ -10,18 +10,17 @@ import email.utils
 import json
 import logging
 import math
-import os
 import random
 import re
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import urllib3
 
-from qcnn.errors import ConfigError, RetryableError, single_line
+from qcnn.errors import RetryableError
+from qcnn.jobs.kubernetes.kubeconfig import configuration
 from qcnn.jobs.kubernetes.retry import (
     NOT_FOUND,
     UNAVAILABLE,
@@ -35,59 +34,6 @@ from qcnn.jobs.kubernetes.retry import (
 # The client library takes a third of a second to load, so functions import it.
 if TYPE_CHECKING:
     import kubernetes.client
-
-_VARIABLE = "KUBECONFIG"
-_DEFAULT = "~/.kube/config"
-_DEFAULT_NAMESPACE = "default"
-_NAMESPACE_OF_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-
-def configuration() -> kubernetes.client.Configuration:
-    """Load the access configuration of the cluster.
-
-    Raises:
-        ConfigError: If no valid configuration exists.
-    """
-    import kubernetes.config
-
-    loaded = kubernetes.client.Configuration()
-    with _config_errors():
-        try:
-            kubernetes.config.load_incluster_config(client_configuration=loaded)
-        except kubernetes.config.ConfigException:
-            kubernetes.config.load_kube_config(_kubeconfig(), client_configuration=loaded)
-    return loaded
-
-
-def own_namespace() -> str:
-    """Return the namespace of this pod, or of the current context, or "default".
-
-    Raises:
-        ConfigError: If no valid configuration exists.
-    """
-    if _NAMESPACE_OF_POD.exists():
-        return _NAMESPACE_OF_POD.read_text(encoding="utf-8")
-    import kubernetes.config
-
-    with _config_errors():
-        _, context = kubernetes.config.list_kube_config_contexts(_kubeconfig())
-    return str(context["context"].get("namespace") or _DEFAULT_NAMESPACE)
-
-
-def _kubeconfig() -> str:
-    """Return one or several paths of the user's configuration.
-
-    The library reads the variable only at import.
-    """
-    return os.environ.get(_VARIABLE) or _DEFAULT
-
-
-@contextlib.contextmanager
-def _config_errors() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # For a damaged file, the library raises any error of its parser.
-        raise ConfigError(f"cluster: no valid configuration; set KUBECONFIG. Given: {single_line(error)}") from None
 
 
 logger = logging.getLogger("qcnn")

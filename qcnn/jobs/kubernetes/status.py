@@ -5,11 +5,12 @@ import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from qcnn.jobs.kubernetes import pods
+from qcnn.jobs.kubernetes import pod_events, pods
 from qcnn.jobs.kubernetes.api import EVENTS, PODS, NamespaceClient
 from qcnn.jobs.kubernetes.engine import Engine
 from qcnn.jobs.kubernetes.manifest import OWN, QUEUE_LABEL, condition, run_of
-from qcnn.jobs.kubernetes.pods import PodProcess, event_query
+from qcnn.jobs.kubernetes.pod_events import event_query
+from qcnn.jobs.kubernetes.pods import PodProcess
 from qcnn.jobs.kubernetes.training_manifest import outputs, restarts_before
 from qcnn.jobs.references import parse_time
 from qcnn.process.exit_codes import ABANDONED
@@ -99,7 +100,7 @@ def status_of(
         state=current,
         processes=len(engine.replicas(job)),
         running=sum(process_state(process) == "running" for process in processes),
-        restarts=restarts_before(job) + pods.count_restarts(job, scheduled, processes),
+        restarts=restarts_before(job) + pod_events.count_restarts(job, scheduled, processes),
         age=(now - parse_time(metadata["creationTimestamp"])).total_seconds(),
         duration=((parse_time(ended) if ended else now) - parse_time(began)).total_seconds() if began else None,
         message=_queued(metadata, current) or condition(job, current) or "",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import QcnnError
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
-from qcnn.jobs.kubernetes.job_watcher import LogCursor
-from qcnn.jobs.kubernetes.pods import EventQuery, read_container
+from qcnn.jobs.kubernetes.pod_events import EventQuery
+from qcnn.jobs.kubernetes.pod_logs import LogCursor
+from qcnn.jobs.kubernetes.pods import read_container
 from qcnn.targets import following
 from qcnn.targets.base import PartStatus
 from qcnn.targets.cluster import cluster

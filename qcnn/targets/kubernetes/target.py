@@ -18,11 +18,12 @@ from qcnn.jobs.engines import AUTO, ENGINES, choose_engine
 from qcnn.jobs.job import CreateOutcome, JobIdentity, check_run
 from qcnn.jobs.kubernetes import cleanup, status
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
-from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
 from qcnn.jobs.kubernetes.engine import Engine, TrainingJob
-from qcnn.jobs.kubernetes.job_watcher import LogCursor
+from qcnn.jobs.kubernetes.kubeconfig import own_namespace
 from qcnn.jobs.kubernetes.launch import manifests_to_apply, submit
 from qcnn.jobs.kubernetes.manifest import Manifest
+from qcnn.jobs.kubernetes.pod_logs import LogCursor
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, outputs
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in

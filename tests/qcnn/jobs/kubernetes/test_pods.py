@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.kubernetes import pods
+from qcnn.jobs.kubernetes import pod_events, pods
 from qcnn.jobs.kubernetes.manifest import JOB
-from qcnn.jobs.kubernetes.pods import (
-    EventQuery,
-    PendingProcesses,
-    PodProcess,
-    StartupMonitor,
-    event_query,
-    root_cause_process,
-)
+from qcnn.jobs.kubernetes.pod_events import EventQuery, event_query
+from qcnn.jobs.kubernetes.pods import PodProcess, root_cause_process
+from qcnn.jobs.kubernetes.startup_monitor import PendingProcesses, StartupMonitor
 from qcnn.jobs.tfjob.engine import TFJOB
 from tests.qcnn.jobs.kubernetes.processes import process
 
@@ -131,15 +126,18 @@ def test_count_restarts_counts_pods_after_the_first() -> None:
         _scheduled(second, "of an earlier job", "2026-01-31T11:00:00Z"),
         _scheduled("another-worker-0", "d"),
     ]
-    assert pods.count_restarts(FAILED_JOB, [], []) == 0
-    assert pods.count_restarts(FAILED_JOB, found, []) == 1
-    assert pods.count_restarts(FAILED_JOB, found, [dataclasses.replace(process("0e"), pod=first, uid="e")]) == 2
+    assert pod_events.count_restarts(FAILED_JOB, [], []) == 0
+    assert pod_events.count_restarts(FAILED_JOB, found, []) == 1
+    assert pod_events.count_restarts(FAILED_JOB, found, [dataclasses.replace(process("0e"), pod=first, uid="e")]) == 2
 
 
 def test_count_restarts_of_all_workers_is_one() -> None:
     names = ["a-worker-0", "a-worker-1"]
     assert (
-        pods.count_restarts(FAILED_JOB, [_scheduled(name, name + suffix) for name in names for suffix in "ab"], []) == 1
+        pod_events.count_restarts(
+            FAILED_JOB, [_scheduled(name, name + suffix) for name in names for suffix in "ab"], []
+        )
+        == 1
     )
 
 
@@ -150,9 +148,9 @@ def test_count_restarts_starts_at_last_suspension() -> None:
     before, after, again = (
         _scheduled(name, uid, f"2026-01-31T12:{minute}:00Z") for uid, minute in (("a", "10"), ("b", "30"), ("c", "40"))
     )
-    assert pods.count_restarts(job, [before, after], []) == 0
-    assert pods.count_restarts(job, [before, after, again], []) == 1
-    assert pods.count_restarts(job, [before], []) == 0
+    assert pod_events.count_restarts(job, [before, after], []) == 0
+    assert pod_events.count_restarts(job, [before, after, again], []) == 1
+    assert pod_events.count_restarts(job, [before], []) == 0
 
 
 def test_last_warning_is_one_line() -> None:
@@ -160,9 +158,9 @@ def test_last_warning_is_one_line() -> None:
         return {"reason": reason, "message": f"disk\nfull {second}", "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
 
     warnings = [warning("FailedCreatePod", 2), warning("FailedCreatePod", 1), warning("Error", 3)]
-    assert pods.last_warning(warnings, "FailedCreate") == "cannot start, FailedCreatePod: disk full 2"
-    assert pods.last_warning(warnings) == "cannot start, Error: disk full 3"
-    assert pods.last_warning([]) is None
+    assert pod_events.last_warning(warnings, "FailedCreate") == "cannot start, FailedCreatePod: disk full 2"
+    assert pod_events.last_warning(warnings) == "cannot start, Error: disk full 3"
+    assert pod_events.last_warning([]) is None
 
 
 def test_last_warning_prefers_cause_to_state() -> None:
@@ -172,7 +170,7 @@ def test_last_warning_prefers_cause_to_state() -> None:
         {"reason": "Failed", "message": message, "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
         for second, message in enumerate(messages)
     ]
-    assert pods.last_warning(warnings) == 'cannot start, Failed: Failed to pull image "a/b:1": not found'
+    assert pod_events.last_warning(warnings) == 'cannot start, Failed: Failed to pull image "a/b:1": not found'
 
 
 def test_last_warning_ignores_other_pods() -> None:
@@ -180,15 +178,15 @@ def test_last_warning_ignores_other_pods() -> None:
         return {"reason": "FailedCreatePod", "message": message, "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
 
     quota = 'Error creating: pods "a-worker-0" is forbidden: exceeded quota: few, requested: pods=1'
-    assert pods.last_warning([warning(quota, 2)], "FailedCreate", "a-worker-1") is None
-    assert pods.last_warning([warning(quota, 2)], "FailedCreate", "a-worker-0") == (
+    assert pod_events.last_warning([warning(quota, 2)], "FailedCreate", "a-worker-1") is None
+    assert pod_events.last_warning([warning(quota, 2)], "FailedCreate", "a-worker-0") == (
         f"cannot start, FailedCreatePod: {quota}"
     )
     general = warning("the server is busy", 1)
     busy = "cannot start, FailedCreatePod: the server is busy"
-    assert pods.last_warning([general, warning(quota, 2)], "FailedCreate", "a-worker-1") == busy
+    assert pod_events.last_warning([general, warning(quota, 2)], "FailedCreate", "a-worker-1") == busy
     # A name with the same prefix is another pod.
-    assert pods.last_warning([warning(quota.replace("worker-0", "worker-10"), 2)], pod="a-worker-1") is None
+    assert pod_events.last_warning([warning(quota.replace("worker-0", "worker-10"), 2)], pod="a-worker-1") is None
 
 
 def test_reasons_contain_complete_service_message() -> None:
@@ -196,7 +194,7 @@ def test_reasons_contain_complete_service_message() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": nodes}
     assert read(_pod(conditions=[condition])).pending_reason == f"cannot be scheduled: {nodes}"
     warning = {"reason": "FailedCreatePod", "message": f"Error creating: {nodes}"}
-    assert pods.last_warning([warning]) == f"cannot start, FailedCreatePod: Error creating: {nodes}"
+    assert pod_events.last_warning([warning]) == f"cannot start, FailedCreatePod: Error creating: {nodes}"
 
 
 WAITING_JOB: dict[str, Any] = {"metadata": {"name": "a", "uid": "1-2-3"}, "spec": {}}
