@@ -23,6 +23,18 @@ def installed_engines(api: NamespaceClient) -> list[Engine]:
     return [each for each in ENGINES.values() if api.serves(each.resource)]
 
 
+def required_engines(api: NamespaceClient) -> list[Engine]:
+    """Return the engines that a cluster has.
+
+    Raises:
+        ConfigError: If it has none.
+    """
+    if installed := installed_engines(api):
+        return installed
+    missing = " or ".join(each.resource.missing.partition("; ")[2] for each in ENGINES.values())
+    raise ConfigError(f"cluster: has no engine for training jobs; {missing}. Given: namespace {api.namespace}")
+
+
 def choose_engine(api: NamespaceClient, wanted: str, job: JobSpec, identity: JobIdentity) -> Engine:
     """Return the engine of a training job.
 
@@ -40,16 +52,13 @@ def choose_engine(api: NamespaceClient, wanted: str, job: JobSpec, identity: Job
     """
     if wanted != AUTO:
         return ENGINES[wanted]
-    installed = installed_engines(api)
+    installed = required_engines(api)
     name = job_name(identity, training_digest(identity, job))
     return _choose(installed, [each for each in installed if api.get(each.resource, name)])
 
 
 def _choose(installed: Sequence[Engine], existing: Sequence[Engine]) -> Engine:
     """Return the first engine with an existing job, or else the first engine."""
-    if not installed:
-        missing = " or ".join(each.resource.missing.partition("; ")[2] for each in ENGINES.values())
-        raise ConfigError(f"cluster: has no engine for training jobs; {missing}. Given: engine {AUTO}")
     if existing:
         return existing[0]
     if others := installed[1:]:

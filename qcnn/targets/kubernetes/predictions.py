@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
-from qcnn.jobs.engines import installed_engines
+from qcnn.jobs.engines import required_engines
 from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import cancel_unwatched, create_or_adopt
 from qcnn.jobs.kubernetes.engine import Engine
@@ -101,7 +101,7 @@ class JobPredictions(ClusterTarget[ClusterConnection, P_contra], SendsPrediction
     @functools.cached_property
     def engines(self) -> Sequence[Engine]:
         """The engines whose jobs the target has."""
-        return [self.engine] if self.engine else installed_engines(self.api)
+        return [self.engine] if self.engine else required_engines(self.api)
 
     @override
     def predict_requests(self, settings: PredictSettings) -> Sequence[Request]:

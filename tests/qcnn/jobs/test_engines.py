@@ -62,7 +62,7 @@ def test_auto_takes_engine_of_existing_job_or_first_of_cluster(
 def test_auto_without_engine_names_what_to_install(api_server: ApiServer) -> None:
     for each in ENGINES.values():
         api_server.uninstall(each.name)
-    with pytest.raises(ConfigError, match=r"^cluster: has no engine for training jobs; install .* Given: engine auto$"):
+    with pytest.raises(ConfigError, match=r"^cluster: has no engine for training jobs; install .* Given: namespace a$"):
         _chosen()
 
 
