@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
+from qcnn.jobs.engines import installed_engines
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES
 from qcnn.jobs.kubernetes.manifest import condition
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, lease
@@ -214,7 +215,8 @@ def test_delete_orphans_removes_jobs_with_stale_lease(launchers: Launchers, qcnn
 
 
 def test_unmanaged_job_is_not_found(launchers: Launchers, qcnn: Qcnn) -> None:
-    error = f"error: TFJob: qcnn created none of this name in namespace {launchers.namespace}. Given: none"
+    kinds = " or ".join(engine.name for engine in installed_engines(launchers.api))
+    error = f"error: {kinds}: qcnn created none of this name in namespace {launchers.namespace}. Given: none"
 
     def errors(*arguments: str) -> list[str]:
         # A busy API server causes warnings of retried requests.

@@ -91,8 +91,8 @@ def status_of(
         scheduled: Events with reason Scheduled of its pods.
         now: Time of the API server's clock.
     """
-    metadata, status = job["metadata"], job.get("status", {})
-    began, ended = status.get("startTime"), status.get("completionTime")
+    metadata = job["metadata"]
+    began, ended = _times(engine, job)
     current = engine.state(job)
     return Status(
         name=metadata["name"],
@@ -106,6 +106,15 @@ def status_of(
         message=_queued(metadata, current) or condition(job, current) or "",
         outputs=outputs(job),
     )
+
+
+def _times(engine: Engine, job: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return when a job began and ended. Without these times in its status, it began with its creation."""
+    status, metadata = job.get("status", {}), job["metadata"]
+    began = status.get("startTime") or (None if engine.owns_pods or not status else metadata["creationTimestamp"])
+    ends = [each for each in status.get("conditions", ()) if each["type"] in (engine.succeeded, "Failed")]
+    last = next((each.get("lastTransitionTime") for each in ends if each["status"] == "True"), None)
+    return began, status.get("completionTime") or last
 
 
 def _queued(metadata: dict[str, Any], state: str) -> str:
