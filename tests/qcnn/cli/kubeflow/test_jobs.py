@@ -184,7 +184,7 @@ def test_logs_have_lines_of_steps_and_with_flag_all_lines(
     backend.objects["runs"][run]["state"] = "FAILED"
     code, out, err = typed(*logs, "--all-containers", "--follow")
     assert (code, out.splitlines()) == (1, lines)
-    assert err.startswith("error: run: it ended failed (generate-data: qubits: must be an integer")
+    assert err.startswith("error: run: step generate-data failed (qubits: must be an integer")
 
 
 def test_logs_of_other_targets_have_no_containers_flag(typed: Typed) -> None:
