@@ -103,7 +103,7 @@ class Case(NamedTuple):
         return weights
 
     def create(self, simulator: str, gradient: str = "adjoint", limits: SimulatorLimits = LIMITS) -> Simulator:
-        """Return the simulator, or skip the test if its declaration excludes the case."""
+        """Return the simulator, or skip the test if its declaration excludes the case, or it rejects a gate."""
         reason = registry.unsupported_reason(
             simulator,
             self.qubits,
@@ -114,7 +114,12 @@ class Case(NamedTuple):
         if reason:
             pytest.skip(reason)
         ring = circuits.ring(self.qubits)
-        return simulators.create(simulator, self.ansatz, ring, limits, self.preparation, self.noise, gradient)
+        try:
+            return simulators.create(simulator, self.ansatz, ring, limits, self.preparation, self.noise, gradient)
+        except ConfigError as error:
+            if not str(error).startswith("model: "):
+                raise
+            pytest.skip(str(error))
 
 
 def _with_all_shift_rules() -> Ansatz:
