@@ -24,7 +24,7 @@ from qcnn.components.resources import IMAGE
 from qcnn.errors import QcnnError
 from qcnn.jobs.job import JobIdentity, JobSpec, run_label
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
-from qcnn.jobs.kubernetes.kubeconfig import own_namespace
+from qcnn.jobs.kubernetes.cluster_config import own_namespace
 from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.manifest import RUN_LABEL
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts

@@ -14,7 +14,7 @@ from qcnn.experiment.parsing import from_json
 from qcnn.jobs.engines import choose_engine
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
-from qcnn.jobs.kubernetes.kubeconfig import own_namespace
+from qcnn.jobs.kubernetes.cluster_config import own_namespace
 from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.kubernetes.training_manifest import outputs as outputs_of

@@ -13,7 +13,7 @@ from qcnn.cli.options.settings import settings_options
 from qcnn.errors import ConfigError
 from qcnn.experiment import requirements
 from qcnn.jobs.job import JobIdentity, JobSpec
-from qcnn.jobs.kubernetes.kubeconfig import own_namespace
+from qcnn.jobs.kubernetes.cluster_config import own_namespace
 from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.local.runner import run_processes

@@ -14,7 +14,7 @@ from typing_extensions import override
 from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes import tensorboard
 from qcnn.jobs.kubernetes.api import NamespaceClient
-from qcnn.jobs.kubernetes.kubeconfig import own_namespace
+from qcnn.jobs.kubernetes.cluster_config import own_namespace
 from qcnn.jobs.kubernetes.tensorboard import ACCOUNT, PORT, TensorBoardSpec, deployment, service
 from qcnn.jobs.kubernetes.training_manifest import PROFILER_PORT
 from qcnn.jobs.references import check_namespace

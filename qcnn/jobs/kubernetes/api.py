@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import urllib3
 
 from qcnn.errors import RetryableError
-from qcnn.jobs.kubernetes.kubeconfig import configuration
+from qcnn.jobs.kubernetes.cluster_config import configuration
 from qcnn.jobs.kubernetes.retry import (
     NOT_FOUND,
     UNAVAILABLE,

@@ -19,8 +19,8 @@ from qcnn.jobs.job import CreateOutcome, JobIdentity, check_run
 from qcnn.jobs.kubernetes import cleanup, status
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
+from qcnn.jobs.kubernetes.cluster_config import own_namespace
 from qcnn.jobs.kubernetes.engine import Engine, TrainingJob
-from qcnn.jobs.kubernetes.kubeconfig import own_namespace
 from qcnn.jobs.kubernetes.launch import manifests_to_apply, submit
 from qcnn.jobs.kubernetes.manifest import Manifest
 from qcnn.jobs.kubernetes.pod_logs import LogCursor

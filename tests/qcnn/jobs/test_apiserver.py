@@ -16,8 +16,8 @@ import urllib3
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import CreateOutcome, JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.api import DEPLOYMENTS, LEASES, PODS, SERVICES, NamespaceClient, Object, Resource
+from qcnn.jobs.kubernetes.cluster_config import configuration, own_namespace
 from qcnn.jobs.kubernetes.create_or_adopt import create_or_adopt
-from qcnn.jobs.kubernetes.kubeconfig import configuration, own_namespace
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.engine import TFJOB, TFJOBS

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qcnn.jobs.kubernetes.kubeconfig import configuration, own_namespace
+from qcnn.jobs.kubernetes.cluster_config import configuration, own_namespace
 
 
 def _write(path: Path, server: str, namespace: str) -> str:
