@@ -71,19 +71,12 @@ def cluster_job(
         check_data(config.data)
     folder = f"{output.rstrip('/')}/$({JOB_VARIABLE})"
     outputs = {name: f"{folder}/{name}" for name in OUTPUTS if name != "model" or not dataset}
-    training = {
-        "fields": _changed_fields(config, result=True),
-        "data": dataset or data_sha256,
-        "outputs": outputs,
-    }
+    # Fields on which the result depends, and those of how the run proceeds.
+    result = changed_fields(config)
+    settings = {name: result.pop(name) for name in affecting(Affects.RUN) if name in result}
+    training = {"fields": result, "data": dataset or data_sha256, "outputs": outputs}
     job = _describe("python", config, dataset, outputs, pod)
-    return dataclasses.replace(job, training=training, settings=_changed_fields(config, result=False))
-
-
-def _changed_fields(config: ExperimentConfig, *, result: bool) -> dict[str, Any]:
-    """Return the fields that are not defaults, those on which the result depends or those of how a run proceeds."""
-    run = affecting(Affects.RUN)
-    return {name: value for name, value in changed_fields(config).items() if (name not in run) == result}
+    return dataclasses.replace(job, training=training, settings=settings)
 
 
 def vertex_job(

@@ -127,8 +127,10 @@ def _train(
         copy_initial_checkpoint(experiment, arguments.workdir, workdir.folder)
         reporters: list[Listener] = []
         if is_chief:
-            reporters += [HyperparameterReporter(os.environ).listen]
-            reporters += [TrainJobReporter(os.environ, experiment.epochs).listen]
+            reporters = [
+                HyperparameterReporter(os.environ).listen,
+                TrainJobReporter(os.environ, experiment.epochs).listen,
+            ]
 
         def listener(kind: str, **values: Any) -> None:
             workdir.check()

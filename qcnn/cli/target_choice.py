@@ -81,7 +81,16 @@ class TargetName(click.Choice[str]):
     """Type of --target: a target of this package, or of an installed plug-in. Help lists only the former."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name of a target, whose capabilities are checked when it is loaded."""
+        """Return the name of a target, whose capabilities are checked when it is loaded.
+
+        Args:
+            value: Given name.
+            param: The option.
+            ctx: Context of the command.
+
+        Raises:
+            click.BadParameter: If no target has this name.
+        """
         if value not in self.choices and value in plugins.installed(plugins.TARGETS):
             return value
         return super().convert(value, param, ctx)

@@ -1,7 +1,7 @@
 """Engines of training jobs on Kubernetes. A new engine needs a folder next to `tfjob`, and a line here."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import JobIdentity, JobSpec, training_digest
@@ -38,8 +38,8 @@ def required_engines(api: NamespaceClient) -> list[Engine]:
 def choose_engine(api: NamespaceClient, wanted: str, job: JobSpec, identity: JobIdentity) -> Engine:
     """Return the engine of a training job.
 
-    With `auto`, it is that of an existing job of the training. A launcher that is started again after the platform has
-    changed must not train twice.
+    With `auto`, it is that of an existing job of the training, because a restarted launcher must not train twice when
+    the platform has changed, or else the first one that the cluster has.
 
     Args:
         api: Client of the namespace.
@@ -54,13 +54,8 @@ def choose_engine(api: NamespaceClient, wanted: str, job: JobSpec, identity: Job
         return ENGINES[wanted]
     installed = required_engines(api)
     name = job_name(identity, training_digest(identity, job))
-    return _choose(installed, [each for each in installed if api.get(each.resource, name)])
-
-
-def _choose(installed: Sequence[Engine], existing: Sequence[Engine]) -> Engine:
-    """Return the first engine with an existing job, or else the first engine."""
-    if existing:
-        return existing[0]
+    if existing := next((each for each in installed if api.get(each.resource, name)), None):
+        return existing
     if others := installed[1:]:
         alternatives = " or ".join(f"engine: {each.engine}" for each in others)
         logger.info("the cluster has several engines; %s is taken (pod setting %s)", installed[0].name, alternatives)

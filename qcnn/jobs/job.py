@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from qcnn.errors import ConfigError, as_clause
 from qcnn.jobs.pod_settings import PodSettings
@@ -163,8 +163,16 @@ def last_error_line(lines: Sequence[str]) -> str:
 
 
 class CreateOutcome(enum.Enum):
-    """What was done to have a job."""
+    """Result of the creation or adoption of a job."""
 
     CREATED = "is created"
     ADOPTED = "is adopted"
     SUCCEEDED = "has already succeeded"
+
+
+# Names of the outcomes for users of the Python interface.
+OUTCOMES: Mapping[CreateOutcome, Literal["created", "adopted", "succeeded"]] = {
+    CreateOutcome.CREATED: "created",
+    CreateOutcome.ADOPTED: "adopted",
+    CreateOutcome.SUCCEEDED: "succeeded",
+}

@@ -13,8 +13,8 @@ TARGETS = {
     "local": "qcnn.targets.local.target:LocalTarget",
     "kubeflow": "qcnn.targets.kubeflow.target:KubeflowTarget",
     "kubernetes": "qcnn.targets.kubernetes.target:KubernetesTarget",
-    "tfjob": "qcnn.targets.kubernetes.target:TFJobTarget",
-    "trainjob": "qcnn.targets.kubernetes.target:TrainJobTarget",
+    "tfjob": "qcnn.targets.kubernetes.tfjob:TFJobTarget",
+    "trainjob": "qcnn.targets.kubernetes.trainjob:TrainJobTarget",
     "vertex": "qcnn.targets.vertex.target:VertexTarget",
     "vertex-job": "qcnn.targets.vertex.job_target:VertexJobTarget",
 }

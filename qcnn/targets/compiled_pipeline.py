@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qcnn.atomic_files import sha256_of
-from qcnn.components.training_job import check_data
+from qcnn.components.training_job import check_data, with_data_file
 from qcnn.errors import ConfigError, QcnnError, format_value, single_line
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping, merge
@@ -173,16 +173,12 @@ def _read_file(experiment: ExperimentConfig) -> tuple[str, Mapping[str, Any]]:
 
     Without the libraries that read rows, such as in an environment that only submits, the options are empty.
     """
-    # This import loads NumPy.
-    from qcnn import data
-
     try:
-        dataset = data.read(experiment)
+        resolved, sha256 = with_data_file(experiment)
     except ModuleNotFoundError:
         return file_sha256(experiment.data), {}
-    options, before = data.with_file_metadata(experiment, dataset).options, experiment.options
-    assert dataset.source
-    return dataset.source.sha256, {
+    options, before = resolved.options, experiment.options
+    return sha256, {
         name: getattr(options, name) for name in _METADATA if getattr(options, name) != getattr(before, name)
     }
 

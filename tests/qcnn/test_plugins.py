@@ -143,7 +143,7 @@ def test_store_of_plugin_is_read_and_recorded(site: Path, tmp_path: Path) -> Non
 
 
 def test_target_of_plugin_is_found_by_its_protocols(site: Path) -> None:
-    target = "from qcnn.targets.kubernetes.target import TFJobTarget\n\nclass Mine(TFJobTarget):\n    name = 'mine'\n"
+    target = "from qcnn.targets.kubernetes.tfjob import TFJobTarget\n\nclass Mine(TFJobTarget):\n    name = 'mine'\n"
     install(site, {"extra_target.py": target}, {plugins.TARGETS: "mine = extra_target:Mine\nbare = builtins:object"})
     assert target_class("mine", Submits).name == "mine"
     with pytest.raises(ConfigError, match=r"^target: must be one of kubeflow, .*: bare, mine\)\. Given: 'bare'$"):

@@ -49,7 +49,7 @@ class OwnedObject:
 
     @property
     def is_managed(self) -> bool:
-        """Whether the object has the labels of objects that qcnn manages."""
+        """True if the object has the labels of objects that qcnn manages."""
         return self.labels.items() >= OWN.items()
 
     @property

@@ -42,9 +42,16 @@ class Engine(JobKind, abc.ABC):
         """
 
     def prerequisites(
-        self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts
+        self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts, manifest: Manifest
     ) -> Sequence[tuple[Resource, Manifest]]:
-        """Return the objects to create before the job, which the job then owns."""
+        """Return the objects to create before the job, which the job then owns.
+
+        Args:
+            job: Training job.
+            identity: Run, task and iteration of the job.
+            timeouts: Timeouts of the job.
+            manifest: Object of the job.
+        """
         return ()
 
     def training(
@@ -56,7 +63,7 @@ class Engine(JobKind, abc.ABC):
             ConfigError: If the engine cannot run the job.
         """
         manifest = self.manifest(job, identity, timeouts, owner)
-        return TrainingJob(self, job, timeouts, manifest, self.prerequisites(job, identity, timeouts))
+        return TrainingJob(self, job, timeouts, manifest, self.prerequisites(job, identity, timeouts, manifest))
 
     @abc.abstractmethod
     def services(self, job: Manifest) -> Sequence[Manifest]:
@@ -81,6 +88,11 @@ class Engine(JobKind, abc.ABC):
     @abc.abstractmethod
     def pod_name(self, job: Manifest, role: str, index: int) -> str:
         """Return the name of the pod of a process, or its beginning if the rest is random."""
+
+    def began(self, job: Manifest) -> str | None:
+        """Return when a job began (RFC 3339), or None if it has not."""
+        began: str | None = job.get("status", {}).get("startTime")
+        return began
 
     def has_ended(self, job: Manifest) -> bool:
         """Return whether a job has succeeded or failed."""

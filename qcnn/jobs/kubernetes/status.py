@@ -92,7 +92,7 @@ def status_of(
         now: Time of the API server's clock.
     """
     metadata = job["metadata"]
-    began, ended = _times(engine, job)
+    began, ended = engine.began(job), _ended(engine, job)
     current = engine.state(job)
     return Status(
         name=metadata["name"],
@@ -108,13 +108,13 @@ def status_of(
     )
 
 
-def _times(engine: Engine, job: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return when a job began and ended. Without these times in its status, it began with its creation."""
-    status, metadata = job.get("status", {}), job["metadata"]
-    began = status.get("startTime") or (None if engine.owns_pods or not status else metadata["creationTimestamp"])
+def _ended(engine: Engine, job: dict[str, Any]) -> str | None:
+    """Return when a job ended, by its status or by the condition of its end, or None if it has not."""
+    status = job.get("status", {})
     ends = [each for each in status.get("conditions", ()) if each["type"] in (engine.succeeded, "Failed")]
     last = next((each.get("lastTransitionTime") for each in ends if each["status"] == "True"), None)
-    return began, status.get("completionTime") or last
+    ended: str | None = status.get("completionTime") or last
+    return ended
 
 
 def _queued(metadata: dict[str, Any], state: str) -> str:

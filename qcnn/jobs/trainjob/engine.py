@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import JobIdentity, JobSpec, settings_digest
+from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.api import NamespaceClient, Resource
 from qcnn.jobs.kubernetes.engine import Engine
-from qcnn.jobs.kubernetes.manifest import Manifest, annotation, condition
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, Manifest, annotation, condition
 from qcnn.jobs.kubernetes.training_manifest import (
     CLUSTER_PORT,
     JobTimeouts,
@@ -66,7 +66,8 @@ class TrainJobEngine(Engine):
             "runtimeRef": {
                 "apiGroup": _GROUP,
                 "kind": "TrainingRuntime",
-                "name": _runtime_name(metadata["name"], job, timeouts),
+                # A digest of the settings, because a job with other settings needs another runtime.
+                "name": f"{metadata['name']}-{metadata['annotations'][HASH_ANNOTATION][:8]}",
             },
             "trainer": {"numNodes": counts[_leader(counts)]},
         }
@@ -75,10 +76,10 @@ class TrainJobEngine(Engine):
         return {"apiVersion": f"{_GROUP}/{_VERSION}", "kind": "TrainJob", "metadata": metadata, "spec": spec}
 
     def prerequisites(
-        self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts
+        self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts, manifest: Manifest
     ) -> Sequence[tuple[Resource, Manifest]]:
         """Return the TrainingRuntime of a training job."""
-        counts, manifest = counts_of(job), self.manifest(job, identity, timeouts)
+        counts = counts_of(job)
         name = manifest["metadata"]["name"]
         metadata = owned_metadata(manifest, manifest["spec"]["runtimeRef"]["name"])
         metadata["labels"] |= {_FRAMEWORK_LABEL: "tensorflow"}
@@ -120,6 +121,10 @@ class TrainJobEngine(Engine):
         is_running = any(each.get("active") or each.get("ready") for each in status.get("jobsStatus", ()))
         return "Running" if is_running else "Created" if status else _NEW
 
+    def began(self, job: Manifest) -> str | None:
+        """Return when a TrainJob was created, because its status has no times."""
+        return str(job["metadata"]["creationTimestamp"]) if job.get("status") else None
+
     def replicas(self, job: Manifest) -> list[tuple[str, int]]:
         """Return role and index of each process of a TrainJob, first those of the role that writes the model."""
         counts = json.loads(annotation(job["metadata"], _REPLICAS_ANNOTATION) or "{}")
@@ -138,11 +143,6 @@ class TrainJobEngine(Engine):
     def pod_name(self, job: Manifest, role: str, index: int) -> str:
         """Return the beginning of the name of the pod of a process."""
         return f"{job['metadata']['name']}-{role}-0-{index}-"
-
-
-def _runtime_name(name: str, job: JobSpec, timeouts: JobTimeouts) -> str:
-    """Return the name of the TrainingRuntime of a job, which differs between settings of the same training."""
-    return f"{name}-{settings_digest(job, timeouts.changed())[:8]}"
 
 
 def _leader(counts: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""The targets kubernetes, tfjob and trainjob: a training job on a cluster, without a pipeline."""
+"""The target kubernetes: a training job on a cluster, without a pipeline."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from qcnn.components.training_job import cluster_job, with_data_file
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.engines import AUTO, ENGINES, choose_engine
-from qcnn.jobs.job import CreateOutcome, JobIdentity, check_run
+from qcnn.jobs.job import OUTCOMES, JobIdentity, check_run
 from qcnn.jobs.kubernetes import cleanup, status
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
 from qcnn.jobs.kubernetes.cluster_config import own_namespace
 from qcnn.jobs.kubernetes.engine import Engine, TrainingJob
 from qcnn.jobs.kubernetes.launch import manifests_to_apply, submit
-from qcnn.jobs.kubernetes.manifest import Manifest
+from qcnn.jobs.kubernetes.manifest import JOB, Manifest
 from qcnn.jobs.kubernetes.pod_logs import LogCursor
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, outputs
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in
-from qcnn.jobs.tfjob.engine import TFJOB
-from qcnn.jobs.trainjob.engine import TRAINJOB
 from qcnn.monitoring import logs
 from qcnn.targets import following
 from qcnn.targets.artifacts import LogSource
@@ -51,11 +49,6 @@ from qcnn.targets.settings import PodFields, setting
 
 DAY = 86400
 _TASK = "train"
-_OUTCOMES: Mapping[CreateOutcome, Literal["created", "adopted", "succeeded"]] = {
-    CreateOutcome.CREATED: "created",
-    CreateOutcome.ADOPTED: "adopted",
-    CreateOutcome.SUCCEEDED: "succeeded",
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,7 +100,7 @@ class KubernetesTarget(JobPredictions[BoardSettings], BoundJobs[ClusterConnectio
     )
     requests_are: ClassVar[Literal["json", "yaml"]] = "yaml"
     selections: ClassVar[Sequence[str]] = ("run", "kind", "orphans", "everything")
-    kinds: ClassVar[Sequence[str]] = (TFJOB.name, TRAINJOB.name, "Job")
+    kinds: ClassVar[Sequence[str]] = (*(each.name for each in ENGINES.values()), JOB.name)
     logs_settings: ClassVar[type[BoardSettings]] = BoardSettings
 
     @override
@@ -125,8 +118,8 @@ class KubernetesTarget(JobPredictions[BoardSettings], BoundJobs[ClusterConnectio
             lease_seconds=None,
         )
         wanted = self._wanted_engine(settings.pods)
-        # Checks the job without the cluster.
-        (wanted or TFJOB).manifest(job, identity, timeouts)
+        # The check of the job is the same for all engines, and needs no cluster.
+        (wanted or next(iter(ENGINES.values()))).manifest(job, identity, timeouts)
 
         def training() -> TrainingJob:
             engine = wanted or choose_engine(self.api, AUTO, job, identity)
@@ -138,7 +131,7 @@ class KubernetesTarget(JobPredictions[BoardSettings], BoundJobs[ClusterConnectio
 
         def create() -> Submitted:
             created, outcome = submit(self.api, training())
-            return Submitted(created["metadata"]["name"], _OUTCOMES[outcome], outputs(created))
+            return Submitted(created["metadata"]["name"], OUTCOMES[outcome], outputs(created))
 
         return Prepared(
             requests,
@@ -259,26 +252,6 @@ class KubernetesTarget(JobPredictions[BoardSettings], BoundJobs[ClusterConnectio
         in_a_pod: bool,
     ) -> list[LogSource]:
         return logs_of_jobs(self.api, self.engines, ids, in_a_pod=in_a_pod) if ids else []
-
-
-class TFJobTarget(KubernetesTarget):
-    """The target for TFJobs of the training operator."""
-
-    name: ClassVar[str] = "tfjob"
-    title: ClassVar[str] = "a cluster with the Kubeflow training operator"
-    job_kind: ClassVar[str] = TFJOB.name
-    kinds: ClassVar[Sequence[str]] = (TFJOB.name, "Job")
-    engine: ClassVar[Engine | None] = TFJOB
-
-
-class TrainJobTarget(KubernetesTarget):
-    """The target for TrainJobs of Kubeflow Trainer."""
-
-    name: ClassVar[str] = "trainjob"
-    title: ClassVar[str] = "a cluster with Kubeflow Trainer"
-    job_kind: ClassVar[str] = TRAINJOB.name
-    kinds: ClassVar[Sequence[str]] = (TRAINJOB.name, "Job")
-    engine: ClassVar[Engine | None] = TRAINJOB
 
 
 def check_no_secrets(pod: PodSettings) -> None:

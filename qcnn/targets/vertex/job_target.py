@@ -8,14 +8,14 @@ import functools
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
 from qcnn.components.training_job import vertex_job, with_data_file
 from qcnn.errors import ArtifactError, service_message
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.jobs.job import JobIdentity, JobSpec, check_run
+from qcnn.jobs.job import OUTCOMES, JobIdentity, JobSpec, check_run
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page
 from qcnn.targets.base import Deletable, JobStatus, Prepared, Request, Selection, Submits, Submitted
@@ -77,22 +77,16 @@ class VertexJobTarget(VertexBound, BoundJobs[Connection], Submits[Settings]):
 
         def create() -> Submitted:
             # Importing Google's library takes 1.5 seconds.
-            from qcnn.jobs.job import CreateOutcome
             from qcnn.jobs.vertex.attempts import create_or_adopt
             from qcnn.jobs.vertex.client import JobClient
             from qcnn.jobs.vertex.custom_job import outputs
 
-            outcomes: Mapping[CreateOutcome, Literal["created", "adopted", "succeeded"]] = {
-                CreateOutcome.CREATED: "created",
-                CreateOutcome.ADOPTED: "adopted",
-                CreateOutcome.SUCCEEDED: "succeeded",
-            }
             with logs_to_stderr(), contextlib.closing(JobClient(settings.place)) as api:
                 attempt, outcome = create_or_adopt(api, message)
             board = message.job_spec.tensorboard
             pages = {"TensorBoard": tensorboard_page(board, attempt.id)} if board else {}
             page = job_page(settings.place, attempt.id)
-            return Submitted(attempt.id, outcomes[outcome], outputs(job, message), page, pages)
+            return Submitted(attempt.id, OUTCOMES[outcome], outputs(job, message), page, pages)
 
         return Prepared(
             requests,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,19 +12,17 @@ from typing_extensions import override
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.vertex.location import creation_time, schedule_page
 from qcnn.targets.base import Prepared, ReportLine, Schedules, ScheduleStatus, Submitted
-from qcnn.targets.compiled_pipeline import compile_for_schedule, main_inputs, pod_settings_in, read_package
+from qcnn.targets.compiled_pipeline import compile_for_schedule, main_inputs, read_package
 from qcnn.targets.cron import unix_cron
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex.bound import VertexPipelines
-from qcnn.targets.vertex.client import VertexClient, as_json, id_of
+from qcnn.targets.vertex.client import VertexClient, id_of
 from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of, terminate_run
-from qcnn.targets.vertex.submission import RunSettings, check_bucket, run_request
+from qcnn.targets.vertex.submission import RunSettings, prepared, run_request
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreateScheduleRequest, PipelineJob, Schedule
-
-logger = logging.getLogger("qcnn")
 
 # Identifies a submission of a schedule, because Vertex AI generates the schedule ID.
 _SUBMISSION_LABEL = "qcnn_submission"
@@ -125,13 +121,7 @@ class VertexSchedules(VertexPipelines, Schedules[ScheduleSettings]):
             schedule = create_schedule(self.vertex, request, disabled=settings.disabled)
             return Submitted(schedule, page=schedule_page(settings.place, schedule))
 
-        return Prepared(
-            lambda: [json.loads(as_json(request))],
-            lambda: check_bucket(settings.pipeline_root, settings.place, logger.warning),
-            send,
-            pod_settings_in(documents[0]),
-            inputs.trials,
-        )
+        return prepared(request, documents, inputs, settings, send)
 
     @override
     def list_schedules(self) -> Sequence[ScheduleStatus]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import logging
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +15,17 @@ from qcnn.jobs.job import slug
 from qcnn.jobs.vertex.location import VertexLocation
 from qcnn.run_names import timestamp
 from qcnn.storage.store import parse_bucket_uri
-from qcnn.targets.compiled_pipeline import PipelineSource, check_arguments
+from qcnn.targets.base import Prepared, Submitted
+from qcnn.targets.compiled_pipeline import PipelineInputs, PipelineSource, check_arguments, pod_settings_in
 from qcnn.targets.errors import suppress_output
 from qcnn.targets.settings import setting
-from qcnn.targets.vertex.client import Connection
+from qcnn.targets.vertex.client import Connection, as_json
 from qcnn.targets.vertex.runs import EXPERIMENT_LABEL
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
+    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest, CreateScheduleRequest
+
+logger = logging.getLogger("qcnn")
 
 
 def check_bucket(root: str, place: VertexLocation, warn: Callable[[str], None]) -> None:
@@ -173,6 +178,31 @@ def run_request(
         ) from None
     request: CreatePipelineJobRequest = CreatePipelineJobRequest.wrap(message)
     return request
+
+
+def prepared(
+    request: CreatePipelineJobRequest | CreateScheduleRequest,
+    documents: Sequence[Mapping[str, Any]],
+    inputs: PipelineInputs,
+    settings: RunSettings,
+    send: Callable[[], Submitted],
+) -> Prepared:
+    """Return the submission of a compiled pipeline, once or by a schedule.
+
+    Args:
+        request: Request that creates the run or the schedule.
+        documents: Documents of the compiled pipeline.
+        inputs: Pipeline arguments, and the experiments of the run.
+        settings: Settings of the run.
+        send: Sends the request.
+    """
+    return Prepared(
+        lambda: [json.loads(as_json(request))],
+        lambda: check_bucket(settings.pipeline_root, settings.place, logger.warning),
+        send,
+        pod_settings_in(documents[0]),
+        inputs.trials,
+    )
 
 
 def _with_caching(spec: Mapping[str, Any], caching: bool) -> dict[str, Any]:

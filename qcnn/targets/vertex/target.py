@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -37,7 +36,6 @@ from qcnn.targets.compiled_pipeline import (
     compile_main,
     compiled_package,
     main_inputs,
-    pod_settings_in,
     read_package,
     study_inputs,
     study_pipeline,
@@ -46,7 +44,7 @@ from qcnn.targets.compiled_pipeline import (
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import jobs, runs
-from qcnn.targets.vertex.client import Connection, age_of, as_json, id_of, seconds_of
+from qcnn.targets.vertex.client import Connection, age_of, id_of, seconds_of
 from qcnn.targets.vertex.experiments import VertexExperiments
 from qcnn.targets.vertex.runs import (
     ENDED,
@@ -66,7 +64,7 @@ from qcnn.targets.vertex.runs import (
 )
 from qcnn.targets.vertex.schedules import VertexSchedules
 from qcnn.targets.vertex.serving import VertexServing
-from qcnn.targets.vertex.submission import RunSettings, check_bucket, run_request
+from qcnn.targets.vertex.submission import RunSettings, prepared, run_request
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
@@ -144,13 +142,7 @@ class VertexTarget(
                 logger.warning("run not added to experiment %s: %s", settings.experiment, reason)
             return Submitted(id_of(run), page=run_page(settings.place, id_of(run)))
 
-        return Prepared(
-            lambda: [json.loads(as_json(request))],
-            lambda: check_bucket(settings.pipeline_root, settings.place, logger.warning),
-            send,
-            pod_settings_in(documents[0]),
-            inputs.trials,
-        )
+        return prepared(request, documents, inputs, settings, send)
 
     @override
     def list_jobs(self, experiment: str | None = None) -> Sequence[JobStatus]:

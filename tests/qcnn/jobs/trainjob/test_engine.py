@@ -22,7 +22,7 @@ RUN = JobIdentity("run", "train")
 
 
 def _runtime(job: JobSpec, timeouts: JobTimeouts | None = None) -> Manifest:
-    ((_, runtime),) = TRAINJOB.prerequisites(job, RUN, timeouts or JobTimeouts())
+    ((_, runtime),) = TRAINJOB.training(job, RUN, timeouts or JobTimeouts()).prerequisites
     return runtime
 
 
