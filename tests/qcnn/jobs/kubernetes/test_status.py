@@ -11,7 +11,6 @@ from qcnn.jobs.kubernetes.status import process_state, process_statuses, status_
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, with_restarts
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.engine import TFJOB
-from qcnn.jobs.trainjob.engine import TRAINJOB
 from qcnn.process.exit_codes import ABANDONED
 from tests.qcnn.jobs.kubernetes.processes import process
 
@@ -160,11 +159,3 @@ def test_suspended_job_in_queue_names_it() -> None:
     assert status_of(TFJOB, job, [], [], NOON).message == "it is suspended"
     job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team"
     assert status_of(TFJOB, job, [], [], NOON).message == "queued in team"
-
-
-def test_duration_of_trainjob_is_from_creation_to_last_condition() -> None:
-    complete = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-31T11:00:09Z"}
-    job = _job(conditions=[complete])
-    job["metadata"]["annotations"]["qcnn/replicas"] = '{"worker": 3}'
-    assert status_of(TRAINJOB, job, [], [], NOON).duration == 9
-    assert status_of(TRAINJOB, {**job, "status": {}}, [], [], NOON).duration is None

@@ -1,6 +1,7 @@
 """TrainJobs and their TrainingRuntimes. The tests in tests/cluster submit them to an API server."""
 
 import dataclasses
+import datetime
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from qcnn.jobs.job import JobIdentity, JobSpec, tf_config
 from qcnn.jobs.kubernetes.manifest import Manifest
 from qcnn.jobs.kubernetes.pods import processes_of_job
+from qcnn.jobs.kubernetes.status import status_of
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.engine import TFJOB
@@ -134,6 +136,15 @@ def test_state_follows_from_status(status: dict[str, Any], state: str) -> None:
     assert TRAINJOB.state(manifest) == state
     manifest["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     assert TRAINJOB.state(manifest) == "Deleting"
+
+
+def test_duration_is_from_creation_to_last_condition() -> None:
+    now = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
+    complete = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-31T11:00:09Z"}
+    manifest = {**TRAINJOB.manifest(JOB, RUN, JobTimeouts()), "status": {"conditions": [complete]}}
+    manifest["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
+    assert status_of(TRAINJOB, manifest, [], [], now).duration == 9
+    assert status_of(TRAINJOB, {**manifest, "status": {}}, [], [], now).duration is None
 
 
 def _pod(attempt: int, created: str, exit_code: int | None = None) -> dict[str, Any]:
