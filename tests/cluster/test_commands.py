@@ -224,7 +224,7 @@ def test_unmanaged_job_is_not_found(launchers: Launchers, qcnn: Qcnn) -> None:
 
     assert errors("logs", "none") == [error]
     assert errors("status", "none") == [error]
-    assert errors("delete", "none", "--yes") == [error.replace("TFJob:", "job:")]
+    assert errors("delete", "none", "--yes") == [error.replace(kinds, "job")]
 
 
 def test_repeated_submit_adopts_job(launchers: Launchers, qcnn: Qcnn) -> None:

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tenacity
+
 from qcnn.errors import ConfigError, QcnnError
 from qcnn.jobs.job import CreateOutcome
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, Resource
@@ -19,6 +21,9 @@ from qcnn.jobs.kubernetes.manifest import (
 )
 
 logger = logging.getLogger("qcnn")
+
+# Seconds within which the cache of an admission webhook must contain an object that was just created.
+_CACHE_SECONDS = 30.0
 
 
 class NextAction(enum.Enum):
@@ -128,8 +133,14 @@ def _create(
     """Create a job after its prerequisites, and return it, or return None if a job of this name exists."""
     for resource, each in prerequisites:
         api.create(resource, each)
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(lambda error: _lacks(error, prerequisites)),
+        wait=tenacity.wait_random_exponential(multiplier=0.25, max=5),
+        stop=tenacity.stop_after_delay(_CACHE_SECONDS),
+        reraise=True,
+    )
     try:
-        created = api.create(kind.resource, manifest)
+        created = retrying(api.create, kind.resource, manifest)
     except ConfigError:
         for resource, each in prerequisites:
             if not _owners(found := api.get(resource, each["metadata"]["name"])) and found:
@@ -138,6 +149,12 @@ def _create(
     if created:
         _own(api, created, prerequisites)
     return created
+
+
+def _lacks(error: BaseException, prerequisites: Sequence[tuple[Resource, Manifest]]) -> bool:
+    """Return whether a webhook rejects a job because its cache does not contain a prerequisite yet."""
+    message = str(error) if isinstance(error, ConfigError) else ""
+    return "not found" in message and any(each["metadata"]["name"] in message for _, each in prerequisites)
 
 
 def _own(api: NamespaceClient, job: Manifest, prerequisites: Sequence[tuple[Resource, Manifest]]) -> None:

@@ -70,6 +70,8 @@ class ApiServer:
         self.allows_pods = True
         # Kinds whose definition does not exist.
         self.uninstalled: set[str] = set()
+        # Number of TrainJobs that the webhook of Trainer rejects, because its cache lacks their new TrainingRuntime.
+        self.uncached_runtimes = 0
         self.requests: list[tuple[str, str]] = []
         self.objects = Objects()
         # By uid and field manager.
@@ -346,6 +348,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             message = f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain must consist of'
             raise self._invalid(self._kind, name, f"{message} lower case alphanumeric characters, '-' or '.'")
         admitted = {key: value for key, value in given.items() if key != "status" or self._plural not in _WITH_STATUS}
+        if self._plural == "trainjobs" and self.api.uncached_runtimes:
+            self.api.uncached_runtimes -= 1
+            message = f"runtime '{given['spec']['runtimeRef']['name']}' not found"
+            raise StatusError(400, "BadRequest", f'admission webhook "vtrainjob.kb.io" denied the request: {message}')
         if self._plural != TFJOBS.plural:
             return admitted
         if found := list(tfjob_admission.problems(admitted)):

@@ -519,6 +519,8 @@ def test_tfjob_pods_have_labels_and_are_deleted_with_tfjob(cluster: Cluster, api
         assert not next(pods for pods in watch if not pods)
 
 
+# The webhook of Kueue, if it is installed, reads a TFJob before the API server checks its types.
+_KUEUE_WEBHOOK = 'admission webhook "mtfjob.kb.io" denied the request: '
 CHIEF = "spec.tfReplicaSpecs.Chief"
 CONTAINERS = f"{CHIEF}.template.spec.containers"
 
@@ -542,6 +544,9 @@ CONTAINERS = f"{CHIEF}.template.spec.containers"
 )
 def test_create_invalid_tfjob_is_rejected(cluster: Cluster, path: str, value: object, code: int, message: str) -> None:
     status, rejected = cluster.request("POST", TFJOBS, body=_changed(_manifest("bad"), path, value))
+    if code == 422 and _KUEUE_WEBHOOK in rejected["message"]:
+        assert status == 400
+        return
     assert (status, message in rejected["message"]) == (code, True), rejected
 
 

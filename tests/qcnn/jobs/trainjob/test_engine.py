@@ -1,5 +1,6 @@
 """TrainJobs and their TrainingRuntimes. The tests in tests/cluster submit them to an API server."""
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -7,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.job import JobIdentity, JobSpec, tf_config
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import CreateOutcome, JobIdentity, JobSpec, tf_config
+from qcnn.jobs.kubernetes.api import NamespaceClient
+from qcnn.jobs.kubernetes.create_or_adopt import create_or_adopt
 from qcnn.jobs.kubernetes.manifest import Manifest
 from qcnn.jobs.kubernetes.pods import processes_of_job
 from qcnn.jobs.kubernetes.status import status_of
@@ -15,6 +19,7 @@ from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.jobs.trainjob.engine import TRAINJOB
+from tests.qcnn.jobs.apiserver import NAMESPACE, ApiServer
 
 POD = PodSettings(image="qcnn", memory="1Gi", queue="team")
 OUTPUTS = {"training": "gs://bucket/$(QCNN_JOB)/training"}
@@ -172,3 +177,21 @@ def test_process_is_that_of_the_newest_pod() -> None:
     (process,) = processes_of_job([current, lost, suspended, of_earlier_job], job, TRAINJOB)
     assert (process.uid, process.attempt, process.exit_code) == (current["metadata"]["uid"], 1, None)
     assert processes_of_job([of_earlier_job], job, TRAINJOB) == []
+
+
+def test_job_is_created_when_webhook_finds_its_runtime(api_server: ApiServer) -> None:
+    training = TRAINJOB.training(JOB, RUN, JobTimeouts())
+    api_server.uncached_runtimes = 2
+    with contextlib.closing(NamespaceClient(NAMESPACE)) as api:
+        created, outcome = create_or_adopt(api, TRAINJOB, training.manifest, prerequisites=training.prerequisites)
+    assert outcome is CreateOutcome.CREATED
+    (runtime,) = api_server.all("trainingruntimes")
+    assert runtime["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
+
+
+def test_runtime_is_deleted_if_its_job_is_rejected(api_server: ApiServer) -> None:
+    training = TRAINJOB.training(JOB, RUN, JobTimeouts())
+    api_server.rejected.add(("create", "trainjobs"))
+    with contextlib.closing(NamespaceClient(NAMESPACE)) as api, pytest.raises(ConfigError, match=r"^permission: "):
+        create_or_adopt(api, TRAINJOB, training.manifest, prerequisites=training.prerequisites)
+    assert not api_server.all("trainingruntimes")
