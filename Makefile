@@ -24,6 +24,7 @@ fast = $(if $(ARGS),,--fast)
 installed = uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[chi]*)
 # The test paths in ARGS, or else those of the target.
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
+cluster_tests = $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels run demo-vertex push training inference tensorboard delete-training delete-inference \
@@ -83,7 +84,9 @@ test-faults: .venv/.complete ## kill training runs at 60 random times (half an h
 	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/steps/test_faults.py tests/components/steps/test_faults_of_roles.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG (requires the image qcnn:latest there)
-	@$(BIN)/pytest -m cluster $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
+	@# Three processes, each with a namespace, because most tests wait for pods. ARGS selects tests for one process.
+	@$(BIN)/pytest -m $(if $(ARGS),cluster,"cluster and not alone" --numprocesses 3 --dist worksteal) $(cluster_tests)
+	@$(if $(ARGS),,$(BIN)/pytest -m "cluster and alone" $(cluster_tests))
 
 test-kfp: .venv/.complete ## run the tests on the KFP backend at KFP_HOST (requires the image KFP_IMAGE there)
 	@$(BIN)/pytest -m kfp $(call tests,tests/kfp tests/test_kfp_backend.py)

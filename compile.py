@@ -13,6 +13,7 @@ from qcnn.components.training_job import check_data
 from qcnn.errors import ConfigError
 from qcnn.experiment.fields import EXCITATIONS
 from qcnn.experiment.parsing import as_parameters
+from qcnn.jobs.engines import AUTO, ENGINES
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
 from qcnn.pipelines.parts import TensorBoardLink
 from qcnn.targets import target_classes
@@ -28,6 +29,11 @@ from qcnn.yaml_files import read_file
     help="Container image of all steps. Pin a pushed image by digest.  [default: that of --pod; in KFP qcnn:latest]",
 )
 @click.option("--pod", type=click.Path(path_type=Path), metavar="FILE", help="Path to a pod settings file (YAML).")
+@click.option(
+    "--engine",
+    type=click.Choice([AUTO, *ENGINES]),
+    help="Engine of the training jobs on Kubernetes.  [default: that of --pod; auto]",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -59,6 +65,7 @@ from qcnn.yaml_files import read_file
 def main(
     image: str | None,
     pod: Path | None,
+    engine: str | None,
     config: Path | None,
     tensorboard_url: str,
     button: bool,
@@ -66,7 +73,7 @@ def main(
     output: Path,
 ) -> None:
     """Compile the pipelines to one YAML file per target."""
-    settings = read_file(pod, "pod") if pod else {}
+    settings = {**(read_file(pod, "pod") if pod else {}), **({"engine": engine} if engine else {})}
     fields = as_parameters(read_file(config)) if config else {}
     data = fields.get("data", EXCITATIONS)
     sha256 = file_sha256(data) if check_data(data) else ""

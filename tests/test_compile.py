@@ -396,6 +396,14 @@ def test_compile_image_flag_overrides_pod_setting(tmp_path: Path) -> None:
         assert _settings(spec)["image"] == image
 
 
+def test_compile_engine_flag_overrides_pod_setting(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text("engine: tfjob\n")
+    arguments = ("--pod", str(tmp_path / "pod.yaml"))
+    for more, engine in (((), "tfjob"), (("--engine", "trainjob"), "trainjob")):
+        spec, _ = _parse(_compile(tmp_path, *arguments, *more))
+        assert _settings(spec)["engine"] == engine
+
+
 def test_compile_omits_vertex_without_image(tmp_path: Path) -> None:
     result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path)])
     assert result.exit_code == 0

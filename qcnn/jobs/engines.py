@@ -1,7 +1,7 @@
 """Engines of training jobs on Kubernetes. A new engine needs a folder next to `tfjob`, and a line here."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import JobIdentity, JobSpec, training_digest
@@ -23,16 +23,26 @@ def installed_engines(api: NamespaceClient) -> list[Engine]:
     return [each for each in ENGINES.values() if api.serves(each.resource)]
 
 
-def required_engines(api: NamespaceClient) -> list[Engine]:
+def required_engines(api: NamespaceClient, engines: Sequence[Engine] = tuple(ENGINES.values())) -> list[Engine]:
     """Return the engines that a cluster has.
 
+    Args:
+        api: Client of the namespace.
+        engines: Engines of which at least one is required.
+
     Raises:
-        ConfigError: If it has none.
+        ConfigError: If it has none of them.
     """
-    if installed := installed_engines(api):
+    if installed := [each for each in engines if api.serves(each.resource)]:
         return installed
-    missing = " or ".join(each.resource.missing.partition("; ")[2] for each in ENGINES.values())
+    missing = " or ".join(each.resource.missing.partition("; ")[2] for each in engines)
     raise ConfigError(f"cluster: has no engine for training jobs; {missing}. Given: namespace {api.namespace}")
+
+
+def possible_engines(job: JobSpec) -> list[Engine]:
+    """Return the engines that can run a job with its pod settings."""
+    needs_runtime = job.pod is not None and job.pod.runtime
+    return [each for each in ENGINES.values() if each.has_runtimes or not needs_runtime]
 
 
 def choose_engine(api: NamespaceClient, wanted: str, job: JobSpec, identity: JobIdentity) -> Engine:
@@ -48,11 +58,12 @@ def choose_engine(api: NamespaceClient, wanted: str, job: JobSpec, identity: Job
         identity: Run, task and iteration of the job.
 
     Raises:
-        ConfigError: If the cluster has no engine.
+        ConfigError: If the cluster has no engine that can run the job.
     """
     if wanted != AUTO:
         return ENGINES[wanted]
-    installed = required_engines(api)
+    possible = possible_engines(job)
+    installed = required_engines(api, possible)
     name = job_name(identity, training_digest(identity, job))
     if existing := next((each for each in installed if api.get(each.resource, name)), None):
         return existing

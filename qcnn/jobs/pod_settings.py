@@ -108,6 +108,8 @@ Accelerator = Annotated[str, AfterValidator(check_name)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
 # Empty: not set.
 Queue = Annotated[str, StringConstraints(pattern=rf"^({_POD_NAME})?$", max_length=63)]
+# TrainingRuntime/NAME is in the namespace of the job, and NAME alone belongs to all namespaces.
+Runtime = Annotated[str, StringConstraints(pattern=rf"^((TrainingRuntime/)?{_POD_NAME})?$", max_length=253)]
 PriorityClass = Annotated[str, StringConstraints(pattern=rf"^({_POD_NAME})?$", max_length=253)]
 TopologyKey = Annotated[str, StringConstraints(pattern=rf"^({_KEY})?$", max_length=317)]
 
@@ -130,8 +132,9 @@ class PodSettings(BaseModel):
     The description of a field states its allowed values. `cpu` and `memory` are Kubernetes quantities, and `roles`
     overrides them for a role. `secrets` maps environment variables to SECRET/KEY. `volumes` maps mount paths to
     volume sources, as in a pod's spec: {"persistentVolumeClaim": {"claimName": ...}}. On Kubernetes, `engine` runs
-    the job. The job waits in the Kueue LocalQueue `queue`. Its pods are spread over the values of the node label
-    `topology_spread`, as far as capacity allows. The processes and their launcher serve metrics on `metrics_port`.
+    the job, as a TrainJob in the `runtime` of the platform if one is given. The job waits in the Kueue LocalQueue
+    `queue`. Its pods are spread over the values of the node label `topology_spread`, as far as capacity allows. The
+    processes and their launcher serve metrics on `metrics_port`.
     `vertex` has settings that only Vertex AI supports. Other platforms ignore it, so one file is valid for every
     platform.
     """
@@ -153,6 +156,7 @@ class PodSettings(BaseModel):
     accelerator: Accelerator = Field("", description=f"one of {', '.join(ACCELERATORS)}")
     spot: bool = Field(False, strict=True, description="true or false")
     engine: Literal["auto", "tfjob", "trainjob"] = Field("auto", description="one of auto, tfjob, trainjob")
+    runtime: Runtime = Field("", description="the name of a ClusterTrainingRuntime, or TrainingRuntime/NAME")
     queue: Queue = Field("", description="the name of a Kueue LocalQueue, of lowercase letters, digits, - and .")
     priority_class: PriorityClass = Field("", description="the name of a priority class")
     topology_spread: TopologyKey = Field("", description="the key of a node label such as topology.kubernetes.io/zone")

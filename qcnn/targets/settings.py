@@ -172,6 +172,8 @@ ACCELERATOR_HELP = "GPU model, such as nvidia-l4. Processes with GPUs use the im
 _POD_OVERRIDES = (
     *("image", "cpu", "memory", "gpus", "accelerator", "service_account", "queue", "priority_class"),
     *("topology_spread", "metrics_port", "log_format"),
+    # A setting of training jobs only.
+    "runtime",
 )
 
 
@@ -200,7 +202,12 @@ class PodFields(TargetSettings):
     @property
     def has_pod_settings(self) -> bool:
         """Whether any pod setting is given."""
-        return bool(self.pod or self.environment) or any(getattr(self, name) is not None for name in _POD_OVERRIDES)
+        return bool(self.pod or self.environment or self._overrides)
+
+    @property
+    def _overrides(self) -> dict[str, Any]:
+        """Pod settings that are given as separate fields."""
+        return {name: value for name in _POD_OVERRIDES if (value := getattr(self, name, None)) is not None}
 
     def pod_with(self, **defaults: str) -> PodSettings:
         """Return the pod settings, with `defaults` for omitted values.
@@ -211,7 +218,7 @@ class PodFields(TargetSettings):
         values = dict(self.pod)
         # The same file is used for training jobs and pipelines, but only pipelines have steps.
         step_resources(values.pop(KEY, None))
-        values |= {name: value for name in _POD_OVERRIDES if (value := getattr(self, name)) is not None}
+        values |= self._overrides
         if self.environment:
             known = values.get("environment", {})
             values["environment"] = {**known, **self.environment} if isinstance(known, dict) else known

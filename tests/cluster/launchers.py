@@ -102,10 +102,22 @@ class Launchers:
 
     def delete_pod(self, job: JobSpec, process: str) -> None:
         """Delete the pod of a process of a job."""
+        CoreV1Api().delete_namespaced_pod(self._pod(job, process), self.namespace)
+
+    def evict_pod(self, job: JobSpec, process: str) -> None:
+        """Evict the pod of a process of a job, as the drain of a node does."""
+        name = self._pod(job, process)
+        CoreV1Api().create_namespaced_pod_eviction(name, self.namespace, {"metadata": {"name": name}})
+
+    def _pod(self, job: JobSpec, process: str) -> str:
         role, index = process.split("-")
-        beginning = self.engine.pod_name({"metadata": {"name": self.name(job)}}, role, int(index))
-        (pod,) = (pod for pod in self.wait_until(PODS, bool) if pod["metadata"]["name"].startswith(beginning))
-        CoreV1Api().delete_namespaced_pod(pod["metadata"]["name"], self.namespace)
+        beginning = self.engine.pod_name(self.manifest(job), role, int(index))
+        (name,) = (
+            pod["metadata"]["name"]
+            for pod in self.wait_until(PODS, bool)
+            if pod["metadata"]["name"].startswith(beginning)
+        )
+        return str(name)
 
     def kept_logs(self) -> list[list[str]]:
         """Return the log lines of the pods of an ended job, except of pods that the operator has deleted."""

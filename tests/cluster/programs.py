@@ -1,11 +1,13 @@
 """Child processes that use the cluster, and their output."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
 class Program:
@@ -80,6 +82,10 @@ class Qcnn:
         assert program.exit_code() == code, program.output
         assert "Traceback" not in program.output, program.output
         return program.output
+
+    def read(self, *arguments: str) -> Any:
+        """Run a command with `--format json`, and return its result. Warnings may precede the last line."""
+        return json.loads(self(*arguments, "--format", "json").splitlines()[-1])
 
     def close(self) -> None:
         """Kill all commands that still run."""

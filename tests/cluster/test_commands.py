@@ -1,7 +1,6 @@
 """Commands for TFJobs with role qcnn-user, on jobs whose processes do not train."""
 
 import datetime
-import json
 import re
 import signal
 from pathlib import Path
@@ -41,7 +40,7 @@ def _wait_until_running(launchers: Launchers) -> None:
 
 
 def _status(qcnn: Qcnn, *arguments: str) -> Any:
-    return json.loads(qcnn("status", "--format", "json", *arguments))
+    return qcnn.read("status", *arguments)
 
 
 def test_status_of_running_job(launchers: Launchers, qcnn: Qcnn) -> None:

@@ -1,6 +1,5 @@
 """Training with outputs in a bucket, with pod deletions and API server outages."""
 
-import json
 import os
 import re
 import signal
@@ -24,8 +23,16 @@ from qcnn.storage.copies import local_copy
 from tests.cluster.launchers import Launchers, every_engine
 from tests.cluster.programs import Program, Qcnn
 
-# Epochs take more than a second, because log lines are delayed.
-CONFIG = from_mapping({"qubits": 4, "rounds": 12_000, "batch_size": 32, "epochs": 12})
+# Epochs take more than a second, because log lines are delayed. Each is saved, also on a busy machine.
+CONFIG = from_mapping({"qubits": 4, "rounds": 12_000, "batch_size": 32, "epochs": 12, "checkpoint_seconds": 0.001})
+# Label selectors of the pods of an engine's controllers by namespace.
+_CONTROLLERS = {
+    "tfjob": {"kubeflow": "control-plane=kubeflow-training-operator"},
+    "trainjob": {
+        "jobset-system": "app.kubernetes.io/name=jobset",
+        "kubeflow-system": "app.kubernetes.io/name=trainer",
+    },
+}
 _EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/12: train_loss (\S+), val_loss (\S+),")
 # The gradient of the last Z on a pooling source is exactly zero, and Adam amplifies its rounding errors.
 _SOURCES_LAST_Z = 20
@@ -80,11 +87,39 @@ def test_training_resumes_after_pod_deletion(
     launcher.wait_for_line(r"lost.*(is restarted|restarting the job) \(1 of 3\)$")
     launcher.wait_for_line(r"\[worker 0\] continuing after epoch \d+$")
     # The operator may have failed the TFJob, which is then replaced.
-    assert json.loads(qcnn("status", name, "--format", "json"))["restarts"] == 1
+    assert qcnn.read("status", name)["restarts"] == 1
     assert launcher.exit_code() == 0, launcher.output
     _check(launcher, _checkpoint(f"{bucket}/{name}/training"), uninterrupted)
 
 
+@every_engine
+def test_training_resumes_on_drained_node(
+    launchers: Launchers, training: JobSpec, bucket: str, uninterrupted: Checkpoint
+) -> None:
+    launcher = launchers.start(training)
+    launcher.wait_for_line(r"\[worker 0\] epoch 4/")
+    launchers.evict_pod(training, "worker-1")
+    launcher.wait_for_line(r"lost.*(is restarted|restarting the job) \(1 of 3\)$")
+    assert launcher.exit_code() == 0, launcher.output
+    _check(launcher, _checkpoint(f"{bucket}/{launchers.name(training)}/training"), uninterrupted)
+
+
+@pytest.mark.alone
+@every_engine
+def test_training_continues_while_its_controllers_restart(
+    launchers: Launchers, training: JobSpec, bucket: str, uninterrupted: Checkpoint
+) -> None:
+    launcher = launchers.start(training)
+    launcher.wait_for_line(r"\[worker 0\] epoch 3/")
+    core = CoreV1Api()
+    for system, selector in _CONTROLLERS[launchers.engine.engine].items():
+        core.delete_collection_namespaced_pod(system, label_selector=selector)
+    assert launcher.exit_code() == 0, launcher.output
+    assert launcher.restarts == 0
+    _check(launcher, _checkpoint(f"{bucket}/{launchers.name(training)}/training"), uninterrupted)
+
+
+@pytest.mark.alone
 @every_engine
 def test_training_continues_while_api_server_is_stopped(
     launchers: Launchers, training: JobSpec, bucket: str, uninterrupted: Checkpoint

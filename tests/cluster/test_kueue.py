@@ -1,7 +1,6 @@
 """Jobs of each engine in a queue of Kueue."""
 
 import contextlib
-import json
 import os
 import secrets
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ def test_job_waits_for_quota(launchers: Launchers, qcnn: Qcnn, queue: Queue) -> 
     queued = job("print('up')", queue=queue.name)
     launcher = launchers.start(queued)
     launcher.wait_for_line("is suspended, for example by a queue; waiting$")
-    shown = json.loads(qcnn("status", "--format", "json", launchers.name(queued)))
+    shown = qcnn.read("status", launchers.name(queued))
     assert (shown["state"], shown["message"]) == ("suspended", f"queued in {queue.name}")
     queue.set_cpus("1")
     launcher.wait_for_line("is no longer suspended$")

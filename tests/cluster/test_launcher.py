@@ -1,6 +1,5 @@
 """Launchers of jobs whose processes do not train."""
 
-import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -246,7 +245,7 @@ def test_job_fails_after_launcher_is_killed(launchers: Launchers, qcnn: Qcnn) ->
     message = "error: the launcher has not renewed its Lease for 10 s; resubmit to resume from the last checkpoint"
     # The first worker that fails ends the job, on a busy machine before another one has printed a line.
     assert any(lines[-1:] == [f"{message}. Given: lease {name}"] for lines in logs), logs
-    workers = json.loads(qcnn("status", name, "--format", "json"))["parts"]
+    workers = qcnn.read("status", name)["parts"]
     reasons = [each["reason"] for each in workers if each["exit_code"] == ABANDONED]
     assert reasons
     assert all(reason.startswith("its launcher did not renew the Lease") for reason in reasons)
@@ -328,8 +327,9 @@ def test_missing_namespace_is_config_error(launchers: Launchers) -> None:
 
 def test_thirty_concurrent_jobs_succeed(launchers: Launchers) -> None:
     programs = [f"print('job', {number})\n{COUNTER.format(5)}" for number in range(30)]
-    started = [launchers.start(job(program, cpu="10m", memory="64Mi")) for program in programs]
+    small: dict[str, Any] = {"replicas": {"worker": 1}, "cpu": "10m", "memory": "64Mi"}
+    started = [launchers.start(job(program, **small)) for program in programs]
     for number, launcher in enumerate(started):
         assert launcher.exit_code() == 0, launcher.output
-        _check_lines(launcher, [f"job {number}", *(f"second {second}" for second in range(5))])
+        assert launcher.lines("worker 0") == [f"job {number}", *(f"second {second}" for second in range(5))]
     assert len(launchers.wait_until(launchers.engine.resource, lambda jobs: len(jobs) == 30)) == 30

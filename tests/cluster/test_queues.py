@@ -1,7 +1,6 @@
 """Priorities, queues and applied manifests on a cluster."""
 
 import datetime
-import json
 import os
 import secrets
 import subprocess
@@ -55,7 +54,7 @@ def test_pods_have_priority_of_class(launchers: Launchers, priority_class: str) 
 
 def test_status_shows_missing_priority_class(launchers: Launchers, qcnn: Qcnn) -> None:
     name = launchers.create(job("", replicas={"worker": 1}, priority_class="none"))["metadata"]["name"]
-    while (reason := json.loads(qcnn("status", "--format", "json", name))["parts"][0]["reason"]) == "":
+    while (reason := qcnn.read("status", name)["parts"][0]["reason"]) == "":
         pass
     assert "no PriorityClass with name none was found" in reason
 
@@ -75,7 +74,7 @@ def test_queued_job_is_watched_until_resumed(launchers: Launchers, qcnn: Qcnn) -
     (found,) = launchers.wait_until(TFJOBS, lambda jobs: any(condition(each, "Suspended") for each in jobs))
     name = found["metadata"]["name"]
     assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
-    shown = json.loads(qcnn("status", "--format", "json", name))
+    shown = qcnn.read("status", name)
     assert (shown["state"], shown["message"]) == ("suspended", "queued in team")
     # Longer than the timeout for pods to start.
     end = parse_time(created["metadata"]["creationTimestamp"]) + datetime.timedelta(seconds=_PENDING_SECONDS + 5)

@@ -17,10 +17,12 @@ class Engine(JobKind, abc.ABC):
     Attributes:
         engine: Value of the pod setting `engine`.
         states: All states of its jobs, for metrics.
+        has_runtimes: Whether its jobs can have a runtime that the platform has prepared (pod setting `runtime`).
     """
 
     engine: ClassVar[str]
     states: ClassVar[Sequence[str]]
+    has_runtimes: ClassVar[bool] = False
 
     @abc.abstractmethod
     def manifest(

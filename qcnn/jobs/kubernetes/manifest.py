@@ -195,6 +195,10 @@ class JobKind:
     foreground: bool = True
     attempt_label: str = ""
 
+    def role_of(self, labels: Mapping[str, str]) -> str:
+        """Return the role of the process in a pod from its labels, or an empty string if it has none."""
+        return labels.get(self.role_label, "")
+
 
 JOB = JobKind("Job", JOBS, "Complete", "batch.kubernetes.io/job-name", TASK_LABEL, index_label=None, many=False)
 

@@ -105,14 +105,14 @@ class PodProcess:
 
 
 def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
-    """Return the process in a pod of a job."""
+    """Return the process in a pod of a job. Its role is empty if it is not one of the job's."""
     metadata = pod["metadata"]
     labels = metadata["labels"]
     container = read_container(pod, kind.container)
     return PodProcess(
         pod=metadata["name"],
         uid=metadata["uid"],
-        role=labels[kind.role_label],
+        role=kind.role_of(labels),
         index=int(labels[kind.index_label]) if kind.index_label else 0,
         started=container.started,
         exit_code=container.exit_code,
@@ -128,7 +128,7 @@ def processes_of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: 
     """Return the processes of a job.
 
     Args:
-        pods: Pods with the label of the job. Pods of an earlier job of the same name are ignored.
+        pods: Pods, of which those of other jobs and of an earlier job of the same name are ignored.
         job: Job, as the API returned it.
         kind: Type of the job.
     """
@@ -137,6 +137,8 @@ def processes_of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: 
     newest: dict[str, tuple[tuple[int, str], PodProcess]] = {}
     for pod in owned:
         process = read_process(pod, kind)
+        if not process.role:
+            continue
         age = (process.attempt, str(pod["metadata"]["creationTimestamp"]))
         if process.name not in newest or age >= newest[process.name][0]:
             newest[process.name] = age, process
@@ -145,8 +147,9 @@ def processes_of_job(pods: Iterable[dict[str, Any]], job: dict[str, Any], kind: 
 
 def _is_of_job(pod: Mapping[str, Any], job: Mapping[str, Any], kind: JobKind) -> bool:
     if not kind.owns_pods:
+        is_named = pod["labels"].get(kind.pod_label) == job["name"]
         # An earlier job has been deleted with its pods before this one was created.
-        return str(pod["creationTimestamp"]) >= str(job["creationTimestamp"])
+        return is_named and str(pod["creationTimestamp"]) >= str(job["creationTimestamp"])
     return any(owner["uid"] == job["uid"] for owner in pod.get("ownerReferences", ()))
 
 

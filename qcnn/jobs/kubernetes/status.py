@@ -57,7 +57,7 @@ class ProcessStatus:
 def read_all(api: NamespaceClient, engine: Engine) -> list[Status]:
     """Return the status of the managed jobs of an engine in a namespace, sorted by creation time."""
     jobs = api.find(engine.resource, labelSelector=OWN_SELECTOR)
-    all_pods = api.find(PODS, labelSelector=OWN_SELECTOR)
+    all_pods = api.find(PODS, labelSelector=engine.pod_label)
     scheduled = api.find(EVENTS, fieldSelector=_SCHEDULED)
     ordered = sorted(jobs, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
     return [

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from qcnn.errors import ConfigError
 from qcnn.jobs.job import JobIdentity, JobSpec
 from qcnn.jobs.kubernetes.api import NamespaceClient, Resource
 from qcnn.jobs.kubernetes.engine import Engine
 from qcnn.jobs.kubernetes.manifest import Manifest, condition
 from qcnn.jobs.kubernetes.training_manifest import (
     JobTimeouts,
+    check_pod,
     counts_of,
     job_metadata,
     process_template,
@@ -39,6 +41,8 @@ class TFJobEngine(Engine):
     ) -> Manifest:
         """Return the TFJob of a training job."""
         metadata = job_metadata(job, identity, timeouts, owner)
+        if runtime := check_pod(job).runtime:
+            raise ConfigError(f"pod.runtime: only a TrainJob has one. Given: {runtime}")
         name = metadata["name"]
         run_policy: Manifest = {
             # With restart policy ExitCode, the operator ignores all values except 0, which fails the job at the first

@@ -1,7 +1,8 @@
 """Training jobs as TrainJobs of Kubeflow Trainer (v2.3), which runs each as a JobSet (v0.12).
 
 A TrainJob has processes of one kind. Therefore each job owns a TrainingRuntime with a replicated job for each role.
-Trainer makes no TF_CONFIG: each pod derives it from its completion index.
+Trainer makes no TF_CONFIG: each pod derives it from its completion index. With a runtime of the platform, the TrainJob
+sets image, command, number, resources and environment of its processes, which are all workers.
 """
 
 import dataclasses
@@ -17,12 +18,14 @@ from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, Manifest, annotation,
 from qcnn.jobs.kubernetes.training_manifest import (
     CLUSTER_PORT,
     JobTimeouts,
+    check_pod,
     counts_of,
     job_metadata,
     owned_metadata,
     process_template,
     profiler_service,
 )
+from qcnn.jobs.pod_settings import ROLES, PodSettings
 from qcnn.process.exit_codes import LAST_PERMANENT
 
 _GROUP, _VERSION = "trainer.kubeflow.org", "v1alpha1"
@@ -39,8 +42,13 @@ _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 # Trainer sets the number of nodes in the replicated job with this label.
 _STEP_LABEL = f"{_GROUP}/trainjob-ancestor-step"
 _FRAMEWORK_LABEL = f"{_GROUP}/framework"
-# Trainer requires this name of the container.
-_CONTAINER = "node"
+# Trainer requires this name of the container. Runtimes of a platform also have it for the replicated job of processes.
+_CONTAINER = _NODE = "node"
+# Pod settings that a TrainJob can set with a runtime of the platform. `vertex` has no effect on Kubernetes.
+_WITH_RUNTIME = {
+    *("runtime", "engine", "image", "cpu", "memory", "gpus", "roles", "environment", "secrets", "log_format"),
+    *("service_account", "queue", "labels", "metrics_port", "vertex"),
+}
 # Number of processes of each role as JSON, because a TrainJob only has the number of workers.
 _REPLICAS_ANNOTATION = "qcnn/replicas"
 _INDEX_VARIABLE = "QCNN_INDEX"
@@ -54,6 +62,7 @@ class TrainJobEngine(Engine):
     """Kubeflow Trainer v2, whose TrainJobs restart all processes after the loss of one."""
 
     engine: ClassVar[str] = "trainjob"
+    has_runtimes: ClassVar[bool] = True
     states: ClassVar[Sequence[str]] = (*_STATES.values(), "Running", "Created", _DELETING, _NEW)
 
     def manifest(
@@ -62,14 +71,18 @@ class TrainJobEngine(Engine):
         """Return the TrainJob of a training job."""
         counts, metadata = counts_of(job), job_metadata(job, identity, timeouts, owner)
         metadata["annotations"][_REPLICAS_ANNOTATION] = json.dumps(counts)
+        name, pod = metadata["name"], check_pod(job)
+        # A digest of the settings, because a job with other settings needs another runtime.
+        kind, runtime = "TrainingRuntime", f"{name}-{metadata['annotations'][HASH_ANNOTATION][:8]}"
+        trainer: Manifest = {"numNodes": counts[_leader(counts)]}
+        if pod.runtime:
+            _check_runtime(pod, counts)
+            namespaced, _, runtime = pod.runtime.rpartition("/")
+            kind = namespaced or "ClusterTrainingRuntime"
+            trainer |= _trainer(process_template(job, "worker", identity, timeouts, name, {}), counts, name)
         spec: Manifest = {
-            "runtimeRef": {
-                "apiGroup": _GROUP,
-                "kind": "TrainingRuntime",
-                # A digest of the settings, because a job with other settings needs another runtime.
-                "name": f"{metadata['name']}-{metadata['annotations'][HASH_ANNOTATION][:8]}",
-            },
-            "trainer": {"numNodes": counts[_leader(counts)]},
+            "runtimeRef": {"apiGroup": _GROUP, "kind": kind, "name": runtime},
+            "trainer": trainer,
         }
         if timeouts.active_deadline_seconds is not None:
             spec["activeDeadlineSeconds"] = timeouts.active_deadline_seconds
@@ -78,7 +91,9 @@ class TrainJobEngine(Engine):
     def prerequisites(
         self, job: JobSpec, identity: JobIdentity, timeouts: JobTimeouts, manifest: Manifest
     ) -> Sequence[tuple[Resource, Manifest]]:
-        """Return the TrainingRuntime of a training job."""
+        """Return the TrainingRuntime of a training job, unless the platform has prepared one."""
+        if check_pod(job).runtime:
+            return ()
         counts = counts_of(job)
         name = manifest["metadata"]["name"]
         metadata = owned_metadata(manifest, manifest["spec"]["runtimeRef"]["name"])
@@ -107,7 +122,11 @@ class TrainJobEngine(Engine):
     def services(self, job: Manifest) -> Sequence[Manifest]:
         """Return the Service of the profiler."""
         role, index = self.replicas(job)[0]
-        leader = {NAME_LABEL: job["metadata"]["name"], _ROLE_LABEL: role, _INDEX_LABEL: str(index)}
+        leader = {
+            NAME_LABEL: job["metadata"]["name"],
+            _ROLE_LABEL: _replicated_job_name(job, role),
+            _INDEX_LABEL: str(index),
+        }
         return [profiler_service(job, leader)]
 
     def state(self, job: Manifest) -> str:
@@ -130,8 +149,18 @@ class TrainJobEngine(Engine):
         counts = json.loads(annotation(job["metadata"], _REPLICAS_ANNOTATION) or "{}")
         return [(role, index) for role, count in counts.items() for index in range(count)]
 
+    def role_of(self, labels: Mapping[str, str]) -> str:
+        """Return the role of the process in a pod. A runtime of the platform may have pods without a process."""
+        name = labels.get(_ROLE_LABEL, "")
+        return "worker" if name == _NODE else name if name in ROLES else ""
+
     def leading_template(self, api: NamespaceClient, job: Manifest) -> Manifest:
         """Return the template in the TrainingRuntime of the TrainJob."""
+        if _has_platform_runtime(job):
+            raise ConfigError(
+                "TrainJob: its pods are those of a runtime of the platform; give --model and pod settings. "
+                f"Given: {job['metadata']['name']}"
+            )
         name = job["spec"]["runtimeRef"]["name"]
         runtime = api.get(RUNTIMES, name)
         if runtime is None:
@@ -142,12 +171,39 @@ class TrainJobEngine(Engine):
 
     def pod_name(self, job: Manifest, role: str, index: int) -> str:
         """Return the beginning of the name of the pod of a process."""
-        return f"{job['metadata']['name']}-{role}-0-{index}-"
+        return f"{job['metadata']['name']}-{_replicated_job_name(job, role)}-0-{index}-"
 
 
 def _leader(counts: Mapping[str, int]) -> str:
     """Return the role that writes the model. Trainer gives it a token for the status of the TrainJob."""
     return "chief" if "chief" in counts else "worker"
+
+
+def _has_platform_runtime(job: Manifest) -> bool:
+    return "image" in job["spec"]["trainer"]
+
+
+def _replicated_job_name(job: Manifest, role: str) -> str:
+    return _NODE if _has_platform_runtime(job) else role
+
+
+def _check_runtime(pod: PodSettings, counts: Mapping[str, int]) -> None:
+    """Raise ConfigError if a TrainJob with a runtime of the platform cannot have these settings or processes."""
+    if others := sorted(set(counts) - {"worker"}):
+        raise ConfigError(f"pod.runtime: has only workers, and no {' or '.join(others)}. Given: {pod.runtime}")
+    if others := sorted(pod.model_fields_set - _WITH_RUNTIME):
+        raise ConfigError(f"pod.runtime: determines {', '.join(others)}, which must be omitted. Given: {pod.runtime}")
+
+
+def _trainer(template: Manifest, counts: Mapping[str, int], name: str) -> Manifest:
+    """Return the fields of a TrainJob with which it changes the processes of a runtime of the platform."""
+    (container,) = template["spec"]["containers"]
+    return {
+        "image": container["image"],
+        "command": container["command"],
+        "resourcesPerNode": container["resources"],
+        "env": container["env"] + _cluster_variables("worker", counts, name, {"worker": _NODE}),
+    }
 
 
 def _replicated_job(
@@ -177,12 +233,21 @@ def _replicated_job(
     }
 
 
-def _cluster_variables(role: str, counts: Mapping[str, int], name: str) -> list[Manifest]:
-    """Return the variables with TF_CONFIG, as in a TFJob: without evaluators among the processes of the cluster."""
+def _cluster_variables(
+    role: str, counts: Mapping[str, int], name: str, names: Mapping[str, str] | None = None
+) -> list[Manifest]:
+    """Return the variables with TF_CONFIG, as in a TFJob: without evaluators among the processes of the cluster.
+
+    Args:
+        role: Role of the process.
+        counts: Number of processes by role.
+        name: Name of the job.
+        names: Names of replicated jobs by role, where they differ from the role.
+    """
     if sum(counts.values()) == 1:
         return []
     cluster = {
-        each: [f"{name}-{each}-0-{index}.{name}:{CLUSTER_PORT}" for index in range(count)]
+        each: [f"{name}-{(names or {}).get(each, each)}-0-{index}.{name}:{CLUSTER_PORT}" for index in range(count)]
         for each, count in counts.items()
         if each != "evaluator"
     }

@@ -175,6 +175,7 @@ _UNSUPPORTED = {
     "node_selector": "set an accelerator or vertex.machine_type",
     "tolerations": "use spot",
     "queue": "use vertex.strategy FLEX_START, which waits for machines",
+    "runtime": "remove it, because only TrainJobs have one",
     "priority_class": "remove it, because jobs have no priorities",
     "topology_spread": "remove it, because Vertex AI places the machines of a job",
     "metrics_port": "remove it, because machines accept no connections",

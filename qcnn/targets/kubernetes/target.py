@@ -14,7 +14,7 @@ from typing_extensions import override
 from qcnn.components.training_job import cluster_job, with_data_file
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.jobs.engines import AUTO, ENGINES, choose_engine
+from qcnn.jobs.engines import AUTO, ENGINES, choose_engine, possible_engines
 from qcnn.jobs.job import OUTCOMES, JobIdentity, check_run
 from qcnn.jobs.kubernetes import cleanup, status
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
@@ -68,6 +68,12 @@ class Settings(PodFields, ClusterConnection):
     name: str = setting(
         "Run name. Resubmitting an experiment under the same name does not retrain it.", "qcnn", metavar="NAME"
     )
+    runtime: str | None = setting(
+        "ClusterTrainingRuntime of the TrainJob, or TrainingRuntime/NAME of the namespace.",
+        None,
+        shown="made for the job",
+        metavar="NAME",
+    )
     active_deadline_seconds: int | None = setting(
         "Seconds after which the job is terminated.", None, shown="never", metavar="SECONDS", minimum=1
     )
@@ -118,8 +124,8 @@ class KubernetesTarget(JobPredictions[BoardSettings], BoundJobs[ClusterConnectio
             lease_seconds=None,
         )
         wanted = self._wanted_engine(settings.pods)
-        # The check of the job is the same for all engines, and needs no cluster.
-        (wanted or next(iter(ENGINES.values()))).manifest(job, identity, timeouts)
+        # The check of the job is the same for all engines that can run it, and needs no cluster.
+        (wanted or possible_engines(job)[0]).manifest(job, identity, timeouts)
 
         def training() -> TrainingJob:
             engine = wanted or choose_engine(self.api, AUTO, job, identity)

@@ -192,10 +192,11 @@ def _event(change: _Change, query: Mapping[str, str]) -> Object | None:
 
 
 def _matches(found: Object, query: Mapping[str, str]) -> bool:
-    labels = [pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair]
+    # A label without a value selects every object that has it.
+    labels = [pair.partition("=") for pair in query.get("labelSelector", "").split(",") if pair]
     fields = [pair.split("=", 1) for pair in query.get("fieldSelector", "").split(",") if pair]
     own = found["metadata"].get("labels", {})
-    return all(own.get(key) == value for key, value in labels) and all(
+    return all(key in own and (not sign or own[key] == value) for key, sign, value in labels) and all(
         _field(found, path) == value for path, value in fields
     )
 

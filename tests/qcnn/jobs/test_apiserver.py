@@ -224,6 +224,8 @@ def test_list_filters_by_namespace_and_selectors(cluster: Cluster) -> None:
         return [item["metadata"]["name"] for item in found["items"]]
 
     assert names(cluster.namespace, labelSelector="list=a") == ["listed-1"]
+    assert names(cluster.namespace, labelSelector="list") == ["listed-1", "listed-2"]
+    assert names(cluster.namespace, labelSelector="list,unlisted") == []
     assert names(cluster.namespace, fieldSelector="metadata.name=listed-2") == ["listed-2"]
     assert names(cluster.other, labelSelector="list=a") == []
     # A missing namespace has no objects, and is no error.

@@ -132,6 +132,10 @@ def test_pod_settings_survive_json_round_trip() -> None:
         ({"queue": "Team A"}, f"pod.queue: must be {QUEUE}. Given: 'Team A'"),
         ({"queue": "a" * 64}, f"pod.queue: must be {QUEUE}. Given: '{'a' * 64}'"),
         ({"queue": "a\n"}, f"pod.queue: must be {QUEUE}. Given: 'a\\n'"),
+        (
+            {"runtime": "Team"},
+            "pod.runtime: must be the name of a ClusterTrainingRuntime, or TrainingRuntime/NAME. Given: 'Team'",
+        ),
         ({"priority_class": "High"}, "pod.priority_class: must be the name of a priority class. Given: 'High'"),
         ({"priority_class": 3}, "pod.priority_class: must be the name of a priority class. Given: 3"),
         (

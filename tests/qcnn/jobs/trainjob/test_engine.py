@@ -12,6 +12,7 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.job import CreateOutcome, JobIdentity, JobSpec, tf_config
 from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import create_or_adopt
+from qcnn.jobs.kubernetes.engine import Engine
 from qcnn.jobs.kubernetes.manifest import Manifest
 from qcnn.jobs.kubernetes.pods import processes_of_job
 from qcnn.jobs.kubernetes.status import status_of
@@ -167,7 +168,7 @@ def _pod(attempt: int, created: str, exit_code: int | None = None) -> dict[str, 
 
 
 def test_process_is_that_of_the_newest_pod() -> None:
-    job = {"metadata": {"uid": "job", "creationTimestamp": "2026-01-31T12:00:00Z"}}
+    job = {"metadata": {"name": "a", "uid": "job", "creationTimestamp": "2026-01-31T12:00:00Z"}}
     of_earlier_job = _pod(0, "2026-01-31T11:59:59Z")
     lost, suspended, current = (
         _pod(0, "2026-01-31T12:00:01Z", 137),
@@ -177,6 +178,71 @@ def test_process_is_that_of_the_newest_pod() -> None:
     (process,) = processes_of_job([current, lost, suspended, of_earlier_job], job, TRAINJOB)
     assert (process.uid, process.attempt, process.exit_code) == (current["metadata"]["uid"], 1, None)
     assert processes_of_job([of_earlier_job], job, TRAINJOB) == []
+
+
+def test_pods_of_other_jobs_are_ignored() -> None:
+    job = {"metadata": {"name": "a", "uid": "job", "creationTimestamp": "2026-01-31T12:00:00Z"}}
+    of_other_job, of_tfjob = _pod(0, "2026-01-31T12:00:01Z"), _pod(0, "2026-01-31T12:00:02Z")
+    of_other_job["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] = "b"
+    of_tfjob["metadata"]["labels"] = {"training.kubeflow.org/job-name": "a"}
+    of_platform = _pod(0, "2026-01-31T12:00:03Z")
+    of_platform["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "dataset-initializer"
+    assert processes_of_job([of_other_job, of_tfjob, of_platform], job, TRAINJOB) == []
+
+
+RUNTIME = dataclasses.replace(JOB, pod=PodSettings(image="qcnn", memory="1Gi", runtime="team"))
+
+
+def test_runtime_of_platform_keeps_all_but_image_command_number_resources_and_environment() -> None:
+    training = TRAINJOB.training(RUNTIME, RUN, JobTimeouts(lease_seconds=None))
+    assert not training.prerequisites
+    spec, name = training.manifest["spec"], training.name
+    assert spec["runtimeRef"] == {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "team"}
+    assert spec.keys() == {"runtimeRef", "trainer"}
+    trainer = spec["trainer"]
+    assert trainer.keys() == {"image", "command", "numNodes", "resourcesPerNode", "env"}
+    assert (trainer["image"], trainer["command"], trainer["numNodes"]) == ("qcnn", ["train"], 2)
+    assert trainer["resourcesPerNode"]["limits"] == {"memory": "1Gi"}
+    variables = {each["name"]: each.get("value") for each in trainer["env"]}
+    cluster = json.loads(variables["TF_CONFIG"].replace("$(QCNN_INDEX)", "1"))
+    assert cluster["task"] == {"type": "worker", "index": 1}
+    assert cluster["cluster"] == {"worker": [f"{name}-node-0-{index}.{name}:2222" for index in range(2)]}
+    assert TRAINJOB.pod_name(training.manifest, "worker", 1) == f"{name}-node-0-1-"
+    (service,) = TRAINJOB.services(training.manifest)
+    assert service["spec"]["selector"]["jobset.sigs.k8s.io/replicatedjob-name"] == "node"
+    pod = _pod(0, "2026-01-31T12:00:01Z")
+    pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"] = "node"
+    job = {"metadata": {"name": "a", "uid": "job", "creationTimestamp": "2026-01-31T12:00:00Z"}}
+    (process,) = processes_of_job([pod], job, TRAINJOB)
+    assert process.name == "worker 0"
+
+
+def test_runtime_of_namespace() -> None:
+    job = dataclasses.replace(JOB, pod=PodSettings(image="qcnn", runtime="TrainingRuntime/team"))
+    reference = TRAINJOB.manifest(job, RUN, JobTimeouts())["spec"]["runtimeRef"]
+    assert (reference["kind"], reference["name"]) == ("TrainingRuntime", "team")
+
+
+@pytest.mark.parametrize(
+    ("engine", "replicas", "settings", "message"),
+    [
+        (TRAINJOB, {"chief": 1, "worker": 2}, {}, "pod.runtime: has only workers, and no chief. Given: team"),
+        (
+            TRAINJOB,
+            {"worker": 2},
+            {"spot": True, "priority_class": "low"},
+            "pod.runtime: determines priority_class, spot, which must be omitted. Given: team",
+        ),
+        (TFJOB, {"worker": 2}, {}, "pod.runtime: only a TrainJob has one. Given: team"),
+    ],
+)
+def test_job_that_runtime_cannot_run_is_rejected(
+    engine: Engine, replicas: dict[str, int], settings: dict[str, Any], message: str
+) -> None:
+    job = dataclasses.replace(RUNTIME, replicas=replicas, pod=PodSettings(image="qcnn", runtime="team", **settings))
+    with pytest.raises(ConfigError) as caught:
+        engine.manifest(job, RUN, JobTimeouts())
+    assert str(caught.value) == message
 
 
 def test_job_is_created_when_webhook_finds_its_runtime(api_server: ApiServer) -> None:

@@ -141,6 +141,7 @@ def test_vertex_settings_invalid_value_raises(given: dict[str, Any], message: st
         ({"node_selector": {"a": "b"}}, "pod.node_selector: has no meaning on Vertex AI; "),
         ({"pull_secrets": ["a"]}, "pod.pull_secrets: has no meaning on Vertex AI; "),
         ({"queue": "a"}, "pod.queue: has no meaning on Vertex AI; use vertex.strategy FLEX_START, "),
+        ({"runtime": "team"}, "pod.runtime: has no meaning on Vertex AI; "),
         ({"priority_class": "high"}, "pod.priority_class: has no meaning on Vertex AI; "),
         ({"topology_spread": "zone"}, "pod.topology_spread: has no meaning on Vertex AI; "),
         ({"metrics_port": 9095}, "pod.metrics_port: has no meaning on Vertex AI; remove it, because machines accept "),
