@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.experiment.requirements import ROLES, STRATEGIES
+from qcnn.experiment.requirements import STRATEGIES
 from qcnn.jobs.accelerators import ACCELERATORS, Accelerator
 from qcnn.jobs.pod_settings import PodSettings, parse_quantity
 from qcnn.jobs.pricing import CostEstimate, Prices, estimate_node_cost, total_cost
@@ -17,6 +17,7 @@ from qcnn.planning.memory import process_bytes
 from qcnn.planning.plan import Counts, count, predict, with_simulator_on_gpus, with_synchronous_workers
 from qcnn.planning.training_estimate import break_even_workers, seconds_of_epochs
 from qcnn.process import operating_system
+from qcnn.process.roles import ROLES, WORKER
 from qcnn.simulators import registry
 from qcnn.simulators.costs.cost import MachineSpeed
 
@@ -108,7 +109,7 @@ def on_kubernetes(pod: PodSettings, prices: Prices, machine_type: str = "") -> P
         for name, quantity in (("cpu", for_role.cpu), ("memory", for_role.memory)):
             if not 0 < parse_quantity(quantity) < math.inf:
                 raise ConfigError(f"pod.{name}: must be above 0 and finite to be estimated. Given: {quantity}")
-    worker = pod.for_role("worker")
+    worker = pod.for_role(WORKER)
     return PricingPlatform(
         parse_quantity(worker.cpu),
         parse_quantity(worker.memory),
@@ -136,7 +137,7 @@ def on_vertex(pod: PodSettings, prices: Prices, machine_type: str = "") -> Prici
     """
     if machine_type:
         pod = pod.model_copy(update={"vertex": {**pod.vertex, "machine_type": machine_type}})
-    worker = pod.for_role("worker")
+    worker = pod.for_role(WORKER)
     machine = machine_for(worker, vertex_settings(pod).machine_type)
     return PricingPlatform(
         float(machine.cpus),
