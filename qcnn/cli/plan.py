@@ -24,7 +24,7 @@ from qcnn.targets.base import Submits
 from qcnn.targets.settings import PodFields
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import ScalingOption, ScalingOptions
+    from qcnn.costs.scaling import ScalingOption, ScalingOptions
     from qcnn.experiment.config import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
@@ -101,7 +101,7 @@ def plan(
     predicted = predict(experiment, counts, cached.machine)
     remote = None
     if platform:
-        from qcnn.components.cost_estimate import compare_worker_counts
+        from qcnn.costs.scaling import compare_worker_counts
 
         scaling = compare_worker_counts(experiment, counts, platform, cached.machine, settings.spot)
         remote = _RemoteTarget(target, settings, price_list, scaling)
@@ -260,7 +260,7 @@ def _workers(predicted: Prediction) -> str:
 def _remote_lines(
     remote: _RemoteTarget, experiment: ExperimentConfig, counts: Counts, predicted: Prediction
 ) -> list[str]:
-    from qcnn.components.cost_estimate import local_is_sufficient, total_seconds
+    from qcnn.costs.scaling import local_is_sufficient, total_seconds
     from qcnn.planning.training_estimate import format_duration
 
     scaling, prices = remote.scaling, remote.prices

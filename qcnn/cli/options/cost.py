@@ -17,7 +17,8 @@ from qcnn.jobs.pricing import load_default_prices, prices_from
 from qcnn.yaml_files import read_file
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import PricingPlatform, ScalingOption
+    from qcnn.costs.platforms import PricingPlatform
+    from qcnn.costs.scaling import ScalingOption
     from qcnn.experiment.config import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
@@ -150,7 +151,7 @@ def _estimate_trials(
     platform: OnPlatform, pod: PodSettings, prices: Prices, trials: Sequence[ExperimentConfig]
 ) -> list[ScalingOption]:
     """Return the estimates of evenly spaced trials, with their own number of workers."""
-    from qcnn.components.cost_estimate import compare_worker_counts
+    from qcnn.costs.scaling import compare_worker_counts
     from qcnn.planning.plan import count
 
     pods_platform = platform(pod, prices)
