@@ -168,16 +168,11 @@ def _convert(field: Described, value: Any) -> Any:
 
 
 ACCELERATOR_HELP = "GPU model, such as nvidia-l4. Processes with GPUs use the image with the tag suffix -gpu."
-# Pod settings that often differ between jobs. The others are set in `pod` only.
-_POD_OVERRIDES = (
-    *("image", "cpu", "memory", "gpus", "accelerator", "service_account", "queue", "priority_class"),
-    *("topology_spread", "metrics_port", "log_format"),
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PodFields(TargetSettings):
-    """Settings of the pods of a job. Separate fields override the same fields in `pod`."""
+    """Settings of the pods of a job. Separate fields, for those that often differ, override the same in `pod`."""
 
     image: str | None = setting("Image of the pods.", None, metavar="IMAGE")
     pod: Mapping[str, Any] = setting(
@@ -200,7 +195,13 @@ class PodFields(TargetSettings):
     @property
     def has_pod_settings(self) -> bool:
         """Whether any pod setting is given."""
-        return bool(self.pod or self.environment) or any(getattr(self, name) is not None for name in _POD_OVERRIDES)
+        return bool(self.pod or self.environment or self._overrides)
+
+    @property
+    def _overrides(self) -> dict[str, Any]:
+        """Given pod settings with a separate field, except `environment`."""
+        names = (each.name for each in dataclasses.fields(PodFields) if each.name not in ("pod", "environment"))
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def pod_with(self, **defaults: str) -> PodSettings:
         """Return the pod settings, with `defaults` for omitted values.
@@ -211,7 +212,7 @@ class PodFields(TargetSettings):
         values = dict(self.pod)
         # The same file is used for training jobs and pipelines, but only pipelines have steps.
         step_resources(values.pop(KEY, None))
-        values |= {name: value for name in _POD_OVERRIDES if (value := getattr(self, name)) is not None}
+        values |= self._overrides
         if self.environment:
             known = values.get("environment", {})
             values["environment"] = {**known, **self.environment} if isinstance(known, dict) else known
