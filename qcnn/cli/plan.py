@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qcnn.cli.options.cost import format_usd, read_prices
+from qcnn.cli.options.cost import format_usd, prices_option, read_prices
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.settings import format_option, settings_options
 from qcnn.cli.output import format_table, on_stderr, report_gpu_image
@@ -59,12 +59,7 @@ class _RemoteTarget:
     help="Execution target. Remote targets include machines and cost.",
 )
 @format_option
-@click.option(
-    "--prices",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Path to a price list (YAML).  [default: the price list of qcnn]",
-)
+@prices_option
 @click.option(
     "--machine-type",
     metavar="NAME",

@@ -87,6 +87,12 @@ class CostOptions:
             raise ConfigError(f"cost_limit: must be a number of USD, at least 0. Given: {self.limit}")
 
 
+prices_option = click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Path to a price list (YAML).  [default: the price list of qcnn]",
+)
 # Adds --cost-limit, --yes and --prices to a command, and passes it `cost`.
 cost_options = options_as(
     "cost",
@@ -101,12 +107,7 @@ cost_options = options_as(
         help="Prompt if the estimated cost exceeds this amount (USD).",
     ),
     yes_option,
-    click.option(
-        "--prices",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Path to a price list (YAML).  [default: the price list of qcnn]",
-    ),
+    prices_option,
 )
 
 
