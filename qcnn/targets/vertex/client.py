@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from qcnn.errors import ConfigError
+from qcnn.errors import ConfigError, service_message
 from qcnn.jobs.vertex.location import ENDPOINT_VARIABLE, VertexLocation, logging_endpoint_of
 from qcnn.storage.store import proxy_note
-from qcnn.targets.base import TargetSettings
+from qcnn.targets.base import JobStatus, TargetSettings
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
 from qcnn.targets.settings import setting
 
@@ -35,12 +35,25 @@ def id_of(resource: Any) -> str:
     return str(resource.name.rpartition("/")[2])
 
 
-def age_of(resource: PipelineJob | CustomJob) -> float | None:
-    """Return the seconds since a run or job was created, or None if the creation time is unknown."""
-    if not resource.create_time:
-        return None
-    age = datetime.datetime.now(datetime.UTC) - resource.create_time
-    return max(float(age.total_seconds()), 0.0)
+def status_of(resource: PipelineJob | CustomJob, state: str, *, has_ended: bool) -> JobStatus:
+    """Return the status of a run or job, with the fields that both have. Its age is None if it is unknown.
+
+    Args:
+        resource: The run or job.
+        state: Its state without the common prefix of all states.
+        has_ended: Whether the state is a last one.
+    """
+    age = datetime.datetime.now(datetime.UTC) - resource.create_time if resource.create_time else None
+    return JobStatus(
+        job=id_of(resource),
+        name=resource.display_name,
+        state=state.lower(),
+        has_ended=has_ended,
+        has_succeeded=state == "SUCCEEDED",
+        age=None if age is None else max(float(age.total_seconds()), 0.0),
+        duration=seconds_of(resource),
+        message=service_message(resource.error.message),
+    )
 
 
 def seconds_of(ended: PipelineJob | PipelineTaskDetail | CustomJob) -> float | None:
