@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _LOCAL = "local"
 _SECONDS = "seconds per epoch"
 _SIMULATOR_HEADER = ("simulator", "flops per step", "traffic per step", "memory of states", _SECONDS, "")
-# JSON keys of the estimates of a simulator: the first two are per training step.
-_NUMBERS = ("flops", "traffic_bytes", "memory_bytes", "epoch_seconds")
 _SCALING_HEADER = ("workers", _SECONDS, "training", "machines", "machine hours", "USD", "USD on Spot", "")
 
 
@@ -329,11 +327,9 @@ def _as_json(
     from qcnn.planning.memory import process_bytes
     from qcnn.planning.training_estimate import seconds_of_epochs
 
+    seconds = predicted.by_simulator
     simulators = {
-        estimate.simulator: {
-            **(_numbers(estimate, predicted) if math.isfinite(estimate.cost.memory) else dict.fromkeys(_NUMBERS)),
-            "fits": estimate.fits,
-        }
+        estimate.simulator: estimate_as_json(estimate, epoch_seconds=seconds[estimate.simulator])
         for estimate in counts.estimates
     }
     values: dict[str, Any] = {
@@ -368,7 +364,14 @@ def _as_json(
     return values
 
 
-def _numbers(estimate: Estimate, predicted: Prediction) -> dict[str, float]:
+def estimate_as_json(estimate: Estimate, **others: float) -> dict[str, Any]:
+    """Return the costs of a training step, or null values if they exceed the memory of any machine.
+
+    Args:
+        estimate: Estimate of a simulator.
+        others: Further numbers.
+    """
     cost = estimate.cost
-    numbers = (cost.operations, cost.traffic, cost.memory, predicted.by_simulator[estimate.simulator])
-    return dict(zip(_NUMBERS, numbers, strict=True))
+    numbers = {"flops": cost.operations, "traffic_bytes": cost.traffic, "memory_bytes": cost.memory, **others}
+    known = numbers if math.isfinite(cost.memory) else dict.fromkeys(numbers)
+    return {**known, "fits": estimate.fits}

@@ -34,7 +34,7 @@ class VertexBound(BoundTarget[Connection], Prepares):
 
     @override
     def place(self) -> str:
-        return f"{self.connection.project} in {self.connection.location}"
+        return self.connection.place.title
 
     @override
     @classmethod

@@ -92,7 +92,7 @@ def translate_errors(place: VertexLocation) -> Iterator[None]:
 def _api_error(error: BaseException, place: VertexLocation) -> BackendError:
     from qcnn.jobs.vertex.client import auth_exceptions, describe_error, exceptions, is_quota, is_unavailable
 
-    where = f"{place.project} in {place.location}"
+    where = place.title
     if is_quota(error):
         return UnavailableError(f"quota: exhausted ({describe_error(error)}). Given: {where}")
     if is_unavailable(error):
@@ -156,8 +156,7 @@ class VertexClient:
         Raises:
             BackendError: If Vertex AI rejects the request or is unavailable.
         """
-        found: list[Any] = self._call(method, lambda call: list(call({"parent": self.place.parent, **fields})))
-        return found
+        return self.list_items(method, **{"parent": self.place.parent, **fields})
 
     def entries(self, filtered: str) -> list[Any]:
         """Return the Cloud Logging entries that match a filter, in chronological order.

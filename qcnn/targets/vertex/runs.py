@@ -58,9 +58,8 @@ def find_run(vertex: VertexClient, name: str) -> PipelineJob:
         except NotFoundError:
             pass
     found = [run for run in list_runs(vertex) if run.display_name == name]
-    place = f"{vertex.place.project} in {vertex.place.location}"
     # Lists omit task details.
-    return get_run(vertex, id_of(only_run(found, id_of, place, name)))
+    return get_run(vertex, id_of(only_run(found, id_of, vertex.place.title, name)))
 
 
 def get_run(vertex: VertexClient, identity: str) -> PipelineJob:
