@@ -23,6 +23,7 @@ LAYERS = (
     ("model",),
     ("studies", "results", "planning"),
     ("jobs", "trainer"),
+    ("costs",),
     ("components",),
     ("pipelines",),
     ("targets",),
@@ -33,7 +34,7 @@ LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Jobs must not depend on experiments, so they may import only these packages.
 JOB_IMPORTS = ("errors", "provenance", "monitoring", "process")
 # Cost models must be usable before TensorFlow is loaded. Only the benchmark uses TensorFlow.
-COST_MODELS = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.planning.")
+COST_MODELS = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.planning.", "qcnn.costs.")
 TENSORFLOW_USERS = {"qcnn.planning.machine_benchmark"}
 TENSORFLOW = {"tensorflow", "tensorflow_quantum", "tf_keras"}
 # The lowest layer that may use a library.

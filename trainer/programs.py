@@ -10,11 +10,12 @@ import tf_keras
 
 from qcnn.experiment.config import ExperimentConfig, affecting
 from qcnn.experiment.fields import Affects
-from qcnn.experiment.requirements import PS, STRATEGIES
+from qcnn.experiment.requirements import STRATEGIES
 from qcnn.model.batches import Shards
 from qcnn.model.network import build_model, initial_weights
 from qcnn.model.optimizer import assign, build_optimizer, values_of
 from qcnn.model.steps import CompiledEpoch, Measures, gradient_of, measuring_epoch, training_epoch
+from qcnn.process.roles import PS
 from qcnn.trainer.distribution.parameter_servers import Batch, Coordinator
 
 

@@ -20,6 +20,7 @@ from qcnn.monitoring.trainjob_status import TrainJobReporter
 from qcnn.process.environment import FOLDERS, HyperparameterReporter, address, in_pod, requested_gpus
 from qcnn.process.error_lines import exit_immediately, one_line_errors
 from qcnn.process.library_loading import load_tensorflow
+from qcnn.process.roles import EVALUATOR, WORKER
 from qcnn.process.signals import end_on_signals
 from qcnn.process.standard_streams import open_standard_streams
 from qcnn.storage.copies import local_copy, working_copy
@@ -114,7 +115,7 @@ def _train(
         if cluster and serves:
             _serve(arguments, experiment, cluster, send)
             return None
-        if cluster and cluster.role == requirements.EVALUATOR:
+        if cluster and cluster.role == EVALUATOR:
             _evaluate(arguments, experiment, dataset, send, observer)
             return None
         is_chief = cluster is None or cluster.is_chief
@@ -203,7 +204,7 @@ def _serve(
     from qcnn.trainer.distribution.parameter_servers import serve
     from qcnn.trainer.distribution.strategies import set_up
 
-    if cluster.role == requirements.WORKER:
+    if cluster.role == WORKER:
         set_up(experiment)
 
     def is_over() -> bool:

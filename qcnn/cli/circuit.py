@@ -18,7 +18,7 @@ from qcnn.circuits.formats.embedded import is_embedded, is_file, model_display_n
 from qcnn.circuits.formats.loading import embed_file
 from qcnn.cli.options.experiment import complete_field
 from qcnn.cli.options.settings import format_option
-from qcnn.cli.plan import cones_line, simulators_table
+from qcnn.cli.plan import cones_line, estimate_as_json, simulators_table
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import EXPERIMENT_FIELDS, ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from qcnn.circuits.preparation import Kind
     from qcnn.planning.plan import CircuitSummary
-    from qcnn.simulators.registry import Estimate
     from qcnn.simulators.structure.gates import CircuitIR
 
 _ENCODINGS = get_args(EXPERIMENT_FIELDS["encoding"].annotation)
@@ -244,17 +243,9 @@ def _abbreviate(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    """Return the costs of a training step, or null values if they exceed the memory of any machine."""
-    cost = estimate.cost
-    numbers = {"flops": cost.operations, "traffic_bytes": cost.traffic, "memory_bytes": cost.memory}
-    known = numbers if math.isfinite(cost.memory) else dict.fromkeys(numbers)
-    return {**known, "fits": estimate.fits}
-
-
 def _as_json(subject: _CircuitInput, summary: CircuitSummary) -> dict[str, Any]:
     values = None if subject.values is None else dict(zip(summary.parameters, subject.values.tolist(), strict=True))
-    simulators = {estimate.simulator: _estimate(estimate) for estimate in summary.estimates}
+    simulators = {estimate.simulator: estimate_as_json(estimate) for estimate in summary.estimates}
     return {
         "model": model_display_name(subject.config.model),
         "qubits": summary.qubits,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,9 @@ from tabulate import tabulate
 from qcnn.cli.options.settings import (
     Decorator,
     dry_run_option,
+    follow_option,
     format_option,
+    passing,
     settings_options,
     target_flags,
     yes_option,
@@ -72,12 +73,7 @@ def logs_command(kind: type[ReadsJobs]) -> click.Command:
     """Return the logs command of a target."""
 
     @click.argument("name", metavar="JOB")
-    @click.option(
-        *("-f", "--follow"),
-        "should_follow",
-        is_flag=True,
-        help="Stream logs until the job ends. Fail if the job fails.",
-    )
+    @follow_option
     @_containers_option(kind)
     @settings_options(kind.connection_settings, kind.name, "connection")
     def logs(name: str, should_follow: bool, all_containers: bool, connection: TargetSettings) -> None:
@@ -251,22 +247,7 @@ _ALL_CONTAINERS = click.option(
 
 def _containers_option(kind: type[ReadsJobs]) -> Decorator:
     """Return a decorator that adds --all-containers to a command, or passes False if the target has no such logs."""
-    if has_capability(kind, ReadsContainerLogs):
-        return _ALL_CONTAINERS
-    return _passing(all_containers=False)
-
-
-def _passing(**fixed: Any) -> Decorator:
-    """Return a decorator that passes fixed values to a command."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def called(**values: Any) -> Any:
-            return command(**fixed, **values)
-
-        return called
-
-    return decorate
+    return _ALL_CONTAINERS if has_capability(kind, ReadsContainerLogs) else passing(all_containers=False)
 
 
 _EXPERIMENT = click.option("--experiment", metavar="NAME", help="List only the runs of this experiment.")
@@ -290,7 +271,7 @@ _SELECTIONS: Mapping[str, tuple[str, Decorator]] = {
 
 def _experiment_option(kind: type[ReadsJobs]) -> Decorator:
     """Return a decorator that adds --experiment to a command, or passes None if jobs have no experiment."""
-    return _EXPERIMENT if kind.has_experiments else _passing(experiment=None)
+    return _EXPERIMENT if kind.has_experiments else passing(experiment=None)
 
 
 def _selection_options(kind: type[ReadsJobs]) -> Decorator:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qcnn.cli.options.cost import format_usd, read_prices
+from qcnn.cli.options.cost import format_usd, prices_option, read_prices
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.settings import format_option, settings_options
 from qcnn.cli.output import format_table, on_stderr, report_gpu_image
@@ -24,7 +24,7 @@ from qcnn.targets.base import Submits
 from qcnn.targets.settings import PodFields
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import ScalingOption, ScalingOptions
+    from qcnn.costs.scaling import ScalingOption, ScalingOptions
     from qcnn.experiment.config import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _LOCAL = "local"
 _SECONDS = "seconds per epoch"
 _SIMULATOR_HEADER = ("simulator", "flops per step", "traffic per step", "memory of states", _SECONDS, "")
-# JSON keys of the estimates of a simulator: the first two are per training step.
-_NUMBERS = ("flops", "traffic_bytes", "memory_bytes", "epoch_seconds")
 _SCALING_HEADER = ("workers", _SECONDS, "training", "machines", "machine hours", "USD", "USD on Spot", "")
 
 
@@ -59,12 +57,7 @@ class _RemoteTarget:
     help="Execution target. Remote targets include machines and cost.",
 )
 @format_option
-@click.option(
-    "--prices",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Path to a price list (YAML).  [default: the price list of qcnn]",
-)
+@prices_option
 @click.option(
     "--machine-type",
     metavar="NAME",
@@ -101,7 +94,7 @@ def plan(
     predicted = predict(experiment, counts, cached.machine)
     remote = None
     if platform:
-        from qcnn.components.cost_estimate import compare_worker_counts
+        from qcnn.costs.scaling import compare_worker_counts
 
         scaling = compare_worker_counts(experiment, counts, platform, cached.machine, settings.spot)
         remote = _RemoteTarget(target, settings, price_list, scaling)
@@ -260,7 +253,7 @@ def _workers(predicted: Prediction) -> str:
 def _remote_lines(
     remote: _RemoteTarget, experiment: ExperimentConfig, counts: Counts, predicted: Prediction
 ) -> list[str]:
-    from qcnn.components.cost_estimate import local_is_sufficient, total_seconds
+    from qcnn.costs.scaling import local_is_sufficient, total_seconds
     from qcnn.planning.training_estimate import format_duration
 
     scaling, prices = remote.scaling, remote.prices
@@ -334,11 +327,9 @@ def _as_json(
     from qcnn.planning.memory import process_bytes
     from qcnn.planning.training_estimate import seconds_of_epochs
 
+    seconds = predicted.by_simulator
     simulators = {
-        estimate.simulator: {
-            **(_numbers(estimate, predicted) if math.isfinite(estimate.cost.memory) else dict.fromkeys(_NUMBERS)),
-            "fits": estimate.fits,
-        }
+        estimate.simulator: estimate_as_json(estimate, epoch_seconds=seconds[estimate.simulator])
         for estimate in counts.estimates
     }
     values: dict[str, Any] = {
@@ -373,7 +364,14 @@ def _as_json(
     return values
 
 
-def _numbers(estimate: Estimate, predicted: Prediction) -> dict[str, float]:
+def estimate_as_json(estimate: Estimate, **others: float) -> dict[str, Any]:
+    """Return the costs of a training step, or null values if they exceed the memory of any machine.
+
+    Args:
+        estimate: Estimate of a simulator.
+        others: Further numbers.
+    """
     cost = estimate.cost
-    numbers = (cost.operations, cost.traffic, cost.memory, predicted.by_simulator[estimate.simulator])
-    return dict(zip(_NUMBERS, numbers, strict=True))
+    numbers = {"flops": cost.operations, "traffic_bytes": cost.traffic, "memory_bytes": cost.memory, **others}
+    known = numbers if math.isfinite(cost.memory) else dict.fromkeys(numbers)
+    return {**known, "fits": estimate.fits}

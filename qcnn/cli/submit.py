@@ -10,7 +10,14 @@ from qcnn.cli.jobs import follow, wait
 from qcnn.cli.options.cost import CostOptions, confirm_cost, cost_options
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
-from qcnn.cli.options.settings import OutputOptions, options_as, output_options, settings_options, target_flags
+from qcnn.cli.options.settings import (
+    OutputOptions,
+    follow_option,
+    options_as,
+    output_options,
+    settings_options,
+    target_flags,
+)
 from qcnn.cli.output import on_stderr, print_requests, report_gpu_image, report_unpinned_image, show_rows
 from qcnn.errors import ConfigError
 from qcnn.planning.checks import SUBMITTED, check_experiments, on_gpus
@@ -54,12 +61,7 @@ wait_options = options_as(
         is_flag=True,
         help="Wait for the job to end and print state changes. Fail if the job fails.",
     ),
-    click.option(
-        *("-f", "--follow"),
-        "should_follow",
-        is_flag=True,
-        help="Stream logs until the job ends. Fail if the job fails.",
-    ),
+    follow_option,
 )
 
 

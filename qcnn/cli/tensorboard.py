@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import re
 import signal
 import socket
@@ -11,12 +10,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from qcnn.cli.options.experiment import complete_run
-from qcnn.cli.options.settings import options_as, runs_option, settings_options
+from qcnn.cli.options.settings import options_as, passing, runs_option, settings_options
 from qcnn.cli.output import as_text, show_rows
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.jobs.kubernetes.tensorboard import check_name
@@ -104,7 +102,7 @@ def tensorboard_command(kind: type[FindsLogs[TargetSettings]]) -> click.Command:
     )
     @click.option("--wait", is_flag=True, help="Open TensorBoard even if a bucket does not contain logs yet.")
     @settings_options(kind.logs_settings, kind.name)
-    @(_board_options if has_capability(kind, HostsTensorBoard) else _without_board)
+    @(_board_options if has_capability(kind, HostsTensorBoard) else passing(board=TensorBoardDeployment()))
     def tensorboard(
         names: tuple[str, ...],
         runs: Path,
@@ -142,16 +140,6 @@ def tensorboard_command(kind: type[FindsLogs[TargetSettings]]) -> click.Command:
             )
 
     return click.command("tensorboard", help=_HELP.format(title=kind.title))(tensorboard)
-
-
-def _without_board(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass a command a `board` without a change."""
-
-    @functools.wraps(command)
-    def called(**values: Any) -> Any:
-        return command(board=TensorBoardDeployment(), **values)
-
-    return called
 
 
 def _change_deployment(

@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from qcnn.errors import ConfigError
+from qcnn.process.roles import CHIEF, EVALUATOR, PS, WORKER
 from qcnn.simulators import registry
-
-# Roles of TF_CONFIG, in the order of Vertex AI's worker pools.
-ROLES = CHIEF, WORKER, PS, EVALUATOR = ("chief", "worker", "ps", "evaluator")
 
 
 class Chief(enum.Enum):

@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -13,6 +13,7 @@ from qcnn.errors import ConfigError, format_value
 from qcnn.jobs.accelerators import ACCELERATORS, check_name
 from qcnn.jobs.references import IMAGE_FORM, gpu_image, is_image
 from qcnn.monitoring.logs import FORMAT_VARIABLE, GPUS_VARIABLE
+from qcnn.process.roles import ROLES, Role
 from qcnn.provenance import IMAGE_VARIABLE
 
 # Parts of a variable name, as in AWS_SECRET_ACCESS_KEY. KEY alone is too common.
@@ -71,10 +72,6 @@ def settings_error(
 
 
 logger = logging.getLogger("qcnn")
-
-# Roles of TF_CONFIG, in the order of the Vertex AI worker pools.
-Role = Literal["chief", "worker", "ps", "evaluator"]
-ROLES: tuple[Role, ...] = get_args(Role)
 
 # apimachinery, pkg/api/resource/quantity.go.
 _QUANTITY = r"^(\d+(?:\.\d+)?)([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"

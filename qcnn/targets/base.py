@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, TypeVar, ru
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from qcnn.components.cost_estimate import PricingPlatform
+    from qcnn.costs.platforms import PricingPlatform
     from qcnn.experiment.config import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices

@@ -26,7 +26,7 @@ from qcnn.targets.errors import logs_to_stderr
 from qcnn.targets.settings import PodFields, setting
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import PricingPlatform
+    from qcnn.costs.platforms import PricingPlatform
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
 
@@ -74,7 +74,7 @@ class ClusterTarget(BoundTarget[N], Prepares, HostsTensorBoard[P_contra]):
     @override
     @classmethod
     def platform(cls, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        from qcnn.components.cost_estimate import on_kubernetes
+        from qcnn.costs.platforms import on_kubernetes
 
         return on_kubernetes(pod, prices, machine_type)
 

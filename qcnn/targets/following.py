@@ -144,6 +144,23 @@ def check_succeeded(ended: JobStatus, kind: str) -> None:
         raise StepError(f"{kind}: it ended {ended.state}{because(ended)}. Given: {ended.job}")
 
 
+def run_error(run: str, state: str, parts: Sequence[PartStatus], message: str, no_reason: str = "") -> StepError:
+    """Return the error of a run that has not succeeded, with its failed steps and the first reason.
+
+    Args:
+        run: ID of the run.
+        state: Last state of the run.
+        parts: Its steps.
+        message: Reason if no step has one.
+        no_reason: Text after the names of failed steps without a reason.
+    """
+    failed = [part for part in parts if part.state == "failed"]
+    reason = next((part.reason for part in failed if part.reason), message)
+    what = f"step {', '.join(part.name for part in failed)} failed" if failed else f"it ended {state.lower()}"
+    hint = no_reason if failed else ""
+    return StepError(f"run: {what}{f' ({reason})' if reason else hint}. Given: {run}")
+
+
 def because(status: JobStatus) -> str:
     """Return the reason why a job ended, in parentheses, or empty if it is unknown."""
     # Other parts may have reasons too, for example why they did not start.

@@ -168,18 +168,11 @@ def _convert(field: Described, value: Any) -> Any:
 
 
 ACCELERATOR_HELP = "GPU model, such as nvidia-l4. Processes with GPUs use the image with the tag suffix -gpu."
-# Pod settings that often differ between jobs. The others are set in `pod` only.
-_POD_OVERRIDES = (
-    *("image", "cpu", "memory", "gpus", "accelerator", "service_account", "queue", "priority_class"),
-    *("topology_spread", "metrics_port", "log_format"),
-    # A setting of training jobs only.
-    "runtime",
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PodFields(TargetSettings):
-    """Settings of the pods of a job. Separate fields override the same fields in `pod`."""
+    """Settings of the pods of a job. Separate fields, for those that often differ, override the same in `pod`."""
 
     image: str | None = setting("Image of the pods.", None, metavar="IMAGE")
     pod: Mapping[str, Any] = setting(
@@ -206,8 +199,9 @@ class PodFields(TargetSettings):
 
     @property
     def _overrides(self) -> dict[str, Any]:
-        """Pod settings that are given as separate fields."""
-        return {name: value for name in _POD_OVERRIDES if (value := getattr(self, name, None)) is not None}
+        """Given pod settings with a separate field, except `environment`."""
+        names = {each.name for each in dataclasses.fields(self)} & PodSettings.model_fields.keys() - {"environment"}
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def pod_with(self, **defaults: str) -> PodSettings:
         """Return the pod settings, with `defaults` for omitted values.

@@ -18,9 +18,9 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn.errors import RetryableError
-from qcnn.experiment.requirements import CHIEF, PS
 from qcnn.process.exit_codes import RETRYABLE
 from qcnn.process.library_loading import start_compiler
+from qcnn.process.roles import CHIEF, PS
 from qcnn.process.standard_streams import buffer_stderr, exit_with_message
 from qcnn.tensorflow_internals import liveness_check
 from qcnn.trainer.distribution.joining import (

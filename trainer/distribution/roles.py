@@ -9,7 +9,8 @@ from typing import Any
 
 from qcnn.errors import ConfigError, format_value
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.experiment.requirements import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
+from qcnn.experiment.requirements import STRATEGIES, Chief
+from qcnn.process.roles import CHIEF, EVALUATOR, ROLES, WORKER
 
 # A host, or an IPv6 address in brackets, and a port.
 _ADDRESS = re.compile(r"(?:[^\s:/]+|\[[^\s/]+\]):(\d{1,5})", re.ASCII)

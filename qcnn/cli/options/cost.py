@@ -17,7 +17,8 @@ from qcnn.jobs.pricing import load_default_prices, prices_from
 from qcnn.yaml_files import read_file
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import PricingPlatform, ScalingOption
+    from qcnn.costs.platforms import PricingPlatform
+    from qcnn.costs.scaling import ScalingOption
     from qcnn.experiment.config import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
@@ -86,6 +87,12 @@ class CostOptions:
             raise ConfigError(f"cost_limit: must be a number of USD, at least 0. Given: {self.limit}")
 
 
+prices_option = click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Path to a price list (YAML).  [default: the price list of qcnn]",
+)
 # Adds --cost-limit, --yes and --prices to a command, and passes it `cost`.
 cost_options = options_as(
     "cost",
@@ -100,12 +107,7 @@ cost_options = options_as(
         help="Prompt if the estimated cost exceeds this amount (USD).",
     ),
     yes_option,
-    click.option(
-        "--prices",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Path to a price list (YAML).  [default: the price list of qcnn]",
-    ),
+    prices_option,
 )
 
 
@@ -150,7 +152,7 @@ def _estimate_trials(
     platform: OnPlatform, pod: PodSettings, prices: Prices, trials: Sequence[ExperimentConfig]
 ) -> list[ScalingOption]:
     """Return the estimates of evenly spaced trials, with their own number of workers."""
-    from qcnn.components.cost_estimate import compare_worker_counts
+    from qcnn.costs.scaling import compare_worker_counts
     from qcnn.planning.plan import count
 
     pods_platform = platform(pod, prices)

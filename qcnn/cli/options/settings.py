@@ -49,15 +49,37 @@ def _add_options(command: Callable[..., Any], options: Sequence[Decorator]) -> C
     return command
 
 
-_HELP = "Output format. JSON is complete and unrounded."
+def passing(**fixed: Any) -> Decorator:
+    """Return a decorator that passes fixed values to a command, for options that it does not have."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def called(**values: Any) -> Any:
+            return command(**fixed, **values)
+
+        return called
+
+    return decorate
+
+
+def _format_option(*formats: str) -> Decorator:
+    return click.option(
+        *("-o", "--format"),
+        "output_format",
+        type=click.Choice(formats),
+        default="text",
+        show_default=True,
+        help="Output format. JSON is complete and unrounded.",
+    )
+
+
 # Adds --format to a command, and passes it `output_format`.
-format_option = click.option(
-    *("-o", "--format"),
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help=_HELP,
+format_option = _format_option("text", "json")
+follow_option = click.option(
+    *("-f", "--follow"),
+    "should_follow",
+    is_flag=True,
+    help="Stream logs until the job ends. Fail if the job fails.",
 )
 # For commands that change or delete objects of a target.
 yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
@@ -88,19 +110,11 @@ def output_options(request_format: Literal["json", "yaml"]) -> Decorator:
         if is_yaml
         else "Print the request as JSON without sending it."
     )
-    formats = ["text", "yaml", "json"] if is_yaml else ["text", "json"]
     return options_as(
         "printing",
         OutputOptions,
         click.option("--dry-run", is_flag=True, help=dry_run_help),
-        click.option(
-            *("-o", "--format"),
-            "output_format",
-            type=click.Choice(formats),
-            default="text",
-            show_default=True,
-            help=_HELP,
-        ),
+        _format_option("text", "yaml", "json") if is_yaml else format_option,
     )
 
 

@@ -20,8 +20,9 @@ from qcnn.jobs.kubernetes.manifest import (
     queue_label,
     run_of,
 )
-from qcnn.jobs.pod_settings import ROLES, PodSettings
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE, PORT_VARIABLE
+from qcnn.process.roles import ROLES
 
 CLUSTER_PORT = 2222
 PROFILER_PORT = 2223

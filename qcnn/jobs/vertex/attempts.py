@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from qcnn.errors import ConfigError, QcnnError, RetryableError
 from qcnn.jobs.job import CreateOutcome
 from qcnn.jobs.vertex.client import JobClient, ResponseLostError, VertexJob
-from qcnn.jobs.vertex.custom_job import JOB_LABEL, POOLS, SPEC_LABEL
+from qcnn.jobs.vertex.custom_job import JOB_LABEL, SPEC_LABEL
 from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
 from qcnn.process.exit_codes import is_permanent_error
+from qcnn.process.roles import ROLES
 
 _ENDING = "CANCELLING"
 _SUCCEEDED = "SUCCEEDED"
@@ -105,9 +106,9 @@ def sort_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
 def process_name(replica: str) -> str:
     """Return role and index of a replica name such as workerpool0-0, or any other name unchanged."""
     match = _IN_POOL.fullmatch(replica)
-    if not match or int(match[1]) >= len(POOLS):
+    if not match or int(match[1]) >= len(ROLES):
         return replica
-    return f"{POOLS[int(match[1])]} {int(match[2])}"
+    return f"{ROLES[int(match[1])]} {int(match[2])}"
 
 
 def root_cause_replica(message: str) -> ReplicaExit | None:

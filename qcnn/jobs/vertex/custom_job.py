@@ -21,7 +21,7 @@ from qcnn.jobs.job import (
     slug,
     training_digest,
 )
-from qcnn.jobs.pod_settings import ROLES, PodSettings
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.location import VertexLocation
 from qcnn.jobs.vertex.machines import (
@@ -32,6 +32,7 @@ from qcnn.jobs.vertex.machines import (
     vertex_settings,
 )
 from qcnn.monitoring.logs import JOB_VARIABLE
+from qcnn.process.roles import CHIEF, ROLES, WORKER
 
 # Labels that select the jobs of a training job (several after retryable errors), of a run and of a task. SPEC_LABEL
 # contains a hash of the whole job.
@@ -41,8 +42,6 @@ TASK_LABEL = "qcnn_task"
 SPEC_LABEL = "qcnn_spec"
 # Environment variable with the full name of the run.
 RUN_VARIABLE = "QCNN_RUN"
-# The role of each worker pool, by its position.
-POOLS = ROLES
 
 _BUCKET, _MOUNTED = "gs://", "/gcs/"
 
@@ -116,9 +115,9 @@ def _validated_pod(job: JobSpec) -> PodSettings:
     if job.pod is None:
         raise ConfigError("pod: a job on Vertex AI needs an image. Given: none")
     counts = {role for role, count in job.replicas.items() if count}
-    if counts - set(POOLS) or not counts & {"chief", "worker"} or job.replicas.get("chief", 0) > 1:
+    if counts - set(ROLES) or not counts & {CHIEF, WORKER} or job.replicas.get(CHIEF, 0) > 1:
         raise ConfigError(
-            f"replicas: must be of {', '.join(POOLS)}, with a worker or one chief. Given: {dict(job.replicas)}"
+            f"replicas: must be of {', '.join(ROLES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
     return job.pod
 
@@ -149,7 +148,7 @@ def _pools(
     counts = _pool_sizes(job.replicas)
     used = max(position for position, count in enumerate(counts) if count) + 1
     # Without a chief, the first worker is in the first pool.
-    roles = (POOLS[0] if job.replicas.get(POOLS[0]) else POOLS[1], *POOLS[1:])
+    roles = (CHIEF if job.replicas.get(CHIEF) else WORKER, *ROLES[1:])
     return [
         _pool(job, pod.for_role(role), settings, identity, label, count) if count else aiplatform.WorkerPoolSpec()
         for role, count in zip(roles[:used], counts[:used], strict=True)
@@ -158,8 +157,8 @@ def _pools(
 
 def _pool_sizes(replicas: Mapping[str, int]) -> list[int]:
     """Return the number of processes of each pool, which is 1 for the first pool."""
-    workers = replicas.get("worker", 0) - (0 if replicas.get("chief") else 1)
-    return [1, workers, *(replicas.get(role, 0) for role in POOLS[2:])]
+    workers = replicas.get(WORKER, 0) - (0 if replicas.get(CHIEF) else 1)
+    return [1, workers, *(replicas.get(role, 0) for role in ROLES[2:])]
 
 
 def _pool(

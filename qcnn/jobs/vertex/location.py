@@ -54,6 +54,11 @@ class VertexLocation:
         """The resource name of the location, with which the names of its resources begin."""
         return f"projects/{self.project}/locations/{self.location}"
 
+    @property
+    def title(self) -> str:
+        """Project and location in messages."""
+        return f"{self.project} in {self.location}"
+
 
 def endpoint_of(environment: Mapping[str, str]) -> str:
     """Return the API endpoint from the environment, or an empty string for Google's endpoint."""

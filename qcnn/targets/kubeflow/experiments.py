@@ -29,6 +29,7 @@ from qcnn.targets.kubeflow.runs import (
 )
 from qcnn.targets.kubeflow.submission import EXPERIMENT
 from qcnn.targets.kubernetes.client import logs_of_jobs
+from qcnn.targets.lookup import select_runs
 from qcnn.targets.settings import PodFields, setting
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class KubeflowExperiments(KubeflowBound[LogsSettings], ComparesRuns):
     def _logs_of_runs(self, ids: Sequence[str], experiment: str | None, names: Sequence[str]) -> list[LogSource]:
         chosen = [find_run(self.backend, identity) for identity in ids]
         if experiment:
-            chosen += _find_runs(runs_of(self.backend, experiment), names, experiment)
+            chosen += select_runs(runs_of(self.backend, experiment), lambda run: run.run_id, names, experiment)
         store = MetadataStore(self.backend)
         counts = collections.Counter(run.display_name for run in chosen)
         found = []
@@ -147,13 +148,3 @@ def _compared_run(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact])
         history=(),
         duration=duration_of(run),
     )
-
-
-def _find_runs(
-    known: Sequence[kfp_server_api.V2beta1Run], names: Sequence[str], experiment: str
-) -> list[kfp_server_api.V2beta1Run]:
-    for name in names:
-        if not any(name in (run.run_id, run.display_name) for run in known):
-            shown = ", ".join(sorted({run.display_name for run in known})) or "none"
-            raise ArtifactError(f"run: experiment {experiment} has {shown}. Given: {name}")
-    return [run for run in known if not names or run.run_id in names or run.display_name in names]

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 from qcnn.errors import QcnnError, as_clause
 from qcnn.targets import following
 from qcnn.targets.base import PartStatus
-from qcnn.targets.errors import BackendError, CredentialsError, StepError, UnavailableError
+from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
 from qcnn.targets.following import UNFINISHED, RunSnapshot
 from qcnn.targets.kubeflow.client import SINGLE_USER, KfpBackend, translate_errors
 from qcnn.targets.kubeflow.workflow import DRIVER
+from qcnn.targets.lookup import only_run, only_schedule
 
 if TYPE_CHECKING:
     import kfp_server_api
 
 
 _PAGE = 100
-_SHOWN = 10
 
 
 def find_run(backend: KfpBackend, name: str) -> kfp_server_api.V2beta1Run:
@@ -39,12 +39,7 @@ def find_run(backend: KfpBackend, name: str) -> kfp_server_api.V2beta1Run:
         if is_id(name):
             return backend.client.get_run(name)
         found = list(pages(backend.client.list_runs, "runs", namespace=backend.namespace, filter=name_filter(name)))
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise BackendError(f"run: the backend at {backend.address} has none of this ID or name. Given: {name}")
-    ids = ", ".join(run.run_id for run in found[:_SHOWN])
-    raise BackendError(f"run: the name is ambiguous; use one of the IDs {ids}. Given: {name}")
+    return only_run(found, lambda run: run.run_id, f"the backend at {backend.address}", name)
 
 
 def find_experiment(backend: KfpBackend, name: str) -> kfp_server_api.V2beta1Experiment:
@@ -81,11 +76,7 @@ def find_schedule(backend: KfpBackend, name: str) -> kfp_server_api.V2beta1Recur
     """
     with translate_errors(backend.address):
         known = list(pages(backend.client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
-    found = [each for each in known if name in (each.recurring_run_id, each.display_name)]
-    if len(found) == 1:
-        return found[0]
-    ids = ", ".join(f"{each.display_name} ({each.recurring_run_id})" for each in found or known) or "none"
-    raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
+    return only_schedule(known, lambda each: each.recurring_run_id, name)
 
 
 def namespace_of(backend: KfpBackend, experiment: str) -> str:
@@ -237,11 +228,8 @@ def check_succeeded(run: kfp_server_api.V2beta1Run, parts: Sequence[PartStatus],
     """
     if run.state in SUCCEEDED:
         return
-    failed = [part for part in following.number_parts(parts) if part.state == "failed"]
-    reason = next((part.reason for part in failed if part.reason), message)
-    what = f"step {', '.join(part.name for part in failed)} failed" if failed else f"it ended {run.state.lower()}"
-    hint = ", see its log" if failed else ""
-    raise StepError(f"run: {what}{f' ({reason})' if reason else hint}. Given: {run.run_id}")
+    parts = following.number_parts(parts)
+    raise following.run_error(run.run_id, run.state, parts, message, no_reason=", see its log")
 
 
 def _tasks(run: kfp_server_api.V2beta1Run) -> list[kfp_server_api.V2beta1PipelineTaskDetail]:

@@ -13,7 +13,7 @@ from qcnn.targets.bound import BoundTarget
 from qcnn.targets.vertex.client import Connection, VertexClient
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import PricingPlatform
+    from qcnn.costs.platforms import PricingPlatform
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.pipelines.compiler import PipelineTarget
@@ -34,12 +34,12 @@ class VertexBound(BoundTarget[Connection], Prepares):
 
     @override
     def place(self) -> str:
-        return f"{self.connection.project} in {self.connection.location}"
+        return self.connection.place.title
 
     @override
     @classmethod
     def platform(cls, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-        from qcnn.components.cost_estimate import on_vertex
+        from qcnn.costs.platforms import on_vertex
 
         return on_vertex(pod, prices, machine_type)
 

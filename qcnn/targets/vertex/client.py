@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from qcnn.errors import ConfigError
+from qcnn.errors import ConfigError, service_message
 from qcnn.jobs.vertex.location import ENDPOINT_VARIABLE, VertexLocation, logging_endpoint_of
 from qcnn.storage.store import proxy_note
-from qcnn.targets.base import TargetSettings
+from qcnn.targets.base import JobStatus, TargetSettings
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
 from qcnn.targets.settings import setting
 
@@ -35,12 +35,25 @@ def id_of(resource: Any) -> str:
     return str(resource.name.rpartition("/")[2])
 
 
-def age_of(resource: PipelineJob | CustomJob) -> float | None:
-    """Return the seconds since a run or job was created, or None if the creation time is unknown."""
-    if not resource.create_time:
-        return None
-    age = datetime.datetime.now(datetime.UTC) - resource.create_time
-    return max(float(age.total_seconds()), 0.0)
+def status_of(resource: PipelineJob | CustomJob, state: str, *, has_ended: bool) -> JobStatus:
+    """Return the status of a run or job, with the fields that both have. Its age is None if it is unknown.
+
+    Args:
+        resource: The run or job.
+        state: Its state without the common prefix of all states.
+        has_ended: Whether the state is a last one.
+    """
+    age = datetime.datetime.now(datetime.UTC) - resource.create_time if resource.create_time else None
+    return JobStatus(
+        job=id_of(resource),
+        name=resource.display_name,
+        state=state.lower(),
+        has_ended=has_ended,
+        has_succeeded=state == "SUCCEEDED",
+        age=None if age is None else max(float(age.total_seconds()), 0.0),
+        duration=seconds_of(resource),
+        message=service_message(resource.error.message),
+    )
 
 
 def seconds_of(ended: PipelineJob | PipelineTaskDetail | CustomJob) -> float | None:
@@ -79,7 +92,7 @@ def translate_errors(place: VertexLocation) -> Iterator[None]:
 def _api_error(error: BaseException, place: VertexLocation) -> BackendError:
     from qcnn.jobs.vertex.client import auth_exceptions, describe_error, exceptions, is_quota, is_unavailable
 
-    where = f"{place.project} in {place.location}"
+    where = place.title
     if is_quota(error):
         return UnavailableError(f"quota: exhausted ({describe_error(error)}). Given: {where}")
     if is_unavailable(error):
@@ -143,8 +156,7 @@ class VertexClient:
         Raises:
             BackendError: If Vertex AI rejects the request or is unavailable.
         """
-        found: list[Any] = self._call(method, lambda call: list(call({"parent": self.place.parent, **fields})))
-        return found
+        return self.list_items(method, **{"parent": self.place.parent, **fields})
 
     def entries(self, filtered: str) -> list[Any]:
         """Return the Cloud Logging entries that match a filter, in chronological order.

@@ -105,8 +105,7 @@ def get_endpoint(vertex: VertexClient, name: str) -> Endpoint:
     try:
         found: Endpoint = vertex.call("EndpointService.get_endpoint", name=endpoint_name(vertex, name))
     except NotFoundError:
-        where = f"{vertex.place.project} in {vertex.place.location}"
-        raise NotFoundError(f"endpoint: does not exist in {where}. Given: {name}") from None
+        raise NotFoundError(f"endpoint: does not exist in {vertex.place.title}. Given: {name}") from None
     return found
 
 

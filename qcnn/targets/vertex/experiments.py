@@ -12,8 +12,9 @@ from qcnn.errors import ArtifactError
 from qcnn.targets.artifacts import LogSource, run_fields, run_logs, run_metrics
 from qcnn.targets.base import ComparedRun, ComparesRuns, FindsLogs, ReportLine
 from qcnn.targets.errors import BackendError
+from qcnn.targets.lookup import select_runs
 from qcnn.targets.vertex.bound import VertexBound
-from qcnn.targets.vertex.client import Connection, VertexClient, id_of, seconds_of
+from qcnn.targets.vertex.client import Connection, id_of, seconds_of
 from qcnn.targets.vertex.runs import (
     ENDED,
     EXPERIMENT_LABEL,
@@ -57,7 +58,9 @@ class VertexExperiments(VertexBound, ComparesRuns, FindsLogs[Connection]):
     ) -> list[LogSource]:
         chosen = [find_run(self.vertex, identity) for identity in ids]
         if experiment:
-            chosen += _find_runs(self.vertex, experiment, names)
+            listed = select_runs(list_runs(self.vertex, experiment), id_of, names, experiment)
+            # Lists omit task details.
+            chosen += [get_run(self.vertex, id_of(run)) for run in listed]
         counts = collections.Counter(run.display_name for run in chosen)
         found: list[LogSource] = []
         for run in chosen:
@@ -79,17 +82,6 @@ def _compared_run(run: PipelineJob) -> ComparedRun:
         history=(),
         duration=seconds_of(run),
     )
-
-
-def _find_runs(vertex: VertexClient, experiment: str, names: Sequence[str]) -> list[PipelineJob]:
-    known = list_runs(vertex, experiment)
-    for name in names:
-        if not any(name in (id_of(run), run.display_name) for run in known):
-            shown = ", ".join(sorted({run.display_name for run in known})) or "none"
-            raise ArtifactError(f"run: experiment {experiment} has {shown}. Given: {name}")
-    # Lists omit task details.
-    chosen = [run for run in known if not names or id_of(run) in names or run.display_name in names]
-    return [get_run(vertex, id_of(run)) for run in chosen]
 
 
 def _submitted_parameters(run: PipelineJob) -> dict[str, Any]:

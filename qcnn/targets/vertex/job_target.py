@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from qcnn.components.training_job import vertex_job, with_data_file
-from qcnn.errors import ArtifactError, service_message
+from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import OUTCOMES, JobIdentity, JobSpec, check_run
 from qcnn.jobs.pod_settings import PodSettings
@@ -24,7 +24,7 @@ from qcnn.targets.errors import logs_to_stderr, suppress_output
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.vertex import jobs, runs
 from qcnn.targets.vertex.bound import VertexBound
-from qcnn.targets.vertex.client import Connection, NotFoundError, VertexClient, age_of, as_json, id_of, seconds_of
+from qcnn.targets.vertex.client import Connection, NotFoundError, VertexClient, as_json, id_of, status_of
 from qcnn.targets.vertex.submission import check_bucket
 
 if TYPE_CHECKING:
@@ -181,17 +181,10 @@ def training_job(experiment: ExperimentConfig, data_sha256: str, settings: Setti
 
 
 def _status(job: CustomJob) -> JobStatus:
-    state = state_of(job)
     output = job.job_spec.base_output_directory.output_uri_prefix
-    return JobStatus(
-        job=id_of(job),
+    return dataclasses.replace(
+        status_of(job, state_of(job), has_ended=state_of(job) in ENDED),
         name=jobs.run_of(job) or job.display_name,
-        state=state.lower(),
-        has_ended=state in ENDED,
-        has_succeeded=state == "SUCCEEDED",
-        age=age_of(job),
-        duration=seconds_of(job),
-        message=service_message(job.error.message),
         processes=sum(pool.replica_count for pool in job.job_spec.worker_pool_specs),
         outputs={"output": output} if output else {},
     )

@@ -90,8 +90,7 @@ def find_job(vertex: VertexClient, name: str) -> CustomJob:
     """
     found = [job for job in list_jobs(vertex) if name in (id_of(job), job.display_name, run_of(job))]
     if not found:
-        where = f"{vertex.place.project} in {vertex.place.location}"
-        raise NotFoundError(f"custom job: qcnn created none of this ID or name in {where}. Given: {name}")
+        raise NotFoundError(f"custom job: qcnn created none of this ID or name in {vertex.place.title}. Given: {name}")
     return found[-1]
 
 

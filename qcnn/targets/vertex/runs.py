@@ -15,8 +15,9 @@ from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact
 from qcnn.targets.base import PartStatus
 from qcnn.targets.compiled_pipeline import step_names
-from qcnn.targets.errors import BackendError, StepError, UnavailableError
+from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.following import INTERVAL, UNFINISHED, RunSnapshot, number_repeated
+from qcnn.targets.lookup import only_run
 from qcnn.targets.vertex import jobs
 from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, VertexClient, id_of, seconds_of
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 # Label of all runs of qcnn, with the experiment as its value.
 EXPERIMENT_LABEL = "qcnn_experiment"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
-_SHOWN = 10
 _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
@@ -58,14 +58,8 @@ def find_run(vertex: VertexClient, name: str) -> PipelineJob:
         except NotFoundError:
             pass
     found = [run for run in list_runs(vertex) if run.display_name == name]
-    if len(found) == 1:
-        # Lists omit task details.
-        return get_run(vertex, id_of(found[0]))
-    place = f"{vertex.place.project} in {vertex.place.location}"
-    if not found:
-        raise BackendError(f"run: {place} has none of this ID or name. Given: {name}")
-    ids = ", ".join(id_of(run) for run in found[:_SHOWN])
-    raise BackendError(f"run: the name is ambiguous; use one of the IDs {ids}. Given: {name}")
+    # Lists omit task details.
+    return get_run(vertex, id_of(only_run(found, id_of, vertex.place.title, name)))
 
 
 def get_run(vertex: VertexClient, identity: str) -> PipelineJob:
@@ -216,10 +210,7 @@ def check_succeeded(run: PipelineJob) -> None:
     """
     if state_of(run) == "SUCCEEDED":
         return
-    failed = [part for part in step_parts(run) if part.state == "failed"]
-    reason = next((part.reason for part in failed if part.reason), service_message(run.error.message))
-    what = f"step {', '.join(part.name for part in failed)} failed" if failed else f"it ended {state_of(run).lower()}"
-    raise StepError(f"run: {what}{f' ({reason})' if reason else ''}. Given: {id_of(run)}")
+    raise following.run_error(id_of(run), state_of(run), step_parts(run), service_message(run.error.message))
 
 
 PATIENCE = 120.0

@@ -14,7 +14,8 @@ from qcnn.jobs.vertex.location import creation_time, schedule_page
 from qcnn.targets.base import Prepared, ReportLine, Schedules, ScheduleStatus, Submitted
 from qcnn.targets.compiled_pipeline import compile_for_schedule, main_inputs, read_package
 from qcnn.targets.cron import unix_cron
-from qcnn.targets.errors import BackendError, UnavailableError
+from qcnn.targets.errors import UnavailableError
+from qcnn.targets.lookup import only_schedule
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex.bound import VertexPipelines
 from qcnn.targets.vertex.client import VertexClient, id_of
@@ -175,12 +176,7 @@ def _all(vertex: VertexClient) -> list[Schedule]:
 
 
 def _find(vertex: VertexClient, name: str) -> Schedule:
-    known = _all(vertex)
-    found = [each for each in known if name in (id_of(each), each.display_name)]
-    if len(found) == 1:
-        return found[0]
-    ids = ", ".join(f"{each.display_name} ({id_of(each)})" for each in found or known) or "none"
-    raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
+    return only_schedule(_all(vertex), id_of, name)
 
 
 def _alive(vertex: VertexClient, schedule: Schedule) -> list[PipelineJob]:

@@ -44,7 +44,7 @@ from qcnn.targets.compiled_pipeline import (
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import jobs, runs
-from qcnn.targets.vertex.client import Connection, age_of, id_of, seconds_of
+from qcnn.targets.vertex.client import Connection, id_of, seconds_of, status_of
 from qcnn.targets.vertex.experiments import VertexExperiments
 from qcnn.targets.vertex.runs import (
     ENDED,
@@ -242,15 +242,5 @@ class VertexTarget(
 
 
 def _status(run: PipelineJob) -> JobStatus:
-    state = state_of(run)
-    return JobStatus(
-        job=id_of(run),
-        name=run.display_name,
-        state=state.lower(),
-        has_ended=state in ENDED,
-        has_succeeded=state == "SUCCEEDED",
-        age=age_of(run),
-        duration=seconds_of(run),
-        message=service_message(run.error.message),
-        experiment=run.labels.get(EXPERIMENT_LABEL, ""),
-    )
+    status = status_of(run, state_of(run), has_ended=state_of(run) in ENDED)
+    return dataclasses.replace(status, experiment=run.labels.get(EXPERIMENT_LABEL, ""))

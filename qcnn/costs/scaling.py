@@ -1,16 +1,13 @@
-"""Estimates of runtime, machines and cost of a training run on a platform, by number of workers."""
+"""Estimates of runtime and cost of a training run on a platform, by number of workers."""
 
 import dataclasses
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from qcnn.errors import ConfigError
+from qcnn.costs.platforms import PricingPlatform
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.experiment.requirements import ROLES, STRATEGIES
-from qcnn.jobs.accelerators import ACCELERATORS, Accelerator
-from qcnn.jobs.pod_settings import PodSettings, parse_quantity
-from qcnn.jobs.pricing import CostEstimate, Prices, estimate_node_cost, total_cost
-from qcnn.jobs.vertex.machines import estimate_vm_cost, machine_for, vertex_settings
+from qcnn.experiment.requirements import STRATEGIES
+from qcnn.jobs.accelerators import Accelerator
+from qcnn.jobs.pricing import CostEstimate
 from qcnn.model.history import epochs_left
 from qcnn.planning.machine import MachineProfile
 from qcnn.planning.memory import process_bytes
@@ -28,21 +25,6 @@ START_SECONDS = 15.0
 _GPU_KERNEL_SECONDS, _GPU_EFFICIENCY = 1.2e-6, 0.3
 # A shorter training run always stays on the local machine.
 _SHORT_SECONDS = 900.0
-
-
-@dataclasses.dataclass(frozen=True)
-class PricingPlatform:
-    """Platform of a job: cores and bytes of memory of each worker, and its pricing.
-
-    `bill` estimates the cost of a number of processes by role, for a duration in seconds. `gpus` is the number of GPUs
-    of each worker, and `accelerator` has their rates, or is None if the model is unknown.
-    """
-
-    cores: float
-    memory: float
-    bill: Callable[[Mapping[str, int], float], CostEstimate]
-    gpus: int = 0
-    accelerator: Accelerator | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,66 +72,6 @@ class ScalingOptions:
     @property
     def _feasible(self) -> Sequence[ScalingOption]:
         return [option for option in self.compared if option.fits] or self.compared
-
-
-def on_kubernetes(pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-    """Return the pricing of a cluster that adds and removes nodes with the pods.
-
-    Args:
-        pod: Settings of the training pods.
-        prices: Price list.
-        machine_type: Machine type of the nodes. Empty: the cheapest that fits.
-
-    Raises:
-        ConfigError: If a pod requests no CPU or memory, or an infinite amount.
-    """
-    for role in ROLES:
-        for_role = pod.for_role(role)
-        for name, quantity in (("cpu", for_role.cpu), ("memory", for_role.memory)):
-            if not 0 < parse_quantity(quantity) < math.inf:
-                raise ConfigError(f"pod.{name}: must be above 0 and finite to be estimated. Given: {quantity}")
-    worker = pod.for_role("worker")
-    return PricingPlatform(
-        parse_quantity(worker.cpu),
-        parse_quantity(worker.memory),
-        lambda replicas, seconds: total_cost(
-            [
-                estimate_node_cost(pods, of_pods, seconds, prices, machine_type)
-                for of_pods, pods in _count_by_settings(pod, replicas)
-            ]
-        ),
-        worker.gpus,
-        ACCELERATORS.get(worker.accelerator),
-    )
-
-
-def on_vertex(pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
-    """Return the pricing of Vertex AI, which runs each process on a dedicated VM.
-
-    Args:
-        pod: Settings of the training processes.
-        prices: Price list.
-        machine_type: Machine type of the VMs. Empty: the smallest that fits.
-
-    Raises:
-        ConfigError: If a setting is not valid on Vertex AI, or no machine type fits.
-    """
-    if machine_type:
-        pod = pod.model_copy(update={"vertex": {**pod.vertex, "machine_type": machine_type}})
-    worker = pod.for_role("worker")
-    machine = machine_for(worker, vertex_settings(pod).machine_type)
-    return PricingPlatform(
-        float(machine.cpus),
-        parse_quantity(worker.memory),
-        lambda replicas, seconds: total_cost(
-            [
-                estimate_vm_cost(processes, of_processes, seconds, prices)
-                for of_processes, processes in _count_by_settings(pod, replicas)
-            ]
-        ),
-        worker.gpus,
-        ACCELERATORS.get(worker.accelerator),
-    )
 
 
 def compare_worker_counts(
@@ -219,16 +141,6 @@ def local_is_sufficient(seconds: float, memory: float, options: ScalingOptions) 
     """
     has_memory = process_bytes(memory) <= operating_system.memory().total
     return has_memory and seconds <= max(_SHORT_SECONDS, options.fastest.seconds)
-
-
-def _count_by_settings(pod: PodSettings, replicas: Mapping[str, int]) -> list[tuple[PodSettings, int]]:
-    """Return distinct settings of processes, each with its number of processes of any role."""
-    of_roles = [(pod.for_role(role), count) for role, count in replicas.items() if count]
-    return [
-        (settings, sum(count for other, count in of_roles if other == settings))
-        for position, (settings, _) in enumerate(of_roles)
-        if settings not in [other for other, _ in of_roles[:position]]
-    ]
 
 
 def _scaling_option(

@@ -1,26 +1,17 @@
 """Estimates of runtime and cost on remote targets, by number of workers."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from qcnn.circuits import circuits
 from qcnn.circuits.preparation import Preparation
-from qcnn.components.cost_estimate import (
-    PricingPlatform,
-    ScalingOptions,
-    compare_worker_counts,
-    gpu_speed,
-    local_is_sufficient,
-    on_kubernetes,
-    on_vertex,
-)
-from qcnn.errors import ConfigError
+from qcnn.costs.platforms import on_kubernetes
+from qcnn.costs.scaling import ScalingOptions, compare_worker_counts, gpu_speed, local_is_sufficient
 from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.accelerators import ACCELERATORS
-from qcnn.jobs.pod_settings import PodSettings, pod_settings
-from qcnn.jobs.pricing import CostEstimate, Prices, load_default_prices
+from qcnn.jobs.pod_settings import pod_settings
+from qcnn.jobs.pricing import load_default_prices
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.plan import count, predict
 from qcnn.simulators import SimulatorLimits, registry
@@ -30,13 +21,9 @@ from qcnn.simulators.structure.gates import read_network
 LARGE = {"model": "deep", "qubits": 16, "rounds": 100, "batch_size": 256, "epochs": 200}
 
 
-def pod(**settings: Any) -> PodSettings:
-    return pod_settings({"image": "qcnn", **settings})
-
-
 def estimated(settings: dict[str, Any], **fields: Any) -> ScalingOptions:
     config = from_mapping({**LARGE, **fields})
-    requested = pod(**settings)
+    requested = pod_settings({"image": "qcnn", **settings})
     return compare_worker_counts(
         config, count(config), on_kubernetes(requested, load_default_prices()), NOMINAL_MACHINE, requested.spot
     )
@@ -66,28 +53,6 @@ def test_cost_includes_evaluator_and_parameter_servers() -> None:
     # Six pods run on three nodes, two each. Nine pods run on nine smaller nodes: the last of five would be half empty.
     assert (alone.requested.bill.machines, more.requested.bill.machines) == (3, 9)
     assert more.requested.bill.dollars > alone.requested.bill.dollars
-
-
-@pytest.mark.parametrize("platform", [on_kubernetes, on_vertex])
-def test_cost_depends_on_settings_of_roles(platform: Callable[[PodSettings, Prices], PricingPlatform]) -> None:
-    def bill(**roles: Any) -> CostEstimate:
-        return platform(pod(cpu="7", memory="4Gi", roles=roles), load_default_prices()).bill(replicas, 3600)
-
-    replicas = {"chief": 1, "worker": 2, "ps": 1, "evaluator": 0}
-    uniform = bill()
-    # The cost is equal if roles repeat the settings, or if the job has no process of the role.
-    assert bill(chief={"cpu": "7"}, ps={"memory": "4Gi"}) == bill(evaluator={"cpu": "60"}) == uniform
-    large = bill(ps={"memory": "200Gi"})
-    assert large.dollars > uniform.dollars
-    assert " and " in large.machine
-    assert " and " not in uniform.machine
-    assert bill(chief={"memory": "200Gi"}, ps={"memory": "200Gi"}).dollars > large.dollars
-
-
-def test_cores_are_those_of_the_worker_role() -> None:
-    requested = pod(cpu="1", memory="4Gi", roles={"worker": {"cpu": "7"}, "ps": {"cpu": "2"}})
-    assert on_kubernetes(requested, load_default_prices()).cores == 7
-    assert on_vertex(requested, load_default_prices()).cores == 8
 
 
 def test_option_that_exceeds_memory_is_not_selected() -> None:
@@ -158,11 +123,6 @@ def test_gpu_of_unknown_model_has_time_of_cores() -> None:
     assert unknown.requested.bill.dollars > on_cores.requested.bill.dollars
 
 
-def test_vertex_cores_are_those_of_the_machine_type() -> None:
-    assert on_vertex(pod(cpu="3"), load_default_prices()).cores == 4
-    assert on_vertex(pod(cpu="3"), load_default_prices(), "n2-standard-16").cores == 16
-
-
 @pytest.mark.parametrize(("seconds", "enough"), [(10, True), (900, True), (1e5, False)])
 def test_local_is_sufficient_for_short_training(seconds: float, enough: bool) -> None:
     assert local_is_sufficient(seconds, 1e6, estimated({"cpu": "4", "memory": "4Gi"})) == enough
@@ -170,9 +130,3 @@ def test_local_is_sufficient_for_short_training(seconds: float, enough: bool) ->
 
 def test_local_without_memory_is_not_sufficient() -> None:
     assert not local_is_sufficient(10, 1e16, estimated({"cpu": "4", "memory": "4Gi"}))
-
-
-@pytest.mark.parametrize("settings", [{"cpu": "0"}, {"memory": "0"}, {"cpu": "1e999"}, {"roles": {"ps": {"cpu": 0}}}])
-def test_pod_without_resources_has_no_estimate(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"^pod\.\w+: must be above 0 and finite to be estimated\. Given: (0|1e999)$"):
-        on_kubernetes(pod(**settings), load_default_prices())

@@ -1,0 +1,1 @@
+"""Costs of training runs: machines and prices of platforms, by number of workers."""
