@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from qcnn.cli.estimates import SECONDS, cones_line, simulators_table
 from qcnn.cli.options.cost import format_usd, read_prices
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.settings import format_option, settings_options
@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from qcnn.simulators.registry import Estimate
 
 _LOCAL = "local"
-_SECONDS = "seconds per epoch"
-_SIMULATOR_HEADER = ("simulator", "flops per step", "traffic per step", "memory of states", _SECONDS, "")
 # JSON keys of the estimates of a simulator: the first two are per training step.
 _NUMBERS = ("flops", "traffic_bytes", "memory_bytes", "epoch_seconds")
-_SCALING_HEADER = ("workers", _SECONDS, "training", "machines", "machine hours", "USD", "USD on Spot", "")
+_SCALING_HEADER = ("workers", SECONDS, "training", "machines", "machine hours", "USD", "USD on Spot", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,47 +164,6 @@ def _counts(counts: Counts) -> str:
             "",
         )
     )
-
-
-def cones_line(readouts: int, cones: Sequence[Sequence[int]]) -> str:
-    """Return the line about the light cones of the distinct readouts.
-
-    Args:
-        readouts: Number of readouts.
-        cones: Qubits of the independent parts of each distinct readout's light cone.
-    """
-    widths = ", ".join(" + ".join(f"{qubits} qubits" for qubits in cone) for cone in dict.fromkeys(cones))
-    return (
-        f"{readouts} readouts, {len(cones)} of them distinct; independent parts of their light cones, including "
-        f"traced-out qubits: {widths}"
-    )
-
-
-def simulators_table(
-    estimates: Sequence[Estimate], chosen: Estimate | None, seconds: Mapping[str, float] | None = None
-) -> str:
-    """Return the table of the simulators' costs.
-
-    Args:
-        estimates: Cost of a training step with each simulator.
-        chosen: Estimate of the selected simulator, or None.
-        seconds: Seconds per epoch by simulator, or None if they are unknown.
-    """
-    from qcnn.simulators.costs.cost import format_bytes
-
-    rows = []
-    for estimate in estimates:
-        cost = estimate.cost
-        numbers, reason = [""] * (len(_SIMULATOR_HEADER) - 2), "unsupported"
-        if math.isfinite(cost.memory):
-            time = f"{seconds[estimate.simulator]:.3g}" if seconds else ""
-            numbers = [f"{cost.operations:.2g}", format_bytes(cost.traffic), format_bytes(cost.memory), time]
-            reason = "exceeds simulator_memory_gib"
-        note = "" if estimate.fits else reason
-        row = [estimate.simulator, *numbers, "selected" if estimate is chosen else note]
-        rows.append([cell for cell, name in zip(row, _SIMULATOR_HEADER, strict=True) if seconds or name != _SECONDS])
-    headers = [name for name in _SIMULATOR_HEADER if seconds or name != _SECONDS]
-    return format_table(headers, rows)
 
 
 def _simulator(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, cached: CachedMachine) -> str:
