@@ -16,9 +16,9 @@ import click
 
 from qcnn.circuits.formats.embedded import is_embedded, is_file, model_display_name
 from qcnn.circuits.formats.loading import embed_file
+from qcnn.cli.estimates import cones_line, estimate_as_json, simulators_table
 from qcnn.cli.options.experiment import complete_field
 from qcnn.cli.options.settings import format_option
-from qcnn.cli.plan import cones_line, estimate_as_json, simulators_table
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import EXPERIMENT_FIELDS, ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from qcnn.circuits.ansatz import Ansatz
     from qcnn.circuits.preparation import Kind
     from qcnn.planning.plan import CircuitSummary
     from qcnn.simulators.structure.gates import CircuitIR
@@ -157,27 +158,33 @@ def _circuit_input(model: str, qubits: int | None, encoding: str | None) -> _Cir
         with local_copy(model) as folder:
             trained = load_trained(model_in(folder, model))
         return _CircuitInput(trained.config, trained.network, trained.values)
+    from qcnn.circuits import circuits
+    from qcnn.circuits.formats import cirq_json
     from qcnn.circuits.preparation import EXCITATION, Preparation
-    from qcnn.simulators.structure.gates import read_model
+    from qcnn.simulators.structure.gates import read_network
 
     text = embed_file(model) if is_file(model) else model
-    fields = {"model": text, **({"qubits": qubits} if qubits is not None else _qubits_of_file(text))}
-    config = from_mapping(fields)
+    # Read once, because reading a circuit of thousands of gates takes a tenth of a second.
+    embedded = _read_embedded(text) if qubits is None else None
+    if embedded:
+        qubits = max(_MIN_QUBITS, cirq_json.width(embedded))
+    config = from_mapping({"model": text, **({} if qubits is None else {"qubits": qubits})})
     kind = cast("Kind", encoding or EXCITATION.kind)
     preparation = EXCITATION if kind == EXCITATION.kind else Preparation(kind, config.qubits)
-    return _CircuitInput(config, read_model(config.model, config.qubits, preparation)[1], None)
+    ansatz = embedded or circuits.build(config.model, config.qubits)
+    return _CircuitInput(config, read_network(ansatz, circuits.ring(config.qubits), preparation), None)
 
 
-def _qubits_of_file(model: str) -> dict[str, int]:
-    """Return the field `qubits` of an embedded circuit file, or no field for another model."""
+def _read_embedded(model: str) -> Ansatz | None:
+    """Return the circuit of an embedded circuit file, or None for another model."""
     from qcnn.circuits.formats import cirq_json
     from qcnn.circuits.formats.embedded import embedded_content
 
     try:
         content = embedded_content(model)
     except ValueError:
-        return {}
-    return {"qubits": max(_MIN_QUBITS, cirq_json.width(cirq_json.read(content, model_display_name(model))))}
+        return None
+    return cirq_json.read(content, model_display_name(model))
 
 
 def _export(subject: _CircuitInput, target: Path, version: int, sample: str | None) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from qcnn.cli.estimates import SECONDS, cones_line, estimate_as_json, simulators_table
 from qcnn.cli.options.cost import format_usd, prices_option, read_prices
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.settings import format_option, settings_options
@@ -30,12 +29,9 @@ if TYPE_CHECKING:
     from qcnn.jobs.pricing import Prices
     from qcnn.planning.machine_cache import CachedMachine
     from qcnn.planning.plan import Counts, Prediction
-    from qcnn.simulators.registry import Estimate
 
 _LOCAL = "local"
-_SECONDS = "seconds per epoch"
-_SIMULATOR_HEADER = ("simulator", "flops per step", "traffic per step", "memory of states", _SECONDS, "")
-_SCALING_HEADER = ("workers", _SECONDS, "training", "machines", "machine hours", "USD", "USD on Spot", "")
+_SCALING_HEADER = ("workers", SECONDS, "training", "machines", "machine hours", "USD", "USD on Spot", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,47 +155,6 @@ def _counts(counts: Counts) -> str:
             "",
         )
     )
-
-
-def cones_line(readouts: int, cones: Sequence[Sequence[int]]) -> str:
-    """Return the line about the light cones of the distinct readouts.
-
-    Args:
-        readouts: Number of readouts.
-        cones: Qubits of the independent parts of each distinct readout's light cone.
-    """
-    widths = ", ".join(" + ".join(f"{qubits} qubits" for qubits in cone) for cone in dict.fromkeys(cones))
-    return (
-        f"{readouts} readouts, {len(cones)} of them distinct; independent parts of their light cones, including "
-        f"traced-out qubits: {widths}"
-    )
-
-
-def simulators_table(
-    estimates: Sequence[Estimate], chosen: Estimate | None, seconds: Mapping[str, float] | None = None
-) -> str:
-    """Return the table of the simulators' costs.
-
-    Args:
-        estimates: Cost of a training step with each simulator.
-        chosen: Estimate of the selected simulator, or None.
-        seconds: Seconds per epoch by simulator, or None if they are unknown.
-    """
-    from qcnn.simulators.costs.cost import format_bytes
-
-    rows = []
-    for estimate in estimates:
-        cost = estimate.cost
-        numbers, reason = [""] * (len(_SIMULATOR_HEADER) - 2), "unsupported"
-        if math.isfinite(cost.memory):
-            time = f"{seconds[estimate.simulator]:.3g}" if seconds else ""
-            numbers = [f"{cost.operations:.2g}", format_bytes(cost.traffic), format_bytes(cost.memory), time]
-            reason = "exceeds simulator_memory_gib"
-        note = "" if estimate.fits else reason
-        row = [estimate.simulator, *numbers, "selected" if estimate is chosen else note]
-        rows.append([cell for cell, name in zip(row, _SIMULATOR_HEADER, strict=True) if seconds or name != _SECONDS])
-    headers = [name for name in _SIMULATOR_HEADER if seconds or name != _SECONDS]
-    return format_table(headers, rows)
 
 
 def _simulator(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, cached: CachedMachine) -> str:
@@ -362,16 +317,3 @@ def _as_json(
             "ways": [dataclasses.asdict(option) for option in scaling.compared],
         }
     return values
-
-
-def estimate_as_json(estimate: Estimate, **others: float) -> dict[str, Any]:
-    """Return the costs of a training step, or null values if they exceed the memory of any machine.
-
-    Args:
-        estimate: Estimate of a simulator.
-        others: Further numbers.
-    """
-    cost = estimate.cost
-    numbers = {"flops": cost.operations, "traffic_bytes": cost.traffic, "memory_bytes": cost.memory, **others}
-    known = numbers if math.isfinite(cost.memory) else dict.fromkeys(numbers)
-    return {**known, "fits": estimate.fits}

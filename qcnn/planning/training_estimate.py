@@ -103,8 +103,7 @@ def estimate_for_workers(
         is_remote: Whether the workers run on other machines, which may have other simulators than this one.
     """
     limits = dataclasses.replace(_with(config, "workers", workers).limits, is_remote=is_remote)
-    estimates = registry.estimates(network, limits, simulator)
-    return next(each for each in estimates if each.simulator == simulator)
+    return registry.estimate_of(simulator, network, limits)
 
 
 def break_even_workers(seconds: Mapping[int, float]) -> int:

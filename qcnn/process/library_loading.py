@@ -53,12 +53,23 @@ def _without_collection() -> Iterator[None]:
 
     Imported modules are never freed. Skipping garbage collection saves a fifth of the import time.
     """
+    with paused_collection():
+        try:
+            yield
+        finally:
+            gc.freeze()
+
+
+@contextlib.contextmanager
+def paused_collection() -> Iterator[None]:
+    """Context manager for code that creates many objects and frees few of them, without garbage collection."""
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
-        gc.enable()
+        if enabled:
+            gc.enable()
 
 
 def start_compiler() -> None:

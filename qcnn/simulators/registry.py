@@ -257,8 +257,13 @@ def estimates(network: CircuitIR, limits: SimulatorLimits, simulator: str = "aut
         simulator: Name of a simulator, which may be a plug-in, or `auto`.
     """
     names = dict.fromkeys([*SIMULATORS, *([] if simulator == "auto" else [simulator])])
-    costs = {name: estimate(name, network, limits) for name in names}
-    return tuple(Estimate(name, cost, cost.memory <= limits.memory) for name, cost in costs.items())
+    return tuple(estimate_of(name, network, limits) for name in names)
+
+
+def estimate_of(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> Estimate:
+    """Return the estimate of a simulator, see `estimate`."""
+    cost = estimate(simulator, network, limits)
+    return Estimate(simulator, cost, cost.memory <= limits.memory)
 
 
 def cheapest(every: tuple[Estimate, ...], network: CircuitIR, limits: SimulatorLimits) -> Estimate:

@@ -15,6 +15,7 @@ from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError, single_line
 from qcnn.process.installation import install_command
+from qcnn.process.library_loading import paused_collection
 
 if TYPE_CHECKING:
     from openqasm3.ast import Program, QASMNode
@@ -134,8 +135,9 @@ def _parse_openqasm3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, 
         )
         raise ConfigError(f"model: {line}{allowed}. Given: {word} in {name}")
     try:
-        # The parser prints errors to stderr.
-        with contextlib.redirect_stderr(io.StringIO()):
+        # The parser prints errors to stderr. Garbage collection would take a fifth of its time and free nothing,
+        # because its nodes are all in use.
+        with contextlib.redirect_stderr(io.StringIO()), paused_collection():
             program = openqasm3.parse(text)
         _check_statements(program, name)
         inputs = {

@@ -25,8 +25,9 @@ from qcnn.jobs.kubernetes.training_manifest import (
     process_template,
     profiler_service,
 )
-from qcnn.jobs.pod_settings import ROLES, PodSettings
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.process.exit_codes import LAST_PERMANENT
+from qcnn.process.roles import CHIEF, ROLES, WORKER
 
 _GROUP, _VERSION = "trainer.kubeflow.org", "v1alpha1"
 _MISSING = "TrainJobs are not available; install Kubeflow Trainer"
@@ -79,7 +80,7 @@ class TrainJobEngine(Engine):
             _check_runtime(pod, counts)
             namespaced, _, runtime = pod.runtime.rpartition("/")
             kind = namespaced or "ClusterTrainingRuntime"
-            trainer |= _trainer(process_template(job, "worker", identity, timeouts, name, {}), counts, name)
+            trainer |= _trainer(process_template(job, WORKER, identity, timeouts, name, {}), counts, name)
         spec: Manifest = {
             "runtimeRef": {"apiGroup": _GROUP, "kind": kind, "name": runtime},
             "trainer": trainer,
@@ -152,7 +153,7 @@ class TrainJobEngine(Engine):
     def role_of(self, labels: Mapping[str, str]) -> str:
         """Return the role of the process in a pod. A runtime of the platform may have pods without a process."""
         name = labels.get(_ROLE_LABEL, "")
-        return "worker" if name == _NODE else name if name in ROLES else ""
+        return WORKER if name == _NODE else name if name in ROLES else ""
 
     def leading_template(self, api: NamespaceClient, job: Manifest) -> Manifest:
         """Return the template in the TrainingRuntime of the TrainJob."""
@@ -176,7 +177,7 @@ class TrainJobEngine(Engine):
 
 def _leader(counts: Mapping[str, int]) -> str:
     """Return the role that writes the model. Trainer gives it a token for the status of the TrainJob."""
-    return "chief" if "chief" in counts else "worker"
+    return CHIEF if CHIEF in counts else WORKER
 
 
 def _has_platform_runtime(job: Manifest) -> bool:
@@ -189,7 +190,7 @@ def _replicated_job_name(job: Manifest, role: str) -> str:
 
 def _check_runtime(pod: PodSettings, counts: Mapping[str, int]) -> None:
     """Raise ConfigError if a TrainJob with a runtime of the platform cannot have these settings or processes."""
-    if others := sorted(set(counts) - {"worker"}):
+    if others := sorted(set(counts) - {WORKER}):
         raise ConfigError(f"pod.runtime: has only workers, and no {' or '.join(others)}. Given: {pod.runtime}")
     if others := sorted(pod.model_fields_set - _WITH_RUNTIME):
         raise ConfigError(f"pod.runtime: determines {', '.join(others)}, which must be omitted. Given: {pod.runtime}")
@@ -202,7 +203,7 @@ def _trainer(template: Manifest, counts: Mapping[str, int], name: str) -> Manife
         "image": container["image"],
         "command": container["command"],
         "resourcesPerNode": container["resources"],
-        "env": container["env"] + _cluster_variables("worker", counts, name, {"worker": _NODE}),
+        "env": container["env"] + _cluster_variables(WORKER, counts, name, {WORKER: _NODE}),
     }
 
 

@@ -6,6 +6,7 @@ The readouts are propagated backwards through the noisy circuit (Heisenberg pict
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
@@ -32,19 +33,29 @@ _COPIES = 3
 
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step."""
+    cost, observables = _of_observables(network)
+    memory = sum(_memory(qubits, numbers, limits) for qubits, numbers in observables)
+    return dataclasses.replace(cost, memory=memory)
+
+
+# A plan estimates the same network for several numbers of workers.
+@functools.lru_cache(maxsize=8)
+def _of_observables(network: CircuitIR) -> tuple[StepCost, list[tuple[int, float]]]:
+    """Return the cost of a step without its memory, and the qubits and numbers of each observable.
+
+    Only the memory depends on the batch.
+    """
     # Deferred imports: the declaration does not need NumPy and cirq.
     from qcnn.simulators.structure.gate_fusion import GateGroup
     from qcnn.simulators.structure.heisenberg import propagate_readouts
 
     every = propagate_readouts(network)
-    total = step(GateGroup(each.block.qubits, (each.block,)) for pulled in every for each in pulled.steps)
-    gates = count_distinct_gates(each.block for pulled in every for each in pulled.steps)
-    total += StepCost(kernels=_KERNELS_OF_A_GATE * gates)
-    memory = 0.0
+    blocks = {id(each.block): each.block for pulled in every for each in pulled.steps}
+    total = step(GateGroup(block.qubits, (block,)) for block in blocks.values())
+    total += StepCost(kernels=_KERNELS_OF_A_GATE * count_distinct_gates(blocks.values()))
     for pulled in every:
         total += _evolution(pulled)
-        memory += _memory(pulled, limits)
-    return dataclasses.replace(total, memory=memory)
+    return total, [(len(pulled.qubits), sum(4.0 ** len(each.after) for each in pulled.steps)) for pulled in every]
 
 
 def check(network: CircuitIR, limits: SimulatorLimits) -> None:
@@ -74,9 +85,8 @@ def _evolution(pulled: PropagatedObservable) -> StepCost:
     return kernels + StepCost(flops=2 * _SWEEPS * flops, traffic=traffic, real_bytes=_REAL_BYTES)
 
 
-def _memory(pulled: PropagatedObservable, limits: SimulatorLimits) -> float:
-    observables = sum(4.0 ** len(each.after) for each in pulled.steps)
+def _memory(qubits: int, numbers: float, limits: SimulatorLimits) -> float:
     # Excitations: one copy of the data state per qubit. Product states: products of half of the qubits per sample.
-    whole, half = 4.0 ** len(pulled.qubits), 4.0 ** -(-len(pulled.qubits) // 2)
-    data = len(pulled.qubits) * whole + limits.share * half
-    return _REAL_BYTES * _COPIES * (observables + data)
+    whole, half = 4.0**qubits, 4.0 ** -(-qubits // 2)
+    data = qubits * whole + limits.share * half
+    return _REAL_BYTES * _COPIES * (numbers + data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -70,16 +71,17 @@ def _of_parts(network: CircuitIR) -> tuple[StepCost, int]:
 
     readouts = find_readouts(network)
     batches = parts_by_shape(readouts.kinds)
-    groups = [group for cones in batches for cone in cones for group in groups_of(cone)]
-    total = step([*groups, *map(absorbed_gates, readouts.kinds)])
+    groups = [[groups_of(cone) for cone in cones] for cones in batches]
+    every = itertools.chain.from_iterable(itertools.chain.from_iterable(groups))
+    total = step([*every, *map(absorbed_gates, readouts.kinds)])
     total += StepCost(
         kernels=_KERNELS_OF_KINDS * len(readouts_by_shape(readouts.kinds)) + _KERNELS_OF_PARTS * len(batches)
     )
     memory = 0.0
-    for cones in batches:
-        total += sweeps(groups_of(cones[0]))
-        for cone in cones:
-            total += evolution(groups_of(cone), cone.amplitudes, _REAL_BYTES)
+    for cones, groups_of_batch in zip(batches, groups, strict=True):
+        total += sweeps(groups_of_batch[0])
+        for cone, groups_of_cone in zip(cones, groups_of_batch, strict=True):
+            total += evolution(groups_of_cone, cone.amplitudes, _REAL_BYTES)
             memory += cone.amplitudes * 2.0 * _REAL_BYTES * _COPIES
     # The gradient of a value sums over all qubits that use it: a product with a matrix of ones and zeros.
     ones = float(readouts.mixed.max()) * readouts.mixed.size

@@ -7,6 +7,7 @@ preparations it evolves the samples. States that do not fit in memory together a
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
@@ -14,6 +15,7 @@ from qcnn.simulators.costs.cost import FEW_AMPLITUDES, StepCost, evolution, form
 from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
+    from qcnn.simulators.structure.gate_fusion import GateGroup
     from qcnn.simulators.structure.gates import CircuitIR
 
 # Amplitude indices are int32.
@@ -36,12 +38,9 @@ _KERNELS_OF_A_READOUT = 2
 
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step, with the minimum memory that it needs."""
-    # Deferred import: the declaration does not need NumPy and cirq.
-    from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
-
     count, minimum = _states(network, limits), _min_columns(network)
     fitting = max(minimum, columns(network, limits))
-    groups = group_blocks(fuse(network.gates))
+    groups, whole_step = _of_groups(network)
     states = evolution(groups, count * 2.0**network.qubits, real_bytes(network, limits))
     states = dataclasses.replace(
         states, flops=_PREPARE_AND_READ * states.flops, traffic=_PREPARE_AND_READ * states.traffic
@@ -51,9 +50,20 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
         # For excitations, every chunk also evolves the graph state.
         more = -(-count // (fitting - 1)) if _excited(network) else 0
         cost = cost * (_RECOMPUTATION * (count + more) / count)
-    cost += step(groups) + StepCost(kernels=_KERNELS_OF_A_READOUT * len(network.readouts))
+    cost += whole_step + StepCost(kernels=_KERNELS_OF_A_READOUT * len(network.readouts))
     evolved = _column_bytes(network, limits) * max(minimum, min(count, fitting))
     return dataclasses.replace(cost, memory=evolved + _input_bytes(network, limits))
+
+
+# A plan estimates the same network for several numbers of workers.
+@functools.lru_cache(maxsize=8)
+def _of_groups(network: CircuitIR) -> tuple[list[GateGroup], StepCost]:
+    """Return the groups of a network's gates, and the cost of a step without its states."""
+    # Deferred import: the declaration does not need NumPy and cirq.
+    from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
+
+    groups = group_blocks(fuse(network.gates))
+    return groups, step(groups)
 
 
 def check(network: CircuitIR, limits: SimulatorLimits) -> None:

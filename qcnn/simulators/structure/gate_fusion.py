@@ -25,7 +25,7 @@ class Block:
     def key(self) -> tuple[object, ...]:
         """Key that is equal for blocks with equal matrices at all parameters, independent of their qubits."""
         axes = {qubit: axis for axis, qubit in enumerate(self.qubits)}
-        return len(self.qubits), tuple((gate.key, tuple(axes[q] for q in gate.qubits)) for gate in self.gates)
+        return len(self.qubits), tuple((gate.key, tuple(map(axes.__getitem__, gate.qubits))) for gate in self.gates)
 
 
 def fuse(gates: Iterable[Gate], separate: Callable[[Gate], bool] = lambda _: False) -> list[Block]:
@@ -42,20 +42,21 @@ def fuse(gates: Iterable[Gate], separate: Callable[[Gate], bool] = lambda _: Fal
     alone: set[int] = set()
     last: dict[int, int] = {}
     for number, gate in enumerate(gates):
-        before = dict.fromkeys(last[qubit] for qubit in gate.qubits if qubit in last and last[qubit] not in alone)
-        host = next((block for block in before if set(gate.qubits) <= set(blocks[block][0])), None)
-        if host is not None and all(last[qubit] == host for qubit in gate.qubits):
-            blocks[host][1].append(gate)
+        before = [last.get(qubit) for qubit in gate.qubits]
+        if before and before[0] is not None and before[0] not in alone and before.count(before[0]) == len(before):
+            blocks[before[0]][1].append(gate)
             continue
+        absorbed: list[Gate] = []
         if separate(gate):
             alone.add(number)
-            before.clear()
-        absorbed: list[Gate] = []
-        for block in before:
-            qubits, inside = blocks[block]
-            if set(qubits) <= set(gate.qubits) and all(last[qubit] == block for qubit in qubits):
-                absorbed += inside
-                del blocks[block]
+        else:
+            for block in dict.fromkeys(before):
+                if block is None or block in alone:
+                    continue
+                qubits, inside = blocks[block]
+                if set(qubits) <= set(gate.qubits) and all(last[qubit] == block for qubit in qubits):
+                    absorbed += inside
+                    del blocks[block]
         blocks[number] = (tuple(sorted(gate.qubits)), [*absorbed, gate])
         last.update(dict.fromkeys(gate.qubits, number))
     return [Block(qubits, tuple(inside)) for qubits, inside in blocks.values()]

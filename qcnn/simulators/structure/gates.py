@@ -9,6 +9,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import cirq
 import numpy as np
@@ -62,8 +63,8 @@ class GateSpectrum:
         return bool(np.allclose(products, squares) and np.allclose(self.projectors.sum(axis=0), whole))
 
 
-@dataclasses.dataclass(frozen=True)
-class LinearExponent:
+# A tuple, because keys of gates contain exponents and a tuple is hashed faster.
+class LinearExponent(NamedTuple):
     """Linear form of the parameters: constant + sum of coefficient x parameters[index]."""
 
     constant: float
@@ -79,7 +80,7 @@ class Gate:
     exponent: LinearExponent
     channel: GateNoise | None = None
 
-    @functools.cached_property
+    @property
     def key(self) -> tuple[object, ...]:
         """Key of the matrix at all parameters and the noise, independent of the qubits."""
         return (*self.spectrum.key, self.exponent, self.channel)
@@ -318,6 +319,9 @@ class _CircuitReader:
     def _linear(self, exponent: object, operation: cirq.Operation) -> LinearExponent:
         if not isinstance(exponent, sympy.Basic):
             return LinearExponent(_finite(exponent, operation))
+        if isinstance(exponent, sympy.Symbol) and exponent.name in self._index:
+            # The general form takes ten times as long, and a circuit can have thousands of such gates.
+            return LinearExponent(0.0, ((self._index[exponent.name], 1.0),))
         used = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
         for symbol in used:
             if symbol.name not in self._index:

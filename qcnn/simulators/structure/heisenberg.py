@@ -132,7 +132,7 @@ class HeisenbergStep:
     before: tuple[int, ...]
     new: tuple[int, ...]
 
-    @property
+    @functools.cached_property
     def after(self) -> tuple[int, ...]:
         """Qubits of the axes after the step, with those of the block last."""
         return (*self.rest, *self.block.qubits)

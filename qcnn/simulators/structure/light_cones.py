@@ -7,8 +7,11 @@ their joint state is a product state.
 
 import bisect
 import dataclasses
+import functools
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from qcnn.circuits.preparation import Edges
 from qcnn.simulators.structure.gate_fusion import fuse
@@ -44,7 +47,7 @@ class LightCone:
     outer: int
     edges: tuple[tuple[int, int], ...]
 
-    @property
+    @functools.cached_property
     def key(self) -> tuple[object, ...]:
         """Key that is equal for equal cones."""
         return tuple((gate.key, gate.qubits) for gate in self.gates), self.targets, self.inner, self.outer, self.edges
@@ -52,7 +55,7 @@ class LightCone:
     @property
     def amplitudes(self) -> int:
         """Number of amplitudes of the states that samples span: unexcited, and one flipped per inner qubit."""
-        return (1 + self.inner) << (self.inner + self.outer)
+        return _amplitudes(self.inner, self.outer)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +82,6 @@ class Factorization:
     absorbed: tuple[Gate, ...]
     targets: int
     parts: tuple[ConeFactor, ...]
-
-    @property
-    def cost(self) -> int:
-        """Estimated arithmetic of a step: amplitudes times blocks, and size of the observable."""
-        sweeps = sum(part.cone.amplitudes * max(1, len(fuse(part.cone.gates))) for part in self.parts)
-        return sweeps + (1 << 2 * self.targets) * sum(1 + 2 * part.cone.inner for part in self.parts)
 
 
 class CircuitIndex:
@@ -157,32 +154,60 @@ class CircuitIndex:
 
 def split(cone: LightCone) -> Factorization:
     """Return the cheapest exact factorization over the number of absorbed gates."""
-    return min(_splits(cone), key=lambda candidate: candidate.cost)
+    cut = min(_cuts(cone), key=lambda candidate: _cost(cone, candidate))
+    return Factorization(cone.gates[: cut.absorbed][::-1], cut.targets, tuple(_parts(cone, cut)))
 
 
-def _splits(cone: LightCone) -> Iterator[Factorization]:
+class _Cut(NamedTuple):
+    """Numbers of gates that an observable absorbs and of its targets, and the smallest connected label of each label.
+
+    The connections are those of the remaining gates and the edges.
+    """
+
+    absorbed: int
+    targets: int
+    group: list[int]
+
+
+def _cuts(cone: LightCone) -> Iterator[_Cut]:
     targets, absorbed = 1, 0
     while targets <= _MAX_TARGETS:
         while absorbed < len(cone.gates) and max(cone.gates[absorbed].qubits) < targets:
             absorbed += 1
-        yield Factorization(cone.gates[:absorbed][::-1], targets, tuple(_parts(cone, absorbed, targets)))
+        links = dict.fromkeys(gate.qubits for gate in cone.gates[absorbed:])
+        yield _Cut(absorbed, targets, _smallest_connected([*cone.edges, *links], cone.inner + cone.outer))
         if absorbed == len(cone.gates):
             return
         # Labels are numbered by first appearance, so that the next gate adds the next labels.
         targets = 1 + max(cone.gates[absorbed].qubits)
 
 
-def _parts(cone: LightCone, absorbed: int, targets: int) -> Iterator[ConeFactor]:
+def _cost(cone: LightCone, cut: _Cut) -> int:
+    """Return the estimated arithmetic of a step: amplitudes times blocks, and size of the observable.
+
+    Neither depends on the labels within the parts, so that they are not relabeled for each cut.
+    """
+    blocks = Counter(cut.group[block.qubits[0]] for block in fuse(cone.gates[cut.absorbed :]))
+    total = 0
+    for root in dict.fromkeys(cut.group[: cut.targets]):
+        inner, outer = cut.group[: cone.inner].count(root), cut.group[cone.inner :].count(root)
+        total += _amplitudes(inner, outer) * max(1, blocks[root]) + (1 << 2 * cut.targets) * (1 + 2 * inner)
+    return total
+
+
+def _amplitudes(inner: int, outer: int) -> int:
+    return (1 + inner) << (inner + outer)
+
+
+def _parts(cone: LightCone, cut: _Cut) -> Iterator[ConeFactor]:
     """Yield the connected parts of the remaining gates that contain targets."""
-    remaining = cone.gates[absorbed:]
-    group = _smallest_connected([*cone.edges, *(gate.qubits for gate in remaining)], cone.inner + cone.outer)
     neighbors: dict[int, list[int]] = {}
     for a, b in cone.edges:
         neighbors.setdefault(a, []).append(b)
         neighbors.setdefault(b, []).append(a)
-    for root in dict.fromkeys(group[target] for target in range(targets)):
-        seeds = [target for target in range(targets) if group[target] == root]
-        gates = [gate for gate in reversed(remaining) if group[gate.qubits[0]] == root]
+    for root in dict.fromkeys(cut.group[: cut.targets]):
+        seeds = [target for target in range(cut.targets) if cut.group[target] == root]
+        gates = [gate for gate in reversed(cone.gates[cut.absorbed :]) if cut.group[gate.qubits[0]] == root]
         part, labels = _canonical(gates, seeds, neighbors)
         yield ConeFactor(part, tuple(seeds), labels)
 
@@ -195,16 +220,39 @@ def _canonical(
     Return the cone, and the original qubit of each label.
     """
     labels = {qubit: label for label, qubit in enumerate(seeds)}
-    remaining: dict[int, list[Gate]] = {qubit: [] for qubit in seeds}
-    for gate in gates:
+    # The gates that are left on each qubit, and for each gate the number of qubits on which it is not the last one.
+    remaining: dict[int, list[int]] = {qubit: [] for qubit in seeds}
+    for number, gate in enumerate(gates):
         for qubit in gate.qubits:
-            remaining.setdefault(qubit, []).append(gate)
+            remaining.setdefault(qubit, []).append(number)
+    waiting = [len(gate.qubits) for gate in gates]
+    # Gates that are the last ones on all of their qubits, by their smallest label. An observable absorbs gates on
+    # labeled qubits at no cost.
+    absorbable: list[tuple[int, int]] = []
+    reaching: list[tuple[int, int]] = []
+
+    def expose_last(qubit: int) -> None:
+        if not remaining[qubit]:
+            return
+        number = remaining[qubit][-1]
+        waiting[number] -= 1
+        if not waiting[number]:
+            qubits = gates[number].qubits
+            known = [labels[other] for other in qubits if other in labels]
+            if known:
+                heapq.heappush(absorbable if len(known) == len(qubits) else reaching, (min(known), number))
+
+    for qubit in remaining:
+        expose_last(qubit)
     ordered = []
-    while (following := _next(labels, remaining)) is not None:
-        for qubit in following.qubits:
+    while absorbable or reaching:
+        gate = gates[heapq.heappop(absorbable or reaching)[1]]
+        for qubit in gate.qubits:
             remaining[qubit].pop()
             labels.setdefault(qubit, len(labels))
-        ordered.append(dataclasses.replace(following, qubits=tuple(labels[qubit] for qubit in following.qubits)))
+        for qubit in gate.qubits:
+            expose_last(qubit)
+        ordered.append(Gate(tuple(map(labels.__getitem__, gate.qubits)), gate.spectrum, gate.exponent, gate.channel))
     inner = len(labels)
     edges = set()
     for qubit in list(labels):
@@ -212,18 +260,6 @@ def _canonical(
             label = labels.setdefault(other, len(labels))
             edges.add((min(labels[qubit], label), max(labels[qubit], label)))
     return LightCone(tuple(ordered), len(seeds), inner, len(labels) - inner, tuple(sorted(edges))), tuple(labels)
-
-
-def _next(labels: Mapping[int, int], remaining: Mapping[int, list[Gate]]) -> Gate | None:
-    """Return the preceding gate, preferably one on labeled qubits, which an observable absorbs at no cost."""
-    reaching = None
-    for qubit in labels:
-        gate = remaining[qubit][-1] if remaining[qubit] else None
-        if gate is not None and all(remaining[other][-1] is gate for other in gate.qubits):
-            if all(other in labels for other in gate.qubits):
-                return gate
-            reaching = reaching or gate
-    return reaching
 
 
 def _smallest_connected(links: Iterable[Sequence[int]], count: int) -> list[int]:

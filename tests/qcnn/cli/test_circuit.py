@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import sys
+import unittest.mock
 import warnings
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from qiskit.quantum_info import Pauli, Statevector
 
 from qcnn.artifact_io import save_description
 from qcnn.circuits import circuits
+from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.loading import embed_file
 from qcnn.experiment.parsing import from_mapping
 from qcnn.simulators.registry import SIMULATORS
@@ -59,6 +61,12 @@ def test_circuit_prints_drawing_counts_and_simulator(typed: Typed) -> None:
     )
     assert re.search(r"^lightcone +[\d.e+]+ .*selected$", text, re.M)
     assert text.endswith("\nsimulator lightcone, the cheapest that is exact and fits in memory\n")
+
+
+def test_circuit_file_is_embedded_and_read_once(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    with unittest.mock.patch.object(cirq_json, "read", wraps=cirq_json.read) as read:
+        assert typed("circuit", FILE)[0] == 0
+    read.assert_called_once()
 
 
 def test_drawing_ends_at_width_of_terminal(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

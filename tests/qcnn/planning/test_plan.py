@@ -1,5 +1,6 @@
 """Cost prediction of experiments, without TensorFlow."""
 
+import functools
 import subprocess
 import sys
 
@@ -9,10 +10,13 @@ import pytest
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.experiment.parsing import from_mapping
 from qcnn.planning.machine import NOMINAL_MACHINE
-from qcnn.planning.plan import count, kind_of, predict, summarize_circuit
+from qcnn.planning.plan import count, kind_of, network_of, predict, summarize_circuit
+from qcnn.planning.training_estimate import estimate_for_workers
 from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import SIMULATORS
 from qcnn.simulators.structure.gates import read_model, read_network
+from tests.calls import count_calls
+from tests.qcnn.circuits.test_drawing import in_layers
 
 ALONE = {"qubits": 12, "rounds": 10, "batch_size": 16, "workers": 1, "strategy": "none"}
 
@@ -45,6 +49,21 @@ print(*sys.modules)
 
 
 LIMITS = SimulatorLimits(memory=2**31, batch=32)
+
+
+def test_summary_calls_grow_linearly_with_gates() -> None:
+    networks = [read_network(in_layers(layers), ring(4)) for layers in (20, 80)]
+    small, large = (count_calls(functools.partial(summarize_circuit, network, LIMITS)) for network in networks)
+    assert large < 4.4 * small
+
+
+def test_estimates_for_workers_analyze_the_circuit_once() -> None:
+    config = from_mapping(ALONE | {"simulator": "density", "qubits": 6})
+    network = network_of(config)
+    first, second = (
+        count_calls(functools.partial(estimate_for_workers, config, network, "density", workers)) for workers in (1, 2)
+    )
+    assert second < first / 10
 
 
 def test_summarize_circuit_counts_gates_and_blocks() -> None:

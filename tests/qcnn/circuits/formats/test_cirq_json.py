@@ -17,10 +17,20 @@ A, B = sympy.symbols("s2 s10")
 def test_cirq_json_round_trip_is_exact(drawn: tuple[Ansatz, int]) -> None:
     ansatz, _ = drawn
     text = cirq_json.to_json(ansatz)
+    assert text == cirq.to_json([ansatz.circuit, list(ansatz.symbols), list(ansatz.readouts)])
     again = cirq_json.read(text, "a.json")
     assert (again.circuit, again.symbols, again.readouts) == (ansatz.circuit, ansatz.symbols, ansatz.readouts)
     # The text must be identical, because the digest of a circuit depends on it.
     assert cirq_json.to_json(again) == text
+
+
+def test_json_of_names_with_brackets_and_quotes_is_indented_like_cirq_json() -> None:
+    symbols = tuple(map(sympy.Symbol, ("a[0], {b}", 'say "x",', "back\\\\", "é: []")))
+    circuit = cirq.Circuit((cirq.X(cirq.NamedQubit(f"[{n}]}},")) ** s).with_tags("") for n, s in enumerate(symbols))
+    ansatz = Ansatz(circuit, symbols, tuple(circuit.all_qubits()))
+    text = cirq_json.to_json(ansatz)
+    assert text == cirq.to_json([circuit, list(symbols), list(ansatz.readouts)])
+    assert cirq_json.read(text, "a.json").symbols == symbols
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
@@ -94,6 +104,10 @@ INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetitio
         (FLIPS.replace('"x": 0', '"x": "a"'), "the file must be valid cirq JSON (TypeError: "),
         (
             '{"cirq_type": "IdentityGate", "num_qubits": 1000000000}',
+            "num_qubits of a gate must be at most 32768. Given: 1000000000 in ",
+        ),
+        (
+            '{"cirq_type": "IdentityGate", "\\u006eum_qubits": 1000000000}',
             "num_qubits of a gate must be at most 32768. Given: 1000000000 in ",
         ),
         (

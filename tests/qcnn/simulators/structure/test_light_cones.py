@@ -11,6 +11,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.structure import light_cones
+from qcnn.simulators.structure.gate_fusion import fuse
 from qcnn.simulators.structure.gates import CircuitIR, Gate, read_network
 from qcnn.simulators.structure.light_cones import CircuitIndex, Factorization, LightCone
 
@@ -100,6 +101,19 @@ def test_split_absorbs_last_gate_into_observable() -> None:
     split = splits_of(read_network(bridged(16, 3, 11, 1), circuits.ring(16)))[3]
     assert [part.cone.key for part in split.parts] == [part.cone.key for part in plain.parts]
     assert len(split.absorbed) == len(plain.absorbed) + 1
+
+
+@pytest.mark.parametrize(
+    "network",
+    [network_of(8, "deep"), network_of(9), *(read_network(bridged(16, 3, 11, n), circuits.ring(16)) for n in range(3))],
+)
+def test_cost_of_cut_equals_that_of_relabeled_parts(network: CircuitIR) -> None:
+    cone, _ = index_of(network).cone(network.readouts[0])
+    for cut in light_cones._cuts(cone):
+        parts = [part.cone for part in light_cones._parts(cone, cut)]
+        sweeps = sum(part.amplitudes * max(1, len(fuse(part.gates))) for part in parts)
+        observable = 4**cut.targets * sum(1 + 2 * part.inner for part in parts)
+        assert light_cones._cost(cone, cut) == sweeps + observable
 
 
 @pytest.mark.parametrize("qubits", [12, 24, 64])
