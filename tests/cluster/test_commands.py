@@ -127,7 +127,8 @@ def test_logs_of_ended_job_are_complete(launchers: Launchers, qcnn: Qcnn) -> Non
 def test_logs_follow_exits_with_error_of_job(launchers: Launchers, qcnn: Qcnn) -> None:
     name = _name(launchers.create(job(f"{INDEX}\nprint('up', flush=True)\ntime.sleep(3)\nraise SystemExit('no luck')")))
     following = qcnn.start("logs", "-f", name)
-    following.wait_for_line(r"\[worker 1\] up")
+    # The first worker that fails ends the job, on a busy machine before the other one has printed a line.
+    following.wait_for_line(r"\[worker \d\] up")
     assert following.exit_code() == FAILED
     (error,) = following.errors
     assert re.fullmatch(rf"error: worker \d ended with exit code 1: no luck. Given: {name}", error)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from qcnn.errors import RetryableError, TrainingError
+from qcnn.errors import QcnnError, RetryableError, TrainingError
 from qcnn.jobs.job import last_error_line
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
@@ -94,6 +94,8 @@ class JobWatcher:
         self._kind = kind
         self._job = job
         self._name, self._uid = job["metadata"]["name"], job["metadata"]["uid"]
+        self._selector = f"{kind.pod_label}={self._name}"
+        self._count = len(processes)
         names = [f"{role} {index}" for role, index in processes]
         leader = "chief 0" if "chief 0" in names else names[0]
         self._observation = Observation(
@@ -142,7 +144,7 @@ class JobWatcher:
     def _run(self) -> None:
         by_name = f"metadata.name={self._name}"
         self._watch(self._api.watch(self._kind.resource, fieldSelector=by_name), self._observe_job)
-        self._watch(self._api.watch(PODS, labelSelector=f"{self._kind.pod_label}={self._name}"), self._observe_pods)
+        self._watch(self._api.watch(PODS, labelSelector=self._selector), self._observe_pods)
         while (decision := decide(self._observation)).action is Action.CONTINUE:
             self._log_changes()
             if self._observation.failure:
@@ -155,6 +157,7 @@ class JobWatcher:
         if decision.action is Action.CANCEL:
             cancel_unwatched(self._api, self._kind, self._job)
         if decision.action is not Action.DELETED:
+            self._find_unobserved_pods()
             self._end_logs()
         if decision.action is not Action.SUCCEEDED:
             raise self._error(decision)
@@ -233,6 +236,14 @@ class JobWatcher:
             if restarts is None and process.out_of_memory and process.uid not in self._reported_out_of_memory:
                 self._reported_out_of_memory.add(process.uid)
                 logger.warning("%s %s", process.name, pods.OUT_OF_MEMORY)
+
+    def _find_unobserved_pods(self) -> None:
+        """Start the logs of processes that the watch of the pods has not returned before the job ended."""
+        if len(self._logs) < self._count:
+            # The job has ended, whether or not its logs can be read.
+            with contextlib.suppress(QcnnError):
+                found = self._api.find(PODS, labelSelector=self._selector)
+                self._observe_pods({pod["metadata"]["name"]: pod for pod in found})
 
     def _end_logs(self) -> None:
         end = time.monotonic() + _LOG_SECONDS

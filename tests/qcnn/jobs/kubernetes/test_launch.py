@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from qcnn.errors import ConfigError, RetryableError, TrainingError
 from qcnn.jobs.job import CreateOutcome, JobIdentity, JobSpec
 from qcnn.jobs.kubernetes import retry
-from qcnn.jobs.kubernetes.api import NamespaceClient
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, Resource
 from qcnn.jobs.kubernetes.engine import TrainingJob
 from qcnn.jobs.kubernetes.launch import is_terminating, launch, manifests_to_apply, submit
 from qcnn.jobs.kubernetes.manifest import Manifest
@@ -55,6 +56,25 @@ def test_launch_creates_job_lease_and_service(server: ApiServer, capfd: pytest.C
     assert service["metadata"]["name"] == f"{NAME}-profiler"
     for owned in (lease, service):
         assert owned["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+
+
+def test_lines_of_job_that_ends_before_its_pods_are_observed(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watch = NamespaceClient.watch
+
+    def watch_before_pods(api: NamespaceClient, resource: Resource, **selectors: str) -> Iterator[dict[str, Any]]:
+        return iter([{}]) if resource == PODS else watch(api, resource, **selectors)
+
+    def run(job: Object) -> None:
+        Operator(server).show(job, 0, ended(0))
+        server.set_condition(job, "Succeeded")
+
+    monkeypatch.setattr(NamespaceClient, "watch", watch_before_pods)
+    server.operator = run
+    server.logs = {f"{NAME}-worker-0": ["epoch 1"]}
+    launch(_training(), "a")
+    assert capfd.readouterr().out.splitlines() == ["[worker 0] epoch 1"]
 
 
 def test_succeeded_job_is_not_retrained(server: ApiServer) -> None:
