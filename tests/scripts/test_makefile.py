@@ -18,7 +18,7 @@ FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_
 @pytest.mark.parametrize(
     ("target", "arguments", "run"),
     [
-        ("test-cluster", "", f"-m cluster tests/cluster {CONTRACT}"),
+        ("test-cluster", "", f'-m "cluster and alone" tests/cluster {CONTRACT}'),
         ("test-cluster", ONE, f"-m cluster {ONE}"),
         ("test-cluster", f"{ONE} -x", f"-m cluster {ONE} -x"),
         ("test-cluster", "-k deleted", f"-m cluster tests/cluster {CONTRACT} -k deleted"),
@@ -37,6 +37,14 @@ def test_test_targets_with_path_in_args_run_only_it(target: str, arguments: str,
     command = ["make", "--dry-run", "--no-print-directory", target, f"ARGS={arguments}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert " ".join(done.stdout.splitlines()[-1].split()) == f".venv/bin/pytest {run}"
+
+
+def test_cluster_tests_that_need_all_services_run_first() -> None:
+    command = ["make", "--dry-run", "--no-print-directory", "test-cluster"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "ARGS"}
+    lines = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    parallel = "--numprocesses 3 --dist worksteal"
+    assert f'.venv/bin/pytest -m "cluster and not alone" {parallel} tests/cluster {CONTRACT}' in lines
 
 
 def test_release_check_builds_documentation_first() -> None:
