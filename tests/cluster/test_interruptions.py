@@ -51,7 +51,7 @@ def uninterrupted(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> C
 def training(bucket: str) -> JobSpec:
     """Training job with two workers and outputs in a bucket."""
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
-    pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi", environment=environment)
+    pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="200m", memory="2Gi", environment=environment)
     return cluster_job(CONFIG, bucket, pod)
 
 
@@ -142,7 +142,7 @@ def test_training_continues_while_api_server_is_stopped(
 def test_repeated_submit_resumes_failed_job(launchers: Launchers, qcnn: Qcnn, bucket: str) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
     fields = ("--qubits", "4", "--rounds", "12000", "--batch-size", "32", "--epochs", "12", "--env", server)
-    pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--output", bucket)
+    pods = ("--image", IMAGE, "--cpu", "200m", "--memory", "3Gi", "--output", bucket)
     submit = ("submit", "--target", "tfjob", "--name", launchers.identity.run, *fields, *pods, "--follow")
     following = qcnn.start(*submit)
     (job,) = re.findall(r"^TFJob (\S+) is created", following.wait_for_line("^TFJob"))

@@ -40,7 +40,7 @@ def test_training_and_prediction_with_custom_data_and_circuit(
     launchers: Launchers, qcnn: Qcnn, bucket: str, tmp_path: Path
 ) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
-    pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--env", server)
+    pods = ("--image", IMAGE, "--cpu", "200m", "--memory", "3Gi", "--env", server)
     for name, data in {"rows.csv": table(60, 1), "new.csv": table(30, 2).drop(columns="label")}.items():
         with new_file_copy(f"{bucket}/{name}") as path:
             data.to_csv(path, index=False)

@@ -23,7 +23,7 @@ _MSE = re.compile(r"^mse (\d\.\d{6}), sign accuracy \S+ over \d+ samples$", re.M
 
 def test_submit_and_predict_match_local_evaluation(launchers: Launchers, qcnn: Qcnn, bucket: str) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
-    pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--env", server)
+    pods = ("--image", IMAGE, "--cpu", "200m", "--memory", "3Gi", "--env", server)
     flags = [argument for name, value in FIELDS.items() for argument in (f"--{name}", str(value))]
     submit = ("submit", "--target", "tfjob", "--name", launchers.identity.run, "--output", bucket, *pods, *flags)
     followed = qcnn(*submit, "--follow")
@@ -56,7 +56,7 @@ def test_submit_and_predict_match_local_evaluation(launchers: Launchers, qcnn: Q
 def test_read_only_output_is_single_line_error(launchers: Launchers, qcnn: Qcnn, tmp_path: Path) -> None:
     # Every namespace has this ConfigMap, and its volumes are read-only.
     (pod := tmp_path / "pod.yaml").write_text("volumes: {/nowhere: {configMap: {name: kube-root-ca.crt}}}")
-    pods = ("--image", IMAGE, "--memory", "3Gi", "--cpu", "500m", "--pod", str(pod))
+    pods = ("--image", IMAGE, "--memory", "3Gi", "--cpu", "200m", "--pod", str(pod))
     arguments = (*pods, "--output", "/nowhere", "--qubits", "4")
     following = qcnn.start("submit", "--target", "tfjob", "--name", launchers.identity.run, *arguments, "--follow")
     assert following.exit_code() == 1, following.output
@@ -67,6 +67,6 @@ def test_read_only_output_is_single_line_error(launchers: Launchers, qcnn: Qcnn,
 
 def test_predict_with_missing_model_shows_pod_error(qcnn: Qcnn, bucket: str) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
-    pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--env", server)
+    pods = ("--image", IMAGE, "--cpu", "200m", "--memory", "3Gi", "--env", server)
     shown = qcnn("predict", "--target", "tfjob", "--model", f"{bucket}/none", *pods, code=2)
     assert shown.splitlines()[-1].startswith("error: predict 0 ended with exit code 2: ")

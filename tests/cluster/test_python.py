@@ -14,7 +14,7 @@ from tests.cluster.programs import Qcnn
 
 _ROOT = Path(__file__).parents[2]
 # Resources of a worker, small enough for a single-node cluster.
-_POD = {"cpu": "500m", "memory": "3Gi"}
+_POD = {"cpu": "200m", "memory": "3Gi"}
 
 
 def test_python_api_of_job(

@@ -31,7 +31,7 @@ _TOLERANCE = 0.01
 
 def _pod() -> PodSettings:
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
-    return PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="300m", memory="2Gi", environment=environment)
+    return PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="200m", memory="2Gi", environment=environment)
 
 
 def _config(**fields: Any) -> ExperimentConfig:

@@ -67,7 +67,7 @@ def test_two_workers_train_in_runtime(launchers: Launchers, qcnn: Qcnn, bucket: 
     run = launchers.identity.run
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
     fields = ("--qubits", "4", "--rounds", "10", "--epochs", "5", "--workers", "2", "--env", server)
-    pods = ("--image", IMAGE, "--cpu", "300m", "--memory", "2Gi", "--output", bucket)
+    pods = ("--image", IMAGE, "--cpu", "200m", "--memory", "2Gi", "--output", bucket)
     submit = ("submit", "--target", "kubernetes", "--runtime", runtime, "--name", run, *fields, *pods)
     following = qcnn.start(*submit, "--follow")
     (name,) = re.findall(r"^training job (\S+) is created", following.wait_for_line("^training job"))

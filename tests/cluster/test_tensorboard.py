@@ -38,7 +38,7 @@ def test_tensorboard_shows_and_profiles_running_job(
     launchers: Launchers, qcnn: Qcnn, bucket: str, namespace: str
 ) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
-    pods = ("--image", IMAGE, "--cpu", "300m", "--memory", "3Gi", "--env", server)
+    pods = ("--image", IMAGE, "--cpu", "200m", "--memory", "3Gi", "--env", server)
     run = launchers.identity.run
     fields = ("--qubits", "4", "--rounds", "200", "--epochs", "100000", "--workers", "2")
     following = qcnn.start(
