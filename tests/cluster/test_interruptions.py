@@ -51,7 +51,7 @@ def uninterrupted(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> C
 def training(bucket: str) -> JobSpec:
     """Training job with two workers and outputs in a bucket."""
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
-    pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="200m", memory="2Gi", environment=environment)
+    pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="200m", memory="3Gi", environment=environment)
     return cluster_job(CONFIG, bucket, pod)
 
 

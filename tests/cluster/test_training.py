@@ -37,7 +37,7 @@ def test_two_workers_match_local_run(launchers: Launchers, tmp_path: Path) -> No
         replicas=local.replicas,
         restarts=local.restarts,
         heartbeat_timeout_seconds=local.heartbeat_timeout_seconds,
-        pod=PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="200m", memory="2Gi"),
+        pod=PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="200m", memory="3Gi"),
     )
     launcher = launchers.start(job)
     assert launcher.exit_code() == 0, launcher.output
