@@ -27,7 +27,7 @@ from qcnn.jobs.kubernetes.training_manifest import (
 )
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.process.exit_codes import LAST_PERMANENT
-from qcnn.process.roles import CHIEF, ROLES, WORKER
+from qcnn.process.roles import CHIEF, EVALUATOR, ROLES, WORKER
 
 _GROUP, _VERSION = "trainer.kubeflow.org", "v1alpha1"
 _MISSING = "TrainJobs are not available; install Kubeflow Trainer"
@@ -192,7 +192,8 @@ def _check_runtime(pod: PodSettings, counts: Mapping[str, int]) -> None:
     """Raise ConfigError if a TrainJob with a runtime of the platform cannot have these settings or processes."""
     if others := sorted(set(counts) - {WORKER}):
         raise ConfigError(f"pod.runtime: has only workers, and no {' or '.join(others)}. Given: {pod.runtime}")
-    if others := sorted(pod.model_fields_set - _WITH_RUNTIME):
+    # A pipeline passes all settings to its train step, also those that are defaults.
+    if others := sorted(pod.model_dump(exclude_defaults=True).keys() - _WITH_RUNTIME):
         raise ConfigError(f"pod.runtime: determines {', '.join(others)}, which must be omitted. Given: {pod.runtime}")
 
 
@@ -250,7 +251,7 @@ def _cluster_variables(
     cluster = {
         each: [f"{name}-{(names or {}).get(each, each)}-0-{index}.{name}:{CLUSTER_PORT}" for index in range(count)]
         for each, count in counts.items()
-        if each != "evaluator"
+        if each != EVALUATOR
     }
     # Kubernetes inserts the index.
     task = f'{{"type": "{role}", "index": $({_INDEX_VARIABLE})}}'

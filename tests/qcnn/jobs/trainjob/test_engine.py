@@ -17,7 +17,7 @@ from qcnn.jobs.kubernetes.manifest import Manifest
 from qcnn.jobs.kubernetes.pods import processes_of_job
 from qcnn.jobs.kubernetes.status import status_of
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
-from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.jobs.trainjob.engine import TRAINJOB
 from tests.qcnn.jobs.apiserver import NAMESPACE, ApiServer
@@ -190,7 +190,8 @@ def test_pods_of_other_jobs_are_ignored() -> None:
     assert processes_of_job([of_other_job, of_tfjob, of_platform], job, TRAINJOB) == []
 
 
-RUNTIME = dataclasses.replace(JOB, pod=PodSettings(image="qcnn", memory="1Gi", runtime="team"))
+RUNTIME_POD = PodSettings(image="qcnn", memory="1Gi", runtime="team")
+RUNTIME = dataclasses.replace(JOB, pod=RUNTIME_POD)
 
 
 def test_runtime_of_platform_keeps_all_but_image_command_number_resources_and_environment() -> None:
@@ -215,6 +216,13 @@ def test_runtime_of_platform_keeps_all_but_image_command_number_resources_and_en
     job = {"metadata": {"name": "a", "uid": "job", "creationTimestamp": "2026-01-31T12:00:00Z"}}
     (process,) = processes_of_job([pod], job, TRAINJOB)
     assert process.name == "worker 0"
+
+
+def test_train_step_of_pipeline_has_runtime() -> None:
+    # Pipelines pass all settings as JSON, also those that are defaults.
+    pod = pod_settings(json.loads(json.dumps(RUNTIME_POD.model_dump())))
+    job = dataclasses.replace(RUNTIME, pod=pod)
+    assert TRAINJOB.manifest(job, RUN, JobTimeouts())["spec"] == TRAINJOB.manifest(RUNTIME, RUN, JobTimeouts())["spec"]
 
 
 def test_runtime_of_namespace() -> None:
