@@ -18,9 +18,9 @@ AUTO = "auto"
 ENGINES: Mapping[str, Engine] = {each.engine: each for each in (TFJOB, TRAINJOB)}
 
 
-def installed_engines(api: NamespaceClient) -> list[Engine]:
-    """Return the engines that a cluster has."""
-    return [each for each in ENGINES.values() if api.serves(each.resource)]
+def installed_engines(api: NamespaceClient, engines: Sequence[Engine] = tuple(ENGINES.values())) -> list[Engine]:
+    """Return those of the engines that a cluster has."""
+    return [each for each in engines if api.serves(each.resource)]
 
 
 def required_engines(api: NamespaceClient, engines: Sequence[Engine] = tuple(ENGINES.values())) -> list[Engine]:
@@ -33,7 +33,7 @@ def required_engines(api: NamespaceClient, engines: Sequence[Engine] = tuple(ENG
     Raises:
         ConfigError: If it has none of them.
     """
-    if installed := [each for each in engines if api.serves(each.resource)]:
+    if installed := installed_engines(api, engines):
         return installed
     missing = " or ".join(each.resource.missing.partition("; ")[2] for each in engines)
     raise ConfigError(f"cluster: has no engine for training jobs; {missing}. Given: namespace {api.namespace}")

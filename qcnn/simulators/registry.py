@@ -261,7 +261,13 @@ def estimates(network: CircuitIR, limits: SimulatorLimits, simulator: str = "aut
 
 
 def estimate_of(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> Estimate:
-    """Return the estimate of a simulator, see `estimate`."""
+    """Return the estimate of a simulator.
+
+    Args:
+        simulator: Name of the simulator, which may be a plug-in.
+        network: Network to simulate.
+        limits: Memory limit, batch size and number of replicas.
+    """
     cost = estimate(simulator, network, limits)
     return Estimate(simulator, cost, cost.memory <= limits.memory)
 
