@@ -157,7 +157,8 @@ def _convert(field: Described, value: Any) -> Any:
     bounds = [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
     if bounds:
         allowed = f"{allowed}, {' and '.join(bounds)}"
-    if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
+    is_allowed = isinstance(value, types) and (kind is bool or not isinstance(value, bool))
+    if not is_allowed or (kind == Sequence[str] and not all(isinstance(item, str) for item in value)):
         raise ConfigError(f"{field.name}: must be {allowed}. Given: {format_value(value)}")
     if kind is str or kind is Path:
         value = kind(str(value))

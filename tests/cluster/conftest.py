@@ -172,11 +172,11 @@ def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest, 
 
 
 @pytest.fixture
-def isolated(proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Launchers]:
+def isolated(proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest, engine: Engine) -> Iterator[Launchers]:
     """Launchers in a separate namespace."""
     with new_namespace() as name:
         kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-isolated", _token(name, "qcnn-launcher"), proxy.port)
-        with contextlib.closing(Launchers(name, kubeconfig, request.node.name)) as launchers:
+        with contextlib.closing(Launchers(name, kubeconfig, request.node.name, engine)) as launchers:
             yield launchers
 
 

@@ -12,7 +12,7 @@ from qcnn.components.resources import IMAGE
 from qcnn.results.export import load_predictor
 from qcnn.results.model_folder import describe
 from qcnn.storage.copies import local_copy, local_file, new_file_copy
-from tests.cluster.launchers import Launchers
+from tests.cluster.launchers import Launchers, every_engine
 from tests.cluster.programs import Qcnn
 
 CIRCUIT = """OPENQASM 3.0;
@@ -36,6 +36,7 @@ def table(rows: int, seed: int) -> pd.DataFrame:
     return data
 
 
+@every_engine
 def test_training_and_prediction_with_custom_data_and_circuit(
     launchers: Launchers, qcnn: Qcnn, bucket: str, tmp_path: Path
 ) -> None:
@@ -46,12 +47,13 @@ def test_training_and_prediction_with_custom_data_and_circuit(
             data.to_csv(path, index=False)
     (circuit := tmp_path / "mine.qasm").write_text(CIRCUIT)
     fields = ("--data", f"{bucket}/rows.csv", "--encoding", "ry", "--model", str(circuit), "--qubits", "4")
-    submit = ("submit", "--target", "tfjob", "--name", launchers.identity.run, "--output", bucket, *pods)
+    engine = launchers.engine
+    submit = ("submit", "--target", engine.engine, "--name", launchers.identity.run, "--output", bucket, *pods)
     followed = qcnn(*submit, *fields, "--epochs", "3", "--follow")
     assert re.search(r"^\[worker 0\] epoch 3/3: ", followed, re.MULTILINE), followed
-    (job,) = re.findall(r"^TFJob (\S+) is created", followed, re.MULTILINE)
+    (job,) = re.findall(rf"^{engine.name} (\S+) is created", followed, re.MULTILINE)
 
-    qcnn("predict", "--target", "tfjob", job, "--data", f"{bucket}/new.csv", "--output", f"{bucket}/new.parquet")
+    qcnn("predict", "--target", engine.engine, job, "--data", f"{bucket}/new.csv", "--output", f"{bucket}/new.parquet")
     with local_copy(f"{bucket}/{job}/model") as folder, local_file(f"{bucket}/new.parquet") as path:
         _, experiment = describe(folder)
         predictor = load_predictor(folder)

@@ -11,7 +11,7 @@ from kubernetes.client import ApiClient, ApiException, CoreV1Api, RbacAuthorizat
 
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.tfjob.engine import TFJOBS
-from tests.cluster.launchers import Launchers, job
+from tests.cluster.launchers import Launchers, every_engine, job
 from tests.cluster.programs import Qcnn
 
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
@@ -124,12 +124,16 @@ def test_missing_permission_is_reported_and_job_deleted(isolated: Launchers) -> 
     isolated.wait_until_deleted()
 
 
+@every_engine
 def test_revoked_permissions_end_launcher(isolated: Launchers) -> None:
     launcher = isolated.start(job(WAITER), JobTimeouts(lease_seconds=30))
     launcher.wait_for_line(r"\[worker 1\] up")
     RbacAuthorizationV1Api().delete_namespaced_role_binding("qcnn-launcher", isolated.namespace)
     launcher.wait_for_line(r"^patch leases .* is rejected, although it was allowed before \(.*\); retrying for 15 s$")
-    launcher.wait_for_line(r"^TFJob .* cannot be deleted; its pods end 30 s from now \(permission: delete tfjobs .*\)$")
+    kind, plural = isolated.engine.name, isolated.engine.resource.plural
+    launcher.wait_for_line(
+        rf"^{kind} .* cannot be deleted; its pods end 30 s from now \(permission: delete {plural} .*\)$"
+    )
     assert launcher.exit_code() == PERMANENT_ERROR
     (error,) = launcher.errors
     assert error.startswith("error: permission: patch leases in namespace ")
@@ -150,6 +154,7 @@ def test_launcher_continues_after_permission_is_restored(isolated: Launchers) ->
     assert launcher.exit_code() == 0, launcher.output
 
 
+@every_engine
 def test_launcher_ends_after_namespace_deletion(isolated: Launchers) -> None:
     launcher = isolated.start(job(WAITER, restarts=3))
     launcher.wait_for_line(r"\[worker 1\] up")
@@ -159,8 +164,8 @@ def test_launcher_ends_after_namespace_deletion(isolated: Launchers) -> None:
     # The message depends on which object was deleted first.
     namespace = "namespace: is being deleted; "
     account = r"credentials: rejected .*; its service account or namespace may have been deleted"
-    tfjob = "TFJob: it, or its namespace, was deleted from outside"
-    assert re.match(f"error: ({namespace}|{account}|{tfjob})", error), error
+    job_itself = f"{isolated.engine.name}: it, or its namespace, was deleted from outside"
+    assert re.match(f"error: ({namespace}|{account}|{job_itself})", error), error
 
 
 def test_logs_follow_reports_deleted_namespace(isolated: Launchers) -> None:

@@ -232,13 +232,21 @@ class NamespaceClient:
             if _TIME.match(time):
                 yield time, text
 
-    def watch(self, resource: Resource, **selectors: str) -> Generator[dict[str, Object], None, None]:
+    def watch(
+        self, resource: Resource, *, seconds: float = math.inf, **selectors: str
+    ) -> Generator[dict[str, Object], None, None]:
         """Yield all matching objects by name, first the current ones, then again after each change.
 
         A deleted object is yielded once more in its last state. A broken watch continues at its last resource version,
         or with a new list if that version has expired (410).
+
+        Args:
+            resource: Kind of the objects.
+            seconds: Time after which the watch ends.
+            selectors: `labelSelector` and `fieldSelector` of the objects.
         """
         version, objects = "", dict[str, Object]()
+        end = time.monotonic() + seconds
         while True:
             if not version:
                 listing = self._request_json("GET", "list", resource, query=selectors)
@@ -246,7 +254,9 @@ class NamespaceClient:
                 objects = {item["metadata"]["name"]: item for item in listing["items"]}
                 yield dict(objects)
             began = time.monotonic()
-            with contextlib.closing(self._events(resource, selectors, version)) as events:
+            if began >= end:
+                return
+            with contextlib.closing(self._events(resource, selectors, version, end - began)) as events:
                 for event in events:
                     if event["type"] == "ERROR":
                         version = "" if event["object"].get("code") == _GONE else version
@@ -263,13 +273,15 @@ class NamespaceClient:
             if time.monotonic() - began < 1:
                 time.sleep(random.uniform(0.5, 1.5))
 
-    def _events(self, resource: Resource, selectors: Mapping[str, str], version: str) -> Generator[Object, None, None]:
+    def _events(
+        self, resource: Resource, selectors: Mapping[str, str], version: str, seconds: float
+    ) -> Generator[Object, None, None]:
         query = {
             **selectors,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": str(_WATCH_SECONDS),
+            "timeoutSeconds": str(math.ceil(min(seconds, _WATCH_SECONDS))),
         }
         try:
             response = self._request("GET", "watch", resource, query=query, read_seconds=_WATCH_SECONDS + 10.0)

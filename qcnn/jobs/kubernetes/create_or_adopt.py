@@ -3,12 +3,14 @@
 import contextlib
 import enum
 import logging
+import operator
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tenacity
 
-from qcnn.errors import ConfigError, QcnnError
+from qcnn.errors import ConfigError, QcnnError, RetryableError
 from qcnn.jobs.job import CreateOutcome
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, Resource
 from qcnn.jobs.kubernetes.manifest import (
@@ -24,6 +26,8 @@ logger = logging.getLogger("qcnn")
 
 # Seconds within which the cache of an admission webhook must contain an object that was just created.
 _CACHE_SECONDS = 30.0
+# Seconds within which a failed job, its dependents and its pods must be deleted.
+_DELETION_SECONDS = 300.0
 
 
 class NextAction(enum.Enum):
@@ -60,6 +64,7 @@ def create_or_adopt(
     Raises:
         ConfigError: If a job of this name belongs to another experiment or runs with other settings, or if the API
             server rejects the job.
+        RetryableError: If an existing job is not deleted in time, or the API server is unavailable.
     """
     name = manifest["metadata"]["name"]
     while True:
@@ -173,15 +178,32 @@ def _owners(found: Manifest | None) -> list[str]:
 
 
 def _delete_and_wait(api: NamespaceClient, kind: JobKind, job: Manifest) -> None:
-    """Delete a job and wait until neither it nor its dependents exist, because the next job needs their names."""
+    """Delete a job and wait until neither it nor its dependents exist, because the next job needs their names.
+
+    Raises:
+        RetryableError: If they exist for too long, for example because a controller that has to remove a finalizer does
+            not run.
+    """
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     if "deletionTimestamp" not in job["metadata"]:
         api.delete(kind.resource, name, uid=uid, dependents_first=kind.foreground)
-    with contextlib.closing(api.watch(kind.resource, fieldSelector=f"metadata.name={name}")) as watch:
-        next(jobs for jobs in watch if name not in jobs or jobs[name]["metadata"]["uid"] != uid)
-    for resource in kind.dependents.values():
-        with contextlib.closing(api.watch(resource)) as watch:
-            next(found for found in watch if not any(uid in _owners(each) for each in found.values()))
+    end = time.monotonic() + _DELETION_SECONDS
+
+    def wait(what: str, resource: Resource, is_gone: Callable[[dict[str, Manifest]], bool], **selectors: str) -> None:
+        with contextlib.closing(api.watch(resource, seconds=end - time.monotonic(), **selectors)) as watch:
+            if not any(map(is_gone, watch)):
+                raise RetryableError(
+                    f"{kind.name}: {what} still exists {_DELETION_SECONDS:.0f} s after its deletion; see the "
+                    f"finalizers in its metadata. Given: {name}"
+                )
+
+    wait(
+        "it",
+        kind.resource,
+        lambda jobs: name not in jobs or jobs[name]["metadata"]["uid"] != uid,
+        fieldSelector=f"metadata.name={name}",
+    )
+    for dependent, resource in kind.dependents.items():
+        wait(f"its {dependent}", resource, lambda found: not any(uid in _owners(each) for each in found.values()))
     if not kind.foreground:
-        with contextlib.closing(api.watch(PODS, labelSelector=f"{kind.pod_label}={name}")) as watch:
-            next(pods for pods in watch if not pods)
+        wait("a pod", PODS, operator.not_, labelSelector=f"{kind.pod_label}={name}")

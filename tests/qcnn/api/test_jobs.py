@@ -21,6 +21,7 @@ from tests.qcnn.jobs.apiserver import ApiServer
 from tests.vertex.fake_service.vertex import Vertex
 
 FIELDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 2, "workers": 1, "strategy": "none"}
+PIPELINE = {"project": "my-project", "location": "us-central1", "pipeline_root": "gs://bucket/runs"}
 OUTPUT = {"output": "gs://bucket/runs", "image": "qcnn:1"}
 
 
@@ -102,6 +103,7 @@ def test_job_wait_failure_or_timeout_raises(experiment: qcnn.Experiment, api_ser
             {},
             "project: must be given to target vertex, or environment variable GOOGLE_CLOUD_PROJECT. Given: ",
         ),
+        ("vertex", {**PIPELINE, "labels": [1]}, "labels: must be a list of text. Given: [1]"),
         ("vertex-job", {"project": "p", "location": "us-central1", **OUTPUT}, "project: must be"),
     ],
 )
@@ -137,14 +139,13 @@ def test_kubeflow_run_has_typed_parameters(experiment: qcnn.Experiment) -> None:
 def test_submit_data_file_sends_its_digest(rows: str) -> None:
     experiment = qcnn.Experiment(qubits=4, data=rows, encoding="ry")
     sha256 = hashlib.sha256(ROWS).hexdigest()
-    place = {"project": "my-project", "location": "us-central1", "pipeline_root": "gs://bucket/runs"}
     with fake_backend() as backend:
         qcnn.submit(experiment, "kubeflow", host=backend.host, image="qcnn:1")
         (run,) = backend.objects["runs"].values()
         assert run["runtime_config"]["parameters"]["data_sha256"] == sha256
         (request,) = qcnn.requests(experiment, "kubeflow", host=backend.host, image="qcnn:1")
         assert request["runtime_config"]["parameters"]["data_sha256"] == sha256
-    (request,) = qcnn.requests(experiment, "vertex", image="europe/qcnn:1", **place)
+    (request,) = qcnn.requests(experiment, "vertex", image="europe/qcnn:1", **PIPELINE)
     assert request["pipelineJob"]["runtimeConfig"]["parameterValues"]["data_sha256"] == sha256
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.errors import ConfigError
+from qcnn.errors import ConfigError, RetryableError
 from qcnn.jobs.job import CreateOutcome, JobIdentity, JobSpec, tf_config
 from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import create_or_adopt
@@ -269,3 +269,17 @@ def test_runtime_is_deleted_if_its_job_is_rejected(api_server: ApiServer) -> Non
     with contextlib.closing(NamespaceClient(NAMESPACE)) as api, pytest.raises(ConfigError, match=r"^permission: "):
         create_or_adopt(api, TRAINJOB, training.manifest, prerequisites=training.prerequisites)
     assert not api_server.all("trainingruntimes")
+
+
+def test_job_whose_deletion_does_not_end_is_retryable_error(
+    api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The foreground deletion of a TrainJob, for example by kubectl, never ends.
+    monkeypatch.setattr("qcnn.jobs.kubernetes.create_or_adopt._DELETION_SECONDS", 0.0)
+    training = TRAINJOB.training(JOB, RUN, JobTimeouts())
+    metadata = {**training.manifest["metadata"], "deletionTimestamp": "2026-01-31T12:00:00Z"}
+    api_server.put("trainjobs", {**training.manifest, "metadata": metadata})
+    with contextlib.closing(NamespaceClient(NAMESPACE)) as api, pytest.raises(RetryableError) as caught:
+        create_or_adopt(api, TRAINJOB, training.manifest, prerequisites=training.prerequisites)
+    message = "TrainJob: it still exists 0 s after its deletion; see the finalizers in its metadata. Given: "
+    assert str(caught.value) == message + training.name
