@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import logging
 import os
-from collections.abc import Mapping
+import typing
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
 from qcnn import data
+from qcnn.api.argument_types import FieldArguments, FieldValues
 from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.data import Dataset
 from qcnn.errors import ConfigError, format_value
 from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig
+from qcnn.experiment.fields import describe, written_default
 from qcnn.experiment.parsing import from_mapping, with_display_values, with_options
 from qcnn.frozen import Frozen, FrozenDict, freeze
 from qcnn.model.history import epochs_left
@@ -26,7 +30,29 @@ from qcnn.yaml_files import read_file
 logger = logging.getLogger("qcnn")
 
 
-class Experiment(Frozen):
+_Called = TypeVar("_Called", bound=Callable[..., Any])
+
+
+def _with_fields(called: _Called) -> _Called:
+    """Return a class or function with all fields in its signature. Those of a function have no default."""
+    types = typing.get_type_hints(FieldArguments)
+    signature = inspect.signature(called)
+    before = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    fields = [
+        inspect.Parameter(
+            name, keyword, default=written_default(field) if isinstance(called, type) else ..., annotation=types[name]
+        )
+        for name, field in ALL_FIELDS.items()
+    ]
+    described: Any = called
+    # Read by inspect.signature.
+    described.__signature__ = signature.replace(parameters=[*before, *fields])
+    return called
+
+
+@_with_fields
+class Experiment(FieldValues, Frozen):
     """An experiment with every field of docs/configuration.md as an attribute, options included.
 
     Omitted fields have their defaults, and automatic values are resolved. `fields` maps all fields to their values. A
@@ -50,7 +76,7 @@ class Experiment(Frozen):
     _given: Mapping[str, Any]
     _config: ExperimentConfig
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, **fields: Unpack[FieldArguments]) -> None:
         values = {name: to_plain(value) for name, value in fields.items()}
         with translate_errors("qcnn.Experiment", "run"):
             given = with_embedded_circuit(with_options(values))
@@ -59,7 +85,8 @@ class Experiment(Frozen):
         vars(self).update(_given=freeze(given), _config=config)
 
     @classmethod
-    def from_file(cls, path: str | PathLike[str], **fields: Any) -> Experiment:
+    @_with_fields
+    def from_file(cls, path: str | PathLike[str], **fields: Unpack[FieldArguments]) -> Experiment:
         r"""Load an experiment from a YAML or JSON file for --config. Arguments override its fields.
 
         Args:
@@ -78,7 +105,8 @@ class Experiment(Frozen):
         """
         return cls(**_override(read_file(Path(path)), fields))
 
-    def replace(self, **fields: Any) -> Experiment:
+    @_with_fields
+    def replace(self, **fields: Unpack[FieldArguments]) -> Experiment:
         """Return another experiment with the given fields. Automatic values are computed again.
 
         Args:
@@ -111,10 +139,13 @@ class Experiment(Frozen):
         fields = dict(self._config)
         return FrozenDict({**dict(fields.pop("options")), **fields})
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ALL_FIELDS:
-            return self.fields[name]
-        raise AttributeError(f"an experiment has no field {name}")
+    # Type checkers know the attributes from the base class.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ALL_FIELDS:
+                return self.fields[name]
+            raise AttributeError(f"an experiment has no field {name}")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *ALL_FIELDS]
@@ -129,6 +160,11 @@ class Experiment(Frozen):
         fields = with_display_values(self.fields)
         changed = {name: value for name, value in fields.items() if value != ALL_FIELDS[name].default}
         return f"Experiment({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+_FIELD_LINES = (f"    {name}: {describe(field)} Default: {field.default!r}." for name, field in ALL_FIELDS.items())
+# For help(qcnn.Experiment).
+Experiment.__doc__ = "\n".join((inspect.getdoc(Experiment) or "", "", "Fields:", *_FIELD_LINES))
 
 
 def _override(base: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

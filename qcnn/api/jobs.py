@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar, cast
 
+from qcnn.api.argument_types import GetJobFunction, ListJobsFunction, RequestsFunction, SubmitFunction
 from qcnn.api.experiments import Experiment
 from qcnn.api.models import Model, load
 from qcnn.planning.checks import SUBMITTED, check_experiments, on_gpus
@@ -17,6 +18,13 @@ from qcnn.targets.base import JobStatus, Prepared, ReadsJobs, Submits, TargetSet
 from qcnn.targets.settings import settings_from
 
 logger = logging.getLogger("qcnn")
+
+_Function = TypeVar("_Function")
+
+
+def _typed(kind: type[_Function]) -> Callable[[Callable[..., Any]], _Function]:
+    """Return a decorator that declares the type of a function, and returns the function unchanged."""
+    return lambda function: cast(_Function, function)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +126,7 @@ class Job:
             target.delete(self.name)
 
 
+@_typed(SubmitFunction)
 def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     """Submit an experiment to a cluster or cloud service, and return the job.
 
@@ -142,6 +151,7 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     return Job(target, submitted.job, submitted.outcome, dict(submitted.outputs), submitted.page, connection)
 
 
+@_typed(RequestsFunction)
 def requests(experiment: Experiment, /, target: str, **settings: Any) -> Sequence[Mapping[str, Any]]:
     """Return the requests that `submit` would send, without sending them.
 
@@ -177,6 +187,7 @@ def _prepared(
             yield prepared, all_settings
 
 
+@_typed(GetJobFunction)
 def get_job(name: str, target: str, **connection: Any) -> Job:
     """Return a job that was submitted before.
 
@@ -195,6 +206,7 @@ def get_job(name: str, target: str, **connection: Any) -> Job:
     return Job(target, status.job, "", dict(status.outputs), "", opened.connection)
 
 
+@_typed(ListJobsFunction)
 def list_jobs(target: str, **connection: Any) -> Sequence[JobStatus]:
     """Return the jobs of qcnn on a target, newest last.
 

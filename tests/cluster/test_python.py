@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import nbclient
 import nbformat
@@ -23,7 +24,7 @@ def test_python_api_of_job(
     monkeypatch.setenv("KUBECONFIG", str(qcnn.kubeconfig))
     experiment = library.Experiment(qubits=4, rounds=12, batch_size=8, epochs=3, workers=2)
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
-    settings = {"output": bucket, "name": launchers.identity.run, "image": IMAGE}
+    settings: dict[str, Any] = {"output": bucket, "name": launchers.identity.run, "image": IMAGE}
     job = library.submit(experiment, "tfjob", **settings, pod={**_POD, "environment": environment})
     assert job.outcome == "created"
     lines = list(job.logs(follow=True))
@@ -55,7 +56,13 @@ def test_cluster_job_notebook(
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(_ROOT / "examples" / "notebooks" / "cluster_job.ipynb", as_version=4)
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
-    settings = {"output": bucket, "name": launchers.identity.run, "image": IMAGE, **_POD, "environment": environment}
+    settings: dict[str, Any] = {
+        "output": bucket,
+        "name": launchers.identity.run,
+        "image": IMAGE,
+        **_POD,
+        "environment": environment,
+    }
     (parameters,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())]
     parameters.source = f"import qcnn\n\nsettings = {settings!r}"
     client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})

@@ -9,6 +9,7 @@ import sys
 import tomllib
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,12 +234,15 @@ def test_custom_target_submits_and_checks_cost_limit(
     assert "cost_limit: must be at least the estimated cost, " in err
     assert typed("submit", "--target", "slurm")[2] == "error: runs: must be given to target slurm. Given: none\n"
     experiment = qcnn.Experiment(qubits=5)
-    assert qcnn.submit(experiment, "slurm", runs=str(tmp_path), partition="night").name == "17"
+    # Type checkers know only the settings of our targets.
+    connection: dict[str, Any] = {"target": "slurm", "partition": "night"}
+    settings: dict[str, Any] = {**connection, "runs": str(tmp_path)}
+    assert qcnn.submit(experiment, **settings).name == "17"
     with pytest.raises(
         qcnn.ConfigError,
         match=r"^target: must be one of local, kubeflow, kubernetes, tfjob, trainjob, vertex, vertex-job, or ",
     ):
-        qcnn.list_jobs("slurm", partition="night")
+        qcnn.list_jobs(**connection)
 
 
 def test_custom_pipeline_target_trains_in_step_pod(

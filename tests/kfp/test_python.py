@@ -15,7 +15,11 @@ FIELDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 
 def test_submit_wait_metrics_and_delete(kubeflow: Kubeflow, tmp_path: Path) -> None:
     experiment = qcnn.Experiment(**FIELDS, seed=kubeflow.seed + 1)
     pod = read_file(Path(kubeflow.pod), "pod") if kubeflow.pod else {}
-    settings = {"host": kubeflow.host, "metadata_host": kubeflow.metadata_host, "experiment": kubeflow.experiment}
+    settings: dict[str, Any] = {
+        "host": kubeflow.host,
+        "metadata_host": kubeflow.metadata_host,
+        "experiment": kubeflow.experiment,
+    }
     name = kubeflow.unique("from Python")
     job = qcnn.submit(experiment, "kubeflow", **settings, image=kubeflow.image, pod=pod, run_name=name)
     status = job.wait(timeout=600)

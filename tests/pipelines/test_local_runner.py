@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from kfp import local
 
-_WORDS = {"qubits": 4, "rounds": 20, "epochs": 2, "batch_size": 8, "workers": 2}
+_WORDS: dict[str, Any] = {"qubits": 4, "rounds": 20, "epochs": 2, "batch_size": 8, "workers": 2}
 
 
 @pytest.mark.long

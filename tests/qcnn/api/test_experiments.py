@@ -25,7 +25,11 @@ def test_experiment_accepts_fields_and_options_as_arguments() -> None:
 
 
 def test_experiment_from_its_fields_is_equal() -> None:
-    numbers = {"qubits": np.int64(4), "learning_rate": np.float64(0.5), "options": {"shots": np.int64(3)}}
+    numbers: dict[str, Any] = {
+        "qubits": np.int64(4),
+        "learning_rate": np.float64(0.5),
+        "options": {"shots": np.int64(3)},
+    }
     experiment = qcnn.Experiment(**numbers, model="deep")
     assert experiment.shots == 3
     others = (qcnn.Experiment(**experiment.fields), copy.deepcopy(experiment), pickle.loads(pickle.dumps(experiment)))
@@ -51,7 +55,11 @@ def test_replace_computes_automatic_values_again() -> None:
 
 def test_replace_reads_data_and_circuit_files(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{number},{number % 2}\n" for number in range(20)))
-    fields = {"data": tmp_path / "rows.csv", "encoding": "ry", "model": ROOT / "examples" / "stabilizers.qasm"}
+    fields: dict[str, Any] = {
+        "data": tmp_path / "rows.csv",
+        "encoding": "ry",
+        "model": ROOT / "examples" / "stabilizers.qasm",
+    }
     assert qcnn.Experiment(qubits=9).replace(**fields) == qcnn.Experiment(qubits=9, **fields)
 
 
@@ -110,7 +118,7 @@ def test_experiment_wrong_field_raises_single_line(fields: dict[str, Any], messa
 
 def test_experiment_accepts_path_as_data(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{number},{number % 2}\n" for number in range(20)))
-    fields = {"qubits": 4, "encoding": "ry"}
+    fields: dict[str, Any] = {"qubits": 4, "encoding": "ry"}
     found = qcnn.Experiment(data=tmp_path / "rows.csv", **fields)
     assert found == qcnn.Experiment(data=str(tmp_path / "rows.csv"), **fields)
     assert copy.deepcopy(found) == pickle.loads(pickle.dumps(found)) == found
@@ -145,7 +153,7 @@ def test_function_without_experiment_raises_single_line(
 
 def test_experiment_unknown_attribute_raises() -> None:
     with pytest.raises(AttributeError, match=r"an experiment has no field colour"):
-        _ = qcnn.Experiment().colour
+        _ = qcnn.Experiment().colour  # type: ignore[attr-defined]
 
 
 def test_from_file_missing_file_raises_single_line() -> None:

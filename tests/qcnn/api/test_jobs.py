@@ -21,8 +21,8 @@ from tests.qcnn.jobs.apiserver import ApiServer
 from tests.vertex.fake_service.vertex import Vertex
 
 FIELDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 2, "workers": 1, "strategy": "none"}
-PIPELINE = {"project": "my-project", "location": "us-central1", "pipeline_root": "gs://bucket/runs"}
-OUTPUT = {"output": "gs://bucket/runs", "image": "qcnn:1"}
+PIPELINE: dict[str, Any] = {"project": "my-project", "location": "us-central1", "pipeline_root": "gs://bucket/runs"}
+OUTPUT: dict[str, Any] = {"output": "gs://bucket/runs", "image": "qcnn:1"}
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_job_wait_failure_or_timeout_raises(experiment: qcnn.Experiment, api_ser
     ],
 )
 def test_submit_wrong_setting_raises_before_any_request(
-    experiment: qcnn.Experiment, monkeypatch: pytest.MonkeyPatch, target: str, settings: dict[str, Any], line: str
+    experiment: qcnn.Experiment, monkeypatch: pytest.MonkeyPatch, target: Any, settings: dict[str, Any], line: str
 ) -> None:
     for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_REGION", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -119,7 +120,7 @@ def test_folder_in_use_raises_and_keeps_its_record(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.long
 def test_train_equals_command_qcnn_run(tmp_path: Path) -> None:
-    fields = {"qubits": 4, "rounds": 20, "epochs": 3}
+    fields: dict[str, Any] = {"qubits": 4, "rounds": 20, "epochs": 3}
     flags = [part for name, value in fields.items() for part in (f"--{name}", str(value))]
     subprocess.run([QCNN, "run", *flags], cwd=tmp_path, capture_output=True, check=True)
     (run,) = (tmp_path / "runs").iterdir()

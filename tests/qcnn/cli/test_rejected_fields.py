@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,7 +194,7 @@ def test_run_rejects_field_before_data(flags: tuple[str, ...], message: str, tmp
 
 
 # The same experiment for each command, function and step.
-FIELDS = {"qubits": 20, "model": "deep", "simulator": "statevector", "simulator_memory_gib": 1e-3}
+FIELDS: dict[str, Any] = {"qubits": 20, "model": "deep", "simulator": "statevector", "simulator_memory_gib": 1e-3}
 FLAGS = [part for name, value in FIELDS.items() for part in (f"--{name.replace('_', '-')}", str(value))]
 LINE = "qubits: simulator statevector needs at least 112 MiB; simulator_memory_gib allows 1.02 MiB. Given: 20"
 IMAGE = ("--image", "qcnn:1", "--dry-run")

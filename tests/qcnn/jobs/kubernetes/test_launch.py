@@ -63,7 +63,7 @@ def test_lines_of_job_that_ends_before_its_pods_are_observed(
 ) -> None:
     watch = NamespaceClient.watch
 
-    def watch_before_pods(api: NamespaceClient, resource: Resource, **selectors: str) -> Iterator[dict[str, Any]]:
+    def watch_before_pods(api: NamespaceClient, resource: Resource, **selectors: Any) -> Iterator[dict[str, Any]]:
         return iter([{}]) if resource == PODS else watch(api, resource, **selectors)
 
     def run(job: Object) -> None:
