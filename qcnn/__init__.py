@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
     from qcnn.api.models import Evaluation, Model, evaluate, load
+    from qcnn.api.runs import compare, runs
     from qcnn.api.training import Study, Training, TrainingResult, study, train
     from qcnn.data import Dataset, Samples
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
@@ -43,6 +44,7 @@ _MODULES = {
     "qcnn.api.experiments": ("Experiment", "Plan", "generate", "plan"),
     "qcnn.api.jobs": ("Job", "get_job", "list_jobs", "requests", "submit"),
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
+    "qcnn.api.runs": ("compare", "runs"),
     "qcnn.data": ("Dataset", "Samples"),
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
     "qcnn.model.history": ("EpochMetrics",),
@@ -71,6 +73,7 @@ __all__ = [
     "TrainingError",
     "TrainingResult",
     "__version__",
+    "compare",
     "evaluate",
     "generate",
     "get_job",
@@ -78,6 +81,7 @@ __all__ = [
     "load",
     "plan",
     "requests",
+    "runs",
     "study",
     "submit",
     "train",

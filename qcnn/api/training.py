@@ -26,7 +26,7 @@ from qcnn.components.local_steps import (
     select_best_trial,
 )
 from qcnn.components.steps.study import read_trial
-from qcnn.errors import TrainingError
+from qcnn.errors import ArtifactError, TrainingError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.frozen import freeze
 from qcnn.jobs.local.fork_client import fork_server
@@ -42,6 +42,7 @@ from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
 from qcnn.run_names import timestamp
 from qcnn.studies.record import table
 from qcnn.studies.trials import plan, search_from_mapping
+from qcnn.targets.local.target import find_runs, read_experiment
 
 logger = logging.getLogger("qcnn")
 
@@ -71,6 +72,22 @@ class TrainingResult:
     def model(self) -> Model:
         """The trained network."""
         return load(self.exported)
+
+    @classmethod
+    def from_folder(cls, folder: str | PathLike[str]) -> TrainingResult:
+        """Read a complete run of `qcnn.train` or `qcnn run`.
+
+        Args:
+            folder: Folder of the run.
+
+        Raises:
+            ArtifactError: If the folder is not that of a complete run, or is damaged.
+        """
+        (run,) = find_runs([os.fspath(folder)], Path())
+        folders = of_run(run.absolute())
+        if not folders.metrics.exists():
+            raise ArtifactError(f"run: must be complete, with the metrics of its evaluation. Given: {folder}")
+        return read(from_config(read_experiment(run)), folders)
 
 
 def _one_at_a_time() -> contextlib.AbstractContextManager[object]:

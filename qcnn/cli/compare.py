@@ -20,9 +20,9 @@ from qcnn.cli.options.settings import options_as, runs_option, settings_options
 from qcnn.cli.output import format_table, on_stderr
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ALL_FIELDS
-from qcnn.experiment.parsing import with_display_values
 from qcnn.targets.base import ComparedRun, ComparesRuns, TargetSettings
 from qcnn.targets.local.target import find_runs, read_run
+from qcnn.targets.run_table import DURATION, Row, tabulate_runs
 
 _HELP = """
 Compare runs by differing fields, metrics and duration. With --experiment, include remote runs of {title}.
@@ -81,11 +81,6 @@ def _named_runs(names: Sequence[str], runs: Path, target: ComparesRuns | None) -
     if target and remote:
         found |= zip(remote, target.named_runs(remote, on_stderr), strict=True)
     return [found[name] for name in names]
-
-
-# Cells of a row by column; None for a missing value.
-Row = dict[str, object]
-_DURATION = "duration"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,35 +151,6 @@ def show(runs: Sequence[ComparedRun], table: TableOptions, source: object) -> No
         click.echo(format_table(header, _texts(header, rows), align))
 
 
-def tabulate_runs(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
-    """Return the names of the columns and a row for each run.
-
-    A metric with the name of a field gets a separate column, `metrics.NAME`, if the two differ. An example is
-    `epochs` of a training run that stopped early.
-    """
-    known = [with_display_values(run.parameters) for run in runs if run.parameters]
-    fields = dict.fromkeys(name for parameters in known for name in parameters)
-    differing = [name for name in fields if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
-    metrics = dict.fromkeys(
-        name
-        for run in runs
-        for name, value in run.metrics.items()
-        if name not in ALL_FIELDS or value != run.parameters.get(name)
-    )
-    columns = {name: f"metrics.{name}" if name in ALL_FIELDS else name for name in metrics}
-    rows: list[Row] = [
-        {
-            "run": run.name,
-            "state": run.state,
-            **{name: with_display_values(run.parameters).get(name) for name in differing},
-            **{column: run.metrics.get(name) for name, column in columns.items()},
-            _DURATION: run.duration,
-        }
-        for run in runs
-    ]
-    return ["run", "state", *differing, *columns.values(), _DURATION], rows
-
-
 def _key(header: Sequence[str], rows: Sequence[Row], column: str) -> list[tuple[bool, float, str]]:
     """Return the sort key of each row: numbers, then text, then blanks."""
     if column not in header:
@@ -212,7 +178,7 @@ def _text(name: str, value: object) -> str:
     match value:
         case None:
             return ""
-        case float() if name == _DURATION:
+        case float() if name == DURATION:
             return str(datetime.timedelta(seconds=round(value)))
         case float() if name not in ALL_FIELDS:
             return f"{value:.0f}" if value.is_integer() else f"{value:.4f}"
