@@ -5,6 +5,7 @@ import math
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folder of two runs with different fields, the first of which has no metrics."""
     monkeypatch.chdir(tmp_path)
     run_folder(tmp_path / "runs", "first", {"learning_rate": 0.5}, None, started="2026-11-20T00:00:00Z", ended=None)
-    times = {"started": "2026-11-21T10:00:00Z", "ended": "2026-11-21T10:00:21.500Z"}
+    times: dict[str, Any] = {"started": "2026-11-21T10:00:00Z", "ended": "2026-11-21T10:00:21.500Z"}
     run_folder(tmp_path / "runs", "second", {"seed": 1}, 0.25, **times)
     return tmp_path / "runs"
 
