@@ -10,15 +10,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
 import pytest
 
-from qcnn.api import training
 from qcnn.components.steps.train_local import PRELOADED_MODULES
-from qcnn.jobs.local.fork_client import ChildProcess, fork_server, start_process
+from qcnn.jobs.local.fork_client import ChildProcess, ForkServer, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 
 MODULES = (
@@ -44,9 +43,9 @@ def fork_variables() -> Iterator[Mapping[str, str]]:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in _SET_BY_LOADING.items():
                 patch.setenv(name, value)
-            stack.enter_context(fork_server(MODULES))
+            server = stack.enter_context(contextlib.closing(ForkServer(MODULES)))
         # If the operating system does not support forking, processes are started normally.
-        yield {VARIABLE: os.environ.pop(VARIABLE, ""), **_SET_BY_LOADING}
+        yield {VARIABLE: server.address, **_SET_BY_LOADING}
 
 
 @pytest.fixture
@@ -59,14 +58,9 @@ def forks(monkeypatch: pytest.MonkeyPatch, fork_variables: Mapping[str, str]) ->
 @contextlib.contextmanager
 def forked_training(variables: Mapping[str, str]) -> Iterator[None]:
     """Context manager in which training runs of steps and the Python API use the fork server of the session."""
-
-    def no_server(_: Sequence[str]) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        patch.setattr(training, "fork_server", no_server)
         yield
 
 

@@ -27,11 +27,13 @@ def train(
         trial: Whether the step is a trial of a study, which succeeds even if training fails.
     """
     from qcnn.components.steps.train_on_kubernetes import train as launch
+    from qcnn.process.error_lines import one_line_errors
 
-    # The artifacts are the folders of the pods' outputs, so nothing is copied.
-    failure = training.path if trial else None
-    training.uri, logs.uri, training.metadata = launch(experiment, pod, dataset.uri, training.uri, failure)
-    logs.metadata = training.metadata
+    with one_line_errors():
+        # The artifacts are the folders of the pods' outputs, so nothing is copied.
+        failure = training.path if trial else None
+        training.uri, logs.uri, training.metadata = launch(experiment, pod, dataset.uri, training.uri, failure)
+        logs.metadata = training.metadata
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -53,7 +55,9 @@ def tensorboard(
 
     from qcnn.components.steps.tensorboard import button
     from qcnn.components.steps.tensorboard import tensorboard as run
+    from qcnn.process.error_lines import one_line_errors
     from qcnn.provenance import IMAGE_VARIABLE
 
-    link.metadata = run(logs.uri, logs.metadata, address, link.path)
-    button(logs.uri, os.environ.get(IMAGE_VARIABLE, ""), mlpipeline_ui_metadata.path)
+    with one_line_errors():
+        link.metadata = run(logs.uri, logs.metadata, address, link.path)
+        button(logs.uri, os.environ.get(IMAGE_VARIABLE, ""), mlpipeline_ui_metadata.path)

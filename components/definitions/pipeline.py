@@ -36,27 +36,29 @@ def generate_data(
     seed. The output `experiment` is the validated experiment as JSON.
     """
     from qcnn.components.steps.dataset import generate_data as generate
+    from qcnn.process.error_lines import one_line_errors
 
-    fields = {
-        "qubits": qubits,
-        "rounds": rounds,
-        "data": data,
-        "encoding": encoding,
-        "seed": seed,
-        "model": model,
-        "simulator": simulator,
-        "optimizer": optimizer,
-        "hidden_units": hidden_units,
-        "hidden_activation": hidden_activation,
-        "strategy": strategy,
-        "workers": workers,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "options": options,
-    }
-    experiment, dataset.metadata = generate(fields, dataset.path, run, data_sha256)
-    return (experiment,)
+    with one_line_errors():
+        fields = {
+            "qubits": qubits,
+            "rounds": rounds,
+            "data": data,
+            "encoding": encoding,
+            "seed": seed,
+            "model": model,
+            "simulator": simulator,
+            "optimizer": optimizer,
+            "hidden_units": hidden_units,
+            "hidden_activation": hidden_activation,
+            "strategy": strategy,
+            "workers": workers,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "learning_rate": learning_rate,
+            "options": options,
+        }
+        experiment, dataset.metadata = generate(fields, dataset.path, run, data_sha256)
+        return (experiment,)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -69,8 +71,10 @@ def trial_data(experiment: str, data_sha256: dict, dataset: dsl.Output[dsl.Datas
         dataset: Training, validation and test data.
     """
     from qcnn.components.steps.dataset import trial_data as run
+    from qcnn.process.error_lines import one_line_errors
 
-    dataset.metadata = run(experiment, data_sha256, dataset.path)
+    with one_line_errors():
+        dataset.metadata = run(experiment, data_sha256, dataset.path)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -93,8 +97,10 @@ def train(
         trial: Whether the step is a trial of a study, which succeeds even if training fails.
     """
     from qcnn.components.steps.train_local import train as run
+    from qcnn.process.error_lines import one_line_errors
 
-    training.metadata = logs.metadata = run(experiment, dataset.path, training.path, logs.path, trial=trial)
+    with one_line_errors():
+        training.metadata = logs.metadata = run(experiment, dataset.path, training.path, logs.path, trial=trial)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -104,8 +110,10 @@ def export_weights(training: dsl.Input[dsl.Artifact], model: dsl.Output[dsl.Mode
     The field `export_checkpoint` selects the checkpoint. TensorFlow Serving loads the SavedModel without qcnn.
     """
     from qcnn.components.steps.evaluate import export_weights as run
+    from qcnn.process.error_lines import one_line_errors
 
-    model.metadata = run(training.path, model.path)
+    with one_line_errors():
+        model.metadata = run(training.path, model.path)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -133,20 +141,28 @@ def evaluate(
     """
     from qcnn.components.steps.evaluate import LABELS, save_confusion, summarize
     from qcnn.components.steps.evaluate import evaluate as run
+    from qcnn.process.error_lines import one_line_errors
 
-    # Programs select the viewer by file extension.
-    report.path, summary.path = f"{report.path}.html", f"{summary.path}.md"
-    folders = (model.path, dataset.path, training.path, predictions.path)
-    measured, matrix, predictions.metadata = run(*folders, metrics.path, report.path)
-    report.metadata = predictions.metadata
-    if matrix:
-        confusion.log_confusion_matrix(list(LABELS), matrix)
-    save_confusion(matrix, confusion.path)
-    artifacts = {"model": model, "dataset": dataset, "training": training, "predictions": predictions, "report": report}
-    summarize(measured, {name: artifact.uri for name, artifact in artifacts.items()}, summary.path)
-    summary.metadata = predictions.metadata
-    for name, value in measured.items():
-        metrics.log_metric(name, value)
+    with one_line_errors():
+        # Programs select the viewer by file extension.
+        report.path, summary.path = f"{report.path}.html", f"{summary.path}.md"
+        folders = (model.path, dataset.path, training.path, predictions.path)
+        measured, matrix, predictions.metadata = run(*folders, metrics.path, report.path)
+        report.metadata = predictions.metadata
+        if matrix:
+            confusion.log_confusion_matrix(list(LABELS), matrix)
+        save_confusion(matrix, confusion.path)
+        artifacts = {
+            "model": model,
+            "dataset": dataset,
+            "training": training,
+            "predictions": predictions,
+            "report": report,
+        }
+        summarize(measured, {name: artifact.uri for name, artifact in artifacts.items()}, summary.path)
+        summary.metadata = predictions.metadata
+        for name, value in measured.items():
+            metrics.log_metric(name, value)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -159,5 +175,7 @@ def tensorboard(logs: dsl.Input[dsl.Artifact], address: str, link: dsl.Output[ds
         link: Markdown page with links, the command that opens TensorBoard, and the URI of the logs.
     """
     from qcnn.components.steps.tensorboard import tensorboard as run
+    from qcnn.process.error_lines import one_line_errors
 
-    link.metadata = run(logs.uri, logs.metadata, address, link.path)
+    with one_line_errors():
+        link.metadata = run(logs.uri, logs.metadata, address, link.path)

@@ -19,8 +19,10 @@ def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, data_sha
         data_sha256: SHA-256 of each data file of the study, by URI.
     """
     from qcnn.components.steps.study import plan_study as run
+    from qcnn.process.error_lines import one_line_errors
 
-    return run(experiment, grid, ranges, random, data_sha256)
+    with one_line_errors():
+        return run(experiment, grid, ranges, random, data_sha256)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -35,8 +37,10 @@ def plan_tuning(experiment: dict, grid: dict, ranges: dict, random: int, data_sh
         data_sha256: SHA-256 of the data file, by URI.
     """
     from qcnn.components.steps.study import plan_tuning as run
+    from qcnn.process.error_lines import one_line_errors
 
-    return run(experiment, grid, ranges, random, data_sha256)
+    with one_line_errors():
+        return run(experiment, grid, ranges, random, data_sha256)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -64,18 +68,20 @@ def select_best(
     """
     from qcnn.components.steps.evaluate import evaluate, export_weights
     from qcnn.components.steps.study import select_best as run
+    from qcnn.process.error_lines import one_line_errors
 
-    # Programs select the viewer by file extension.
-    results.path, table.path, report.path = f"{results.path}.csv", f"{table.path}.html", f"{report.path}.html"
-    best = run([training.path for training in trainings], results.path, table.path, report.uri)
-    training, dataset = trainings[best].path, datasets[best].path
-    model.metadata = export_weights(training, model.path)
-    folders = (model.path, dataset, training, predictions.path)
-    measured, _, predictions.metadata = evaluate(*folders, metrics.path, report.path)
-    results.metadata = table.metadata = {"trials": len(trainings), "best": best}
-    report.metadata = predictions.metadata
-    for name, value in measured.items():
-        metrics.log_metric(name, value)
+    with one_line_errors():
+        # Programs select the viewer by file extension.
+        results.path, table.path, report.path = f"{results.path}.csv", f"{table.path}.html", f"{report.path}.html"
+        best = run([training.path for training in trainings], results.path, table.path, report.uri)
+        training, dataset = trainings[best].path, datasets[best].path
+        model.metadata = export_weights(training, model.path)
+        folders = (model.path, dataset, training, predictions.path)
+        measured, _, predictions.metadata = evaluate(*folders, metrics.path, report.path)
+        results.metadata = table.metadata = {"trials": len(trainings), "best": best}
+        report.metadata = predictions.metadata
+        for name, value in measured.items():
+            metrics.log_metric(name, value)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -114,14 +120,23 @@ def tune(
         table: Table of all trials (HTML).
     """
     from qcnn.components.steps.tune import tune as run
+    from qcnn.process.error_lines import one_line_errors
 
-    # Programs select the viewer by file extension.
-    results.path, table.path = f"{results.path}.csv", f"{table.path}.html"
-    search = {"grid": grid, "range": ranges, "random": random}
-    place = (project, location)
-    outputs = run(
-        experiment, search, (parallelism, stopping), pod, place, dataset.uri, training.uri, (results.path, table.path)
-    )
-    # The artifacts are the folders of the trial's outputs, so nothing is copied.
-    training.uri, logs.uri, training.metadata, results.metadata = outputs
-    logs.metadata, table.metadata = training.metadata, results.metadata
+    with one_line_errors():
+        # Programs select the viewer by file extension.
+        results.path, table.path = f"{results.path}.csv", f"{table.path}.html"
+        search = {"grid": grid, "range": ranges, "random": random}
+        place = (project, location)
+        outputs = run(
+            experiment,
+            search,
+            (parallelism, stopping),
+            pod,
+            place,
+            dataset.uri,
+            training.uri,
+            (results.path, table.path),
+        )
+        # The artifacts are the folders of the trial's outputs, so nothing is copied.
+        training.uri, logs.uri, training.metadata, results.metadata = outputs
+        logs.metadata, table.metadata = training.metadata, results.metadata

@@ -31,9 +31,11 @@ def train(
         trial: Whether the step is a trial of a study, which succeeds even if training fails.
     """
     from qcnn.components.steps.train_vertex import train as launch
+    from qcnn.process.error_lines import one_line_errors
 
-    # The artifacts are the folders of the job's outputs, so nothing is copied.
-    failure = training.path if trial else None
-    place = (project, location)
-    training.uri, logs.uri, training.metadata = launch(experiment, pod, place, dataset.uri, training.uri, failure)
-    logs.metadata = training.metadata
+    with one_line_errors():
+        # The artifacts are the folders of the job's outputs, so nothing is copied.
+        failure = training.path if trial else None
+        place = (project, location)
+        training.uri, logs.uri, training.metadata = launch(experiment, pod, place, dataset.uri, training.uri, failure)
+        logs.metadata = training.metadata

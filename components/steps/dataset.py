@@ -12,19 +12,13 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_json, from_mapping
 from qcnn.planning.checks import STEP, check_experiments
-from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
 
 logger = logging.getLogger("qcnn")
 
 
 def generate_data(
-    fields: Mapping[str, Any],
-    folder: str,
-    run: str = "",
-    data_sha256: str | None = None,
-    *,
-    is_checked: bool = False,
+    fields: Mapping[str, Any], folder: str, run: str = "", data_sha256: str | None = None
 ) -> tuple[str, dict[str, Any]]:
     """Validate an experiment and write its dataset.
 
@@ -33,29 +27,45 @@ def generate_data(
         folder: Folder to write the dataset to.
         run: ID of a run of a schedule, which replaces the seed by one for this run. Empty: keep the seed.
         data_sha256: SHA-256 of the data file from the pipeline parameters. None outside of a pipeline.
-        is_checked: Whether `check_experiments` has accepted the experiment, as before the steps of a local run.
 
     Returns:
         The validated experiment as JSON, and the metadata of the dataset.
     """
-    with one_line_errors():
-        config = from_mapping(with_embedded_circuit(fields))
-        if data_sha256 is not None:
-            check_sha256(config, data_sha256, run)
-        if run:
-            config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
-        if not is_checked:
-            # Fails within seconds, and not on every worker.
-            check_experiments([config], STEP, logger.warning)
-        dataset = data.generate(config)
-        if data_sha256 and dataset.source and dataset.source.sha256 != data_sha256:
-            raise ArtifactError(
-                f"data_sha256: must be that of the file, {dataset.source.sha256}, which has changed since the run was "
-                f"submitted. Given: {data_sha256} with data {config.data}"
-            )
-        config = data.with_file_metadata(config, dataset)
-        data.save(dataset, Path(folder))
+    config = from_mapping(with_embedded_circuit(fields))
+    if data_sha256 is not None:
+        check_sha256(config, data_sha256, run)
+    if run:
+        config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
+    # Fails within seconds, and not on every worker.
+    check_experiments([config], STEP, logger.warning)
+    config, dataset = write_dataset(config, Path(folder), data_sha256)
     return config.to_json(), dataset_metadata(config, dataset)
+
+
+def write_dataset(
+    config: ExperimentConfig, folder: Path, data_sha256: str | None = None
+) -> tuple[ExperimentConfig, data.Dataset]:
+    """Write the dataset of a checked experiment.
+
+    Args:
+        config: Experiment.
+        folder: Folder to write the dataset to.
+        data_sha256: SHA-256 that a data file must have. None or empty: any.
+
+    Returns:
+        The experiment with the metadata of its data file, and the dataset.
+
+    Raises:
+        ArtifactError: If the data file is invalid or another one, or the folder cannot be written.
+    """
+    dataset = data.generate(config)
+    if data_sha256 and dataset.source and dataset.source.sha256 != data_sha256:
+        raise ArtifactError(
+            f"data_sha256: must be that of the file, {dataset.source.sha256}, which has changed since the run was "
+            f"submitted. Given: {data_sha256} with data {config.data}"
+        )
+    data.save(dataset, folder)
+    return data.with_file_metadata(config, dataset), dataset
 
 
 def check_sha256(config: ExperimentConfig, data_sha256: str, run: str) -> None:
@@ -103,6 +113,5 @@ def trial_data(experiment: str, data_sha256: Mapping[str, str], folder: str) -> 
         data_sha256: SHA-256 of each data file of the study, by URI.
         folder: Folder to write the dataset to.
     """
-    with one_line_errors():
-        config = from_json(experiment)
+    config = from_json(experiment)
     return generate_data(config.model_dump(), folder, data_sha256=data_sha256.get(config.data, ""))[1]

@@ -11,17 +11,15 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.atomic_files import new_file
 from qcnn.model.checkpoints import load_history
-from qcnn.process.error_lines import one_line_errors
 from qcnn.process.library_loading import load_tensorflow
 
 
 def export_weights(training: str, model: str) -> dict[str, Any]:
     """Write the model folder and return its metadata."""
-    with one_line_errors():
-        load_tensorflow()
-        from qcnn.results.export import export
+    load_tensorflow()
+    from qcnn.results.export import export
 
-        description = export(Path(training), Path(model))
+    description = export(Path(training), Path(model))
     identity = {name: description[name] for name in ("dataset_digest", "weights")}
     return {"framework": "tensorflow", **identity, **description["training"], **description["provenance"]}
 
@@ -47,30 +45,29 @@ def evaluate(
         The metrics, the confusion matrix of the signs (true labels in rows; empty for regression), and the metadata of
         predictions and report.
     """
-    with one_line_errors():
-        held_out = data.load(Path(dataset))
-        history = load_history(Path(training))
-        load_tensorflow()
-        from qcnn.results import evaluate as evaluation
-        from qcnn.results.report import report_page
+    held_out = data.load(Path(dataset))
+    history = load_history(Path(training))
+    load_tensorflow()
+    from qcnn.results import evaluate as evaluation
+    from qcnn.results.report import report_page
 
-        result = evaluation.evaluate(Path(model), held_out)
-        evaluation.report(result)
-        evaluation.save_predictions(result, Path(predictions))
-        with new_file(Path(metrics)) as unfinished:
-            unfinished.write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
-        page = report_page(result.description, history, result.samples, result.predictions, result.metrics)
-        with new_file(Path(report)) as unfinished:
-            unfinished.write_text(page, encoding="utf-8")
-        is_regression = held_out.layout.is_regression
-        matrix = [] if is_regression else evaluation.confusion(result.samples, result.predictions, result.rounding)
+    result = evaluation.evaluate(Path(model), held_out)
+    evaluation.report(result)
+    evaluation.save_predictions(result, Path(predictions))
+    with new_file(Path(metrics)) as unfinished:
+        unfinished.write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
+    page = report_page(result.description, history, result.samples, result.predictions, result.metrics)
+    with new_file(Path(report)) as unfinished:
+        unfinished.write_text(page, encoding="utf-8")
+    is_regression = held_out.layout.is_regression
+    matrix = [] if is_regression else evaluation.confusion(result.samples, result.predictions, result.rounding)
     return result.metrics, matrix, {"weights": result.description["weights"], **result.description["provenance"]}
 
 
 def save_confusion(matrix: Sequence[Sequence[int]], path: str) -> None:
     """Write a confusion matrix and its labels as JSON, both empty for regression."""
     content = {"labels": LABELS if matrix else (), "matrix": matrix}
-    with one_line_errors(), new_file(Path(path)) as unfinished:
+    with new_file(Path(path)) as unfinished:
         unfinished.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
@@ -89,5 +86,5 @@ def summarize(metrics: Mapping[str, float], uris: Mapping[str, str], summary: st
     artifacts_table = tabulate(rows, ("artifact", "URI"), "github")
     heading = f"In `{folder}`:\n\n" if folder else ""
     page = f"# Summary\n\n## Metrics\n\n{metrics_table}\n\n## Artifacts\n\n{heading}{artifacts_table}\n"
-    with one_line_errors(), new_file(Path(summary)) as unfinished:
+    with new_file(Path(summary)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")

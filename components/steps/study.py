@@ -13,7 +13,6 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
 from qcnn.planning.checks import STEP, check_experiments
-from qcnn.process.error_lines import one_line_errors
 from qcnn.studies.record import format_rows, table, table_csv, table_page
 from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, search_from_mapping, shared_experiment
 
@@ -34,18 +33,17 @@ def plan_study(
         random: Number of random trials. 0: all combinations of the grid.
         data_sha256: SHA-256 of each data file of the study, by URI.
     """
-    with one_line_errors():
-        search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
-        trials = plan(with_embedded_circuit(experiment), search)
-        files = sorted({trial.data for trial in trials if trial.is_file})
-        if files != sorted(data_sha256):
-            raise ConfigError(
-                "data_sha256: must contain the SHA-256, as printed by sha256sum, of these data files: "
-                f"{', '.join(files) or 'none'}. Given: {', '.join(sorted(data_sha256)) or 'none'}"
-            )
-        # A trial that cannot be trained fails here, and not after some of the trials.
-        check_experiments(trials, STEP, logger.warning)
-        return [trial.to_json() for trial in trials]
+    search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
+    trials = plan(with_embedded_circuit(experiment), search)
+    files = sorted({trial.data for trial in trials if trial.is_file})
+    if files != sorted(data_sha256):
+        raise ConfigError(
+            "data_sha256: must contain the SHA-256, as printed by sha256sum, of these data files: "
+            f"{', '.join(files) or 'none'}. Given: {', '.join(sorted(data_sha256)) or 'none'}"
+        )
+    # A trial that cannot be trained fails here, and not after some of the trials.
+    check_experiments(trials, STEP, logger.warning)
+    return [trial.to_json() for trial in trials]
 
 
 def plan_tuning(
@@ -65,9 +63,8 @@ def plan_tuning(
         data_sha256: SHA-256 of the data file, by URI.
     """
     plan_study(experiment, grid, ranges, random, data_sha256)
-    with one_line_errors():
-        search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
-        return shared_experiment(with_embedded_circuit(experiment), search).to_json()
+    search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
+    return shared_experiment(with_embedded_circuit(experiment), search).to_json()
 
 
 logger = logging.getLogger("qcnn")
@@ -84,15 +81,14 @@ def select_best(trainings: Sequence[str], results: str, page: str, report: str =
         page: Path of the table as HTML.
         report: Report of the best trial: a path relative to the page, or a URI, or empty if there is none.
     """
-    with one_line_errors():
-        trials = [read_trial(Path(training)) for training in trainings]
-        header, rows = table(trials)
-        for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(trials, report))):
-            with new_file(path) as unfinished:
-                unfinished.write_text(text, encoding="utf-8")
-        for line in tabulate(format_rows(rows), header, "simple", disable_numparse=True).splitlines():
-            logger.info("%s", line)
-        return best(trials)
+    trials = [read_trial(Path(training)) for training in trainings]
+    header, rows = table(trials)
+    for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(trials, report))):
+        with new_file(path) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+    for line in tabulate(format_rows(rows), header, "simple", disable_numparse=True).splitlines():
+        logger.info("%s", line)
+    return best(trials)
 
 
 def read_trial(training: Path) -> Trial | FailedTrial:

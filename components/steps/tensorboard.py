@@ -8,7 +8,6 @@ from typing import Any
 
 from qcnn.atomic_files import new_file
 from qcnn.components.training_job import run_id
-from qcnn.process.error_lines import one_line_errors
 
 # Metadata keys that KFP adds to each artifact and that are not copied to another one.
 BACKEND_METADATA = ("display_name", "store_session_info")
@@ -34,7 +33,7 @@ def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str)
     deployed = "".join(f"[{board}]({board})\n\n" for board in boards)
     # The KFP UI does not wrap lines of code, and a run ID is shorter than a URI.
     page = f"# TensorBoard\n\n{deployed}```sh\n{command(run_id() or logs)}\n```\n\nLogs: `{logs}`\n"
-    with one_line_errors(), new_file(Path(link)) as unfinished:
+    with new_file(Path(link)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return {name: value for name, value in metadata.items() if name not in BACKEND_METADATA}
 
@@ -48,5 +47,5 @@ def button(logs: str, image: str, path: str) -> None:
         path: Path of the file (JSON).
     """
     viewer = {"type": "tensorboard", "source": logs, "image": image, "pod_template_spec": {}}
-    with one_line_errors(), new_file(Path(path)) as unfinished:
+    with new_file(Path(path)) as unfinished:
         unfinished.write_text(json.dumps({"outputs": [viewer]}), encoding="utf-8")

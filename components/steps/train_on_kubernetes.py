@@ -19,7 +19,6 @@ from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.kubernetes.training_manifest import outputs as outputs_of
 from qcnn.jobs.pod_settings import pod_settings
-from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.studies.trials import failure_kept, load_failure
@@ -51,27 +50,26 @@ def train(
     Returns:
         The URIs of training and logs, and the metadata of both.
     """
-    with one_line_errors():
-        config = from_json(experiment)
-        settings = pod_settings(json.loads(pod))
-        if parse_bucket_uri(training) is None:
-            raise ConfigError(f"pipeline root: must be in a bucket that the job's pods can access. Given: {training}")
-        if not (run := run_id()):
-            raise ConfigError(f"{RUN_VARIABLE}: must be the run ID, which compile.py configures. Given: none")
-        # KFP's driver builds a URI as TASK/ATTEMPT/ARTIFACT (GenerateOutputURI).
-        task_folder, _, _ = training.rsplit("/", 2)
-        job, namespace = cluster_job(config, task_folder, settings, dataset=dataset), own_namespace()
-        own_pod = os.environ.get(_POD_VARIABLE)
-        identity = JobIdentity(run, _TASK)
-        with contextlib.closing(NamespaceClient(namespace)) as api:
-            owner = _owner(api, own_pod) if own_pod else None
-            engine = choose_engine(api, settings.engine, job, identity)
-        job_of_run = engine.training(job, identity, JobTimeouts(), owner)
-        outputs = outputs_of(job_of_run.manifest)
-        logger.info("the job writes to %s", posixpath.dirname(outputs["training"]))
-        with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            launch(job_of_run, namespace, own_pod=own_pod, retried=is_retry())
-        failed = load_failure(Path(failure)) if failure else None
+    config = from_json(experiment)
+    settings = pod_settings(json.loads(pod))
+    if parse_bucket_uri(training) is None:
+        raise ConfigError(f"pipeline root: must be in a bucket that the job's pods can access. Given: {training}")
+    if not (run := run_id()):
+        raise ConfigError(f"{RUN_VARIABLE}: must be the run ID, which compile.py configures. Given: none")
+    # KFP's driver builds a URI as TASK/ATTEMPT/ARTIFACT (GenerateOutputURI).
+    task_folder, _, _ = training.rsplit("/", 2)
+    job, namespace = cluster_job(config, task_folder, settings, dataset=dataset), own_namespace()
+    own_pod = os.environ.get(_POD_VARIABLE)
+    identity = JobIdentity(run, _TASK)
+    with contextlib.closing(NamespaceClient(namespace)) as api:
+        owner = _owner(api, own_pod) if own_pod else None
+        engine = choose_engine(api, settings.engine, job, identity)
+    job_of_run = engine.training(job, identity, JobTimeouts(), owner)
+    outputs = outputs_of(job_of_run.manifest)
+    logger.info("the job writes to %s", posixpath.dirname(outputs["training"]))
+    with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
+        launch(job_of_run, namespace, own_pod=own_pod, retried=is_retry())
+    failed = load_failure(Path(failure)) if failure else None
     return training if failed else outputs["training"], outputs["logs"], provenance(config)
 
 

@@ -17,7 +17,6 @@ from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.vertex.custom_job import custom_job, outputs
 from qcnn.jobs.vertex.launch import launch
 from qcnn.jobs.vertex.location import VertexLocation, endpoint_of, tensorboard_page
-from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.studies.trials import failure_kept, load_failure
@@ -48,21 +47,20 @@ def train(
     Returns:
         The URIs of training and logs, and the metadata of both.
     """
-    with one_line_errors():
-        config = from_json(experiment)
-        settings = pod_settings(json.loads(pod))
-        run_folder, run = run_of(training)
-        location = VertexLocation(*place, endpoint_of(os.environ))
-        job = vertex_job(config, run_folder, settings, dataset=dataset)
-        request = custom_job(job, JobIdentity(run, _TASK), location)
-        uris = outputs(job, request)
-        metadata = provenance(config)
-        logger.info("the custom job writes to %s", posixpath.dirname(uris["training"]))
-        with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            trained = launch(request, location, restarts=job.restarts)
-            if board := request.job_spec.tensorboard:
-                metadata[PAGE] = tensorboard_page(board, trained.id)
-        failed = load_failure(Path(failure)) if failure else None
+    config = from_json(experiment)
+    settings = pod_settings(json.loads(pod))
+    run_folder, run = run_of(training)
+    location = VertexLocation(*place, endpoint_of(os.environ))
+    job = vertex_job(config, run_folder, settings, dataset=dataset)
+    request = custom_job(job, JobIdentity(run, _TASK), location)
+    uris = outputs(job, request)
+    metadata = provenance(config)
+    logger.info("the custom job writes to %s", posixpath.dirname(uris["training"]))
+    with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
+        trained = launch(request, location, restarts=job.restarts)
+        if board := request.job_spec.tensorboard:
+            metadata[PAGE] = tensorboard_page(board, trained.id)
+    failed = load_failure(Path(failure)) if failure else None
     return training if failed else uris["training"], uris["logs"], metadata
 
 

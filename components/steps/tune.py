@@ -34,7 +34,6 @@ from qcnn.jobs.vertex.tuning_job import (
 )
 from qcnn.model import checkpoints
 from qcnn.process.environment import METRIC
-from qcnn.process.error_lines import one_line_errors
 from qcnn.provenance import provenance
 from qcnn.storage.copies import local_copy
 from qcnn.studies.trials import FailedTrial, Search, save_failure, search_from_mapping, shared_experiment, whole_bounds
@@ -87,33 +86,30 @@ def tune(
     Returns:
         The URIs of training and logs of the best trial, the metadata of both, and the metadata of the table.
     """
-    with one_line_errors():
-        searched = search_from_mapping(search)
-        shared = shared_experiment(experiment, searched)
-        run_folder, run = run_of(training)
-        location = VertexLocation(*place, endpoint_of(os.environ))
-        job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset)
-        trial = custom_job(job, JobIdentity(run, _TASK), location)
-        study = StudySpec(
-            parameters(searched),
-            METRIC,
-            searched.random,
-            parallel=tuner[0],
-            stopping=tuner[1],
-            best_report=shared.options.export_checkpoint != "last",
-        )
-        folder = posixpath.dirname(outputs(job, trial)["training"])
-        logger.info("the trials write to %s", folder)
-        tuned = launch(tuning_job(trial, study), location, restarts=job.restarts, news=TrialReporter)
-        trials = _finished_trials(location, tuned.name)
+    searched = search_from_mapping(search)
+    shared = shared_experiment(experiment, searched)
+    run_folder, run = run_of(training)
+    location = VertexLocation(*place, endpoint_of(os.environ))
+    job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset)
+    trial = custom_job(job, JobIdentity(run, _TASK), location)
+    study = StudySpec(
+        parameters(searched),
+        METRIC,
+        searched.random,
+        parallel=tuner[0],
+        stopping=tuner[1],
+        best_report=shared.options.export_checkpoint != "last",
+    )
+    folder = posixpath.dirname(outputs(job, trial)["training"])
+    logger.info("the trials write to %s", folder)
+    tuned = launch(tuning_job(trial, study), location, restarts=job.restarts, news=TrialReporter)
+    trials = _finished_trials(location, tuned.name)
     text = json.dumps(dict(experiment))
     with contextlib.ExitStack() as stack:
-        with one_line_errors():
-            folders = [stack.enter_context(_training(each, folder, text)) for each in trials]
+        folders = [stack.enter_context(_training(each, folder, text)) for each in trials]
         best = select_best([str(each) for each in folders], *table)
     chosen = trials[best]
-    with one_line_errors():
-        metadata = provenance(from_json(text, chosen.values))
+    metadata = provenance(from_json(text, chosen.values))
     trial_folder = posixpath.join(folder, chosen.id)
     table_metadata = {"trials": len(trials), "best": best}
     return posixpath.join(trial_folder, _TRAINING), posixpath.join(trial_folder, _LOGS), metadata, table_metadata

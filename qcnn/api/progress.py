@@ -1,77 +1,96 @@
-"""Run records and progress bars of training in Python, for notebooks and terminals."""
+"""Progress of training in Python, for notebooks and terminals."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import io
+import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 
-from qcnn.atomic_files import writable
-from qcnn.components.local_steps import StepContext, record_run
 from qcnn.components.steps.train_progress import ProgressTable, TrainingProgress
-from qcnn.errors import ArtifactError
-from qcnn.experiment.config import ExperimentConfig
-from qcnn.jobs.local.processes import EventHandler, LineHandler
-from qcnn.results.local_run import FILE, LOG, RunRecorder, read_record
+from qcnn.targets.local.observer import Observer, StepState
+
+logger = logging.getLogger("qcnn")
 
 # Seconds between updates of a notebook cell. Each update is a message to the browser.
 _INTERVAL = 0.1
 _WIDTH = 110
 
 
-class Bar(Protocol):
-    """A progress display for training events."""
-
-    def handle(self, event: Mapping[str, Any]) -> None:
-        """Process one event."""
-
-    def close(self) -> None:
-        """Finish with the last state displayed."""
+def create_observer(progress: bool) -> Observer:
+    """Return the observer of a run: a progress bar in a notebook or terminal, or nothing."""
+    if not progress:
+        return SilentObserver()
+    return NotebookObserver() if Console().is_jupyter else BarObserver()
 
 
-def create_bar(wanted: bool) -> Bar:
-    """Return the progress display for a notebook or terminal, or an empty one unless `wanted`."""
-    if not wanted:
-        return _Nothing()
-    # TrainingProgress displays nothing without a terminal.
-    return _InNotebook() if Console().is_jupyter else TrainingProgress(sys.stdout)
+class SilentObserver:
+    """Observer that displays nothing but warnings."""
 
+    def warn(self, line: str) -> None:
+        """Log a warning."""
+        logger.warning(line)
 
-class _Nothing:
-    """A display without output."""
+    def trial(self, number: int, count: int, *, is_trained: bool) -> None:
+        """Display nothing."""
 
-    def handle(self, event: Mapping[str, Any]) -> None:
-        """Ignore one event."""
+    def step(self, name: str, state: StepState) -> None:
+        """Display nothing."""
+
+    def line(self, text: str) -> None:
+        """Display nothing."""
+
+    def event(self, process: str, event: Mapping[str, Any]) -> None:
+        """Display nothing."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
-class _InNotebook:
-    """A text display below a notebook cell. Rich requires ipywidgets for this."""
+class BarObserver(SilentObserver):
+    """Observer that displays a progress bar in a terminal, and nothing without a terminal."""
+
+    def __init__(self) -> None:
+        self._progress = TrainingProgress(sys.stdout)
+
+    def event(self, process: str, event: Mapping[str, Any]) -> None:
+        """Update the bar."""
+        self._progress.handle({"process": process, **event})
+
+    def close(self) -> None:
+        """Finish with the last state displayed."""
+        self._progress.close()
+
+
+class NotebookObserver(SilentObserver):
+    """Observer that displays a text below a notebook cell. Rich requires ipywidgets for this."""
 
     def __init__(self) -> None:
         self._console = Console(file=io.StringIO(), force_jupyter=False, color_system=None, width=_WIDTH)
+        self._begin()
+
+    def _begin(self) -> None:
         self._table = ProgressTable(self._console)
         self._cell: Any = None
         self._shown_at = 0.0
+        self._has_events = False
 
-    def handle(self, event: Mapping[str, Any]) -> None:
-        """Process one event."""
-        self._table.take(event)
+    def event(self, process: str, event: Mapping[str, Any]) -> None:
+        """Update the text."""
+        self._table.take({"process": process, **event})
+        self._has_events = True
         if time.monotonic() - self._shown_at >= _INTERVAL:
             self._show()
 
     def close(self) -> None:
-        """Display the last state below the cell."""
-        self._show()
+        """Finish with the last state displayed. The next run has another text."""
+        if self._has_events:
+            self._show()
+        self._begin()
 
     def _show(self) -> None:
         from IPython.display import display
@@ -84,66 +103,3 @@ class _InNotebook:
         else:
             self._cell.update(text, raw=True)
         self._shown_at = time.monotonic()
-
-
-_TRAIN = "train"
-
-
-def has_succeeded(folder: Path, config: ExperimentConfig) -> bool:
-    """Return whether a folder contains a succeeded run of this experiment.
-
-    Raises:
-        ArtifactError: If the folder contains other files.
-    """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return False
-    try:
-        record = read_record(folder)
-    except (OSError, ValueError):
-        what = f"must be new or empty, or hold a run of this experiment, with {FILE}"
-        raise ArtifactError(f"folder: {what}. Given: {folder}") from None
-    if record.words != config.model_dump():
-        raise ArtifactError(f"folder: must hold a run of this experiment, not of another. Given: {folder}")
-    return record.state == "succeeded"
-
-
-@dataclasses.dataclass(frozen=True)
-class RunHandlers:
-    """Handlers of a run: context manager of each step by name, training events, and output lines of processes."""
-
-    step_context: StepContext
-    on_event: EventHandler
-    output: LineHandler
-
-
-@contextlib.contextmanager
-def recorded_run(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterator[RunHandlers]:
-    """Context manager that records the steps of a run, and writes the output of its processes to the run's log.
-
-    Args:
-        config: Experiment of the run.
-        run: Folder of the run.
-        progress: Whether to display a progress bar.
-
-    Yields:
-        The handlers of the run.
-    """
-    display = create_bar(progress)
-    with RunRecorder(config.model_dump()) as recorder:
-
-        @contextlib.contextmanager
-        def step_context(name: str) -> Iterator[None]:
-            with record_run(recorder, name, run), contextlib.ExitStack() as stack:
-                if name == _TRAIN:
-                    stack.callback(display.close)
-                yield
-
-        def on_event(process: str, event: Mapping[str, Any]) -> None:
-            display.handle({"process": process, **event})
-
-        def output(line: str) -> None:
-            # Not by a redirection of stdout, which belongs to all threads of the user's process.
-            with writable(run / LOG), (run / LOG).open("a", encoding="utf-8") as log:
-                log.write(f"{line}\n")
-
-        yield RunHandlers(step_context, on_event, output)

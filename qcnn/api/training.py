@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from qcnn.api import progress as steps
 from qcnn.api.experiments import Experiment, from_config, require_experiment, to_plain
 from qcnn.api.models import Model, load
-from qcnn.atomic_files import folder_lock
+from qcnn.api.progress import create_observer
 from qcnn.circuits.formats.loading import with_circuits
-from qcnn.components.local_steps import (
-    STEP_MODULES,
-    Step,
-    run_experiment,
-    run_in_subprocess,
-    run_trial,
-    select_best_trial,
-)
+from qcnn.components.local_steps import read_study
 from qcnn.components.steps.study import read_trial
-from qcnn.errors import ArtifactError, TrainingError
+from qcnn.data import resolve_files
+from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.frozen import freeze
-from qcnn.jobs.local.fork_client import fork_server
-from qcnn.jobs.local.processes import LineHandler
-from qcnn.jobs.local.runner import ProcessPool, run_processes
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
-from qcnn.planning.checks import LOCAL, check_experiments
-from qcnn.process.error_lines import errors_raised
-from qcnn.process.extras import check, translate_errors
-from qcnn.process.standard_streams import process_lock
-from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
+from qcnn.process.extras import translate_errors
+from qcnn.results.local_run import FILE, RunFolders, of_run, read_metrics, read_record
 from qcnn.run_names import timestamp
-from qcnn.studies.record import table
+from qcnn.studies.record import has_succeeded as is_complete
+from qcnn.studies.record import is_study, load_trials, save_trials, table
 from qcnn.studies.trials import plan, search_from_mapping
+from qcnn.targets.local.runs import checked, run_experiment, run_study
 from qcnn.targets.local.target import find_runs, read_experiment
-
-logger = logging.getLogger("qcnn")
 
 # Parent of the folders of runs without a given folder.
 RUNS = Path("runs")
@@ -90,38 +74,6 @@ class TrainingResult:
         return read(from_config(read_experiment(run)), folders)
 
 
-def _one_at_a_time() -> contextlib.AbstractContextManager[object]:
-    """Return the lock of the training runs of this process, which follow one another in all threads.
-
-    Their fork server is that of the process.
-    """
-    return process_lock("training", os.getpid())
-
-
-def _call(output: LineHandler, step: Step, folders: RunFolders) -> None:
-    """Call a step in a separate process, so that TensorFlow's state and memory stay outside of the user's process.
-
-    Args:
-        output: Handler of its output lines.
-        step: Step to call.
-        folders: Folders of the run.
-
-    Raises:
-        QcnnError: If the step fails.
-    """
-    last_line = ""
-
-    def forward(line: str) -> None:
-        nonlocal last_line
-        last_line = line.strip() or last_line
-        output(line)
-
-    try:
-        run_in_subprocess(step, folders, forward)
-    except SystemExit as error:
-        raise TrainingError(f"{step.__name__} ended with exit code {error.code}: {last_line}") from None
-
-
 @translate_errors("qcnn.train", "run")
 def train(
     experiment: Experiment, folder: str | PathLike[str] | None = None, *, progress: bool = True
@@ -153,15 +105,33 @@ def train(
     """
     root = Path(folder) if folder is not None else RUNS / f"qcnn-{timestamp()}"
     folders, config = of_run(root.absolute()), require_experiment(experiment).config
-    if not steps.has_succeeded(folders.run, config):
-        check("run")
-        with _one_at_a_time(), fork_server(STEP_MODULES), errors_raised():
-            check_experiments([config], LOCAL, logger.warning)
-            with steps.recorded_run(config, folders.run, progress=progress) as run:
-                run_job = functools.partial(run_processes, output=run.output)
-                call = functools.partial(_call, run.output)
-                run_experiment(config, folders, run.step_context, run.on_event, run=run_job, call=call)
+    if not has_succeeded(folders.run, config):
+        observer = create_observer(progress)
+        (complete,) = checked([config], observer)
+        run_experiment(complete, folders, observer, fields=config.model_dump())
     return read(experiment, folders)
+
+
+def has_succeeded(folder: Path, config: ExperimentConfig) -> bool:
+    """Return whether a folder contains a succeeded run of this experiment.
+
+    Raises:
+        ArtifactError: If the folder contains other files.
+    """
+    try:
+        record = read_record(folder)
+    except (OSError, ValueError):
+        _check_empty(folder, f"a run of this experiment, with {FILE}")
+        return False
+    if record.words != config.model_dump():
+        raise ArtifactError(f"folder: must hold a run of this experiment, not of another. Given: {folder}")
+    return record.state == "succeeded"
+
+
+def _check_empty(folder: Path, other: str) -> None:
+    """Raise ArtifactError if a folder has content, which is not what it may be otherwise."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise ArtifactError(f"folder: must be new or empty, or hold {other}. Given: {folder}")
 
 
 def read(experiment: Experiment, folders: RunFolders) -> TrainingResult:
@@ -233,20 +203,26 @@ def study(
     }
     search["grid"] = with_circuits(search["grid"])
     configs = plan(require_experiment(experiment).given, search_from_mapping({**search, "random": random}))
-    root = Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}"
-    root = root.absolute()
-    trial_folders = [_of_trial(root, number) for number in range(len(configs))]
-    check("run")
-    with _one_at_a_time(), fork_server(STEP_MODULES), errors_raised():
-        pairs = zip(configs, trial_folders, strict=True)
-        unfinished = [config for config, folders in pairs if not steps.has_succeeded(folders.run, config)]
-        check_experiments(unfinished, LOCAL, logger.warning)
-        with folder_lock("study", root):
-            _train_all(configs, trial_folders, progress=progress)
-            selected = select_best_trial(root, trial_folders, call=functools.partial(_call, lambda line: None))
-    header, rows = table([read_trial(each.training) for each in trial_folders])
-    trials = freeze([dict(zip(header, row, strict=True)) for row in rows])
-    return Study(root, trials, read(from_config(configs[selected.best]), selected.folders))
+    root = (Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}").absolute()
+    if is_study(root):
+        _check_trials(root, configs)
+    if not (is_study(root) and is_complete(root)):
+        observer = create_observer(progress)
+        trials = checked(configs, observer)
+        if not is_study(root):
+            _check_empty(root, "this study")
+            save_trials(trials, root)
+        run_study(trials, root, observer)
+    selected = read_study(root)
+    header, rows = table([read_trial(each.training) for each in selected.trials])
+    records = freeze([dict(zip(header, row, strict=True)) for row in rows])
+    return Study(root, records, read(from_config(configs[selected.best]), selected.folders))
+
+
+def _check_trials(study: Path, configs: Sequence[ExperimentConfig]) -> None:
+    """Raise ArtifactError if a study has other trials. Those of the study have the metadata of their data files."""
+    if load_trials(study) not in (configs, resolve_files(configs)):
+        raise ArtifactError(f"folder: must hold a study of these trials, not of others. Given: {study}")
 
 
 def _to_lists(values: Any) -> Any:
@@ -254,18 +230,3 @@ def _to_lists(values: Any) -> Any:
     if isinstance(values, Iterable) and not isinstance(values, str | Mapping):
         return [to_plain(value) for value in values]
     return values
-
-
-def _of_trial(study: Path, number: int) -> RunFolders:
-    return of_trial(study / f"trial-{number}")
-
-
-def _train_all(configs: Sequence[ExperimentConfig], trials: Sequence[RunFolders], *, progress: bool) -> None:
-    """Train the trials that are not complete. All trials share the same processes."""
-    with contextlib.closing(ProcessPool(lives_on=True)) as pool:
-        for config, folders in zip(configs, trials, strict=True):
-            if steps.has_succeeded(folders.run, config):
-                continue
-            with steps.recorded_run(config, folders.run, progress=progress) as run:
-                run_job = functools.partial(pool.run, output=run.output)
-                run_trial(config, folders, run_job, run.step_context, run.on_event)

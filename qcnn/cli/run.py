@@ -19,19 +19,18 @@ from qcnn.cli.options.experiment import (
     experiment_options,
 )
 from qcnn.cli.options.settings import format_option, runs_option
-from qcnn.cli.output import on_stderr, show, stdout_to_stderr
-from qcnn.cli.step_hooks import preload_tensorflow, step_hooks, writable_folder
-from qcnn.components.local_steps import run_experiment, run_in_subprocess
+from qcnn.cli.output import show, stdout_to_stderr
+from qcnn.cli.terminal import terminal, writable_folder
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.experiment.saved import from_saved
-from qcnn.planning.checks import LOCAL, check_experiments
-from qcnn.process.extras import check
+from qcnn.planning.checks import LOCAL
 from qcnn.results.local_run import FILE, RunFolders, of_run, of_trial, read_metrics, read_record
 from qcnn.run_names import timestamp
 from qcnn.targets.errors import StepError
+from qcnn.targets.local.runs import checked, run_experiment
 from qcnn.targets.local.target import find_runs, read_metadata
 from qcnn.targets.local.target import read_experiment as experiment_of
 
@@ -191,9 +190,6 @@ def repeated_experiment(run: Path) -> ExperimentConfig:
 def run_pipeline(unfinished: UnfinishedRun) -> RunFolders:
     """Check an experiment, run all steps of the pipeline locally and return the folders of the run.
 
-    Steps that need TensorFlow run in child processes. The experiment is checked while TensorFlow is loaded for them.
-    Complete outputs in the folder are kept.
-
     Args:
         unfinished: Run to start or to resume.
 
@@ -202,15 +198,14 @@ def run_pipeline(unfinished: UnfinishedRun) -> RunFolders:
         QcnnError: If the experiment cannot run, see `check_experiments`.
         StepError: If a step fails; the log contains the reason.
     """
-    check("run")
-    with preload_tensorflow():
+    with terminal(unfinished.folder) as observer:
         # A run that has its dataset does not need the data file.
         place = dataclasses.replace(LOCAL, has_inputs=not of_run(unfinished.folder).dataset.exists())
-        (experiment,) = check_experiments([unfinished.experiment], place, on_stderr)
+        (experiment,) = checked([unfinished.experiment], observer, place)
         folders = of_run(writable_folder(unfinished.folder.parent) / unfinished.folder.name)
-        fields = experiment.model_dump() if unfinished.fields is None else unfinished.fields
-        with step_hooks(fields, folders.run, unfinished.earlier_epochs) as hooks:
-            run_experiment(experiment, folders, *hooks, call=run_in_subprocess, linked=True)
+        run_experiment(
+            experiment, folders, observer, fields=unfinished.fields, earlier_epochs=unfinished.earlier_epochs
+        )
     return folders
 
 

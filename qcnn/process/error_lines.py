@@ -1,11 +1,10 @@
 """Exit of a process with a single-line message and an exit code, by the error that a block raises."""
 
 import contextlib
-import contextvars
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from qcnn.errors import ConfigError, QcnnError, RetryableError, WriteError
@@ -13,9 +12,6 @@ from qcnn.monitoring import logs
 from qcnn.process.exit_codes import PERMANENT_ERROR, RETRYABLE
 from qcnn.process.limits import process_limits, reached_limit
 from qcnn.process.standard_streams import ERROR, drop_output
-
-# Whether `one_line_errors` raises errors instead of exiting.
-_raised = contextvars.ContextVar("raised", default=False)
 
 
 @contextlib.contextmanager
@@ -37,17 +33,7 @@ def exit_immediately() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def errors_raised() -> Iterator[None]:
-    """Context manager in which `one_line_errors` raises errors and does not configure the log."""
-    token = _raised.set(True)
-    try:
-        yield
-    finally:
-        _raised.reset(token)
-
-
-@contextlib.contextmanager
-def _translate_limit_errors() -> Iterator[None]:
+def translate_limit_errors() -> Iterator[None]:
     """Context manager that translates errors caused by a limit of this process.
 
     Raises:
@@ -64,13 +50,12 @@ def _translate_limit_errors() -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Context manager that prints logs on stdout, and exits with a single-line message on a QcnnError."""
-    if _raised.get():
-        with _translate_limit_errors():
-            yield
-        return
+def log_to_stdout() -> None:
+    """Print the log of this process on stdout, in the format of its environment.
+
+    Raises:
+        ConfigError: If the environment variable of the format is invalid.
+    """
     logger = logging.getLogger("qcnn")
     logger.setLevel(logging.INFO)
     if not logger.handlers:
@@ -79,11 +64,22 @@ def one_line_errors() -> Iterator[None]:
         handler.setFormatter(logs.Formatter("%(message)s"))
         logger.addHandler(handler)
         logger.propagate = False
+    logs.set_up()
+
+
+@contextlib.contextmanager
+def one_line_errors(report: Callable[[QcnnError], None] = lambda error: None) -> Iterator[None]:
+    """Context manager of a process that prints its log on stdout, and exits with a single-line message on a QcnnError.
+
+    Args:
+        report: Called with the error before its line is printed.
+    """
     try:
-        logs.set_up()
-        with _translate_limit_errors():
+        log_to_stdout()
+        with translate_limit_errors():
             yield
     except QcnnError as error:
+        report(error)
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{logs.format_message(f'{ERROR}{error}', logging.ERROR)}\n")
         drop_output()

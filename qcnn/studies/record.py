@@ -15,7 +15,7 @@ from qcnn.experiment.parsing import with_display_values
 from qcnn.experiment.saved import from_saved
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
-from qcnn.results.local_run import check_output, read_record
+from qcnn.results.local_run import RunRecord, check_output, read_record
 from qcnn.studies.trials import SEEDS, FailedTrial, Trial, best
 
 _FILE = "study.json"
@@ -59,17 +59,27 @@ def trial_folders(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob(f"*/{RUN_FILE}"))
 
 
+def folders_by_trial(folder: Path, trials: Sequence[ExperimentConfig]) -> list[Path]:
+    """Return the last folder of each trial of a study whose trials have all been started, in the order of `trials`."""
+    by_experiment = {from_saved(_record(trial).words): trial for trial in trial_folders(folder)}
+    return [by_experiment[trial] for trial in trials]
+
+
 def finished_trials(folder: Path) -> Mapping[ExperimentConfig, Path]:
     """Return the folders of finished trials by experiment, including trials that failed."""
     finished = {}
     for trial in trial_folders(folder):
-        try:
-            record = read_record(trial)
-        except (OSError, ValueError):
-            raise ArtifactError(f"study: a trial's record is damaged. Given: {trial / RUN_FILE}") from None
+        record = _record(trial)
         if record.state == "succeeded":
             finished[from_saved(record.words)] = trial
     return finished
+
+
+def _record(trial: Path) -> RunRecord:
+    try:
+        return read_record(trial)
+    except (OSError, ValueError):
+        raise ArtifactError(f"study: a trial's record is damaged. Given: {trial / RUN_FILE}") from None
 
 
 _CHOSEN = "chosen"

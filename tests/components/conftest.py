@@ -1,13 +1,15 @@
 """Fixtures for tests of the steps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.evaluate import export_weights
 from qcnn.components.steps.train_local import train
+from qcnn.process.error_lines import one_line_errors
 from tests.forks import forked_training
 
 
@@ -27,3 +29,9 @@ def trained_model(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapp
         train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))
     export_weights(str(folder / "training"), str(folder / "model"))
     return folder / "model"
+
+
+def in_component(step: Callable[..., object], *arguments: Any, **named: Any) -> object:
+    """Call a step as the body of its component does."""
+    with one_line_errors():
+        return step(*arguments, **named)

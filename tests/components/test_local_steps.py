@@ -11,35 +11,30 @@ import pytest
 
 from qcnn.components.local_steps import evaluate_step, export_step, run_in_subprocess
 from qcnn.errors import ArtifactError
-from qcnn.process.error_lines import errors_raised
+from qcnn.jobs.local.fork_client import start_process
 from qcnn.results.local_run import of_run
 
 
 @pytest.mark.usefixtures("forks")
 def test_error_of_step_in_subprocess_is_raised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = of_run(tmp_path / "run")
-    with errors_raised(), pytest.raises(ArtifactError) as alone:
-        evaluate_step(folders)
+    with pytest.raises(ArtifactError) as alone:
+        evaluate_step(folders.run)
     with pytest.raises(ArtifactError, match=f"^{re.escape(str(alone.value))}$"):
-        run_in_subprocess(evaluate_step, folders)
+        run_in_subprocess(evaluate_step, folders.run, start_process, print)
     assert capsys.readouterr().out == ""
     assert not list(tmp_path.iterdir())
 
 
-def test_step_ends_if_stdout_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class ClosedPipe:
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
-        def flush(self) -> None:
-            pass
+def test_step_ends_if_its_output_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def output(line: str) -> None:
+        raise BrokenPipeError
 
     # The process prints many lines.
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     before = psutil.Process().children()
-    monkeypatch.setattr(sys, "stdout", ClosedPipe())
     with pytest.raises(BrokenPipeError):
-        run_in_subprocess(export_step, of_run(tmp_path / "run"))
+        run_in_subprocess(export_step, tmp_path / "run", start_process, output)
     assert psutil.Process().children() == before
 
 
@@ -48,9 +43,9 @@ def test_terminated_step_prints_nothing(tmp_path: Path, number: signal.Signals) 
     program = (
         "import os, signal, sys\n"
         "from qcnn.components import local_steps\n"
-        f"def step(folders): os.kill(os.getpid(), {int(number)}); signal.pause()\n"
+        f"def step(folder): os.kill(os.getpid(), {int(number)}); signal.pause()\n"
         "local_steps._STEPS['step'] = step\n"
-        "sys.argv[1:] = ['step', '2', *'abcd']\n"
+        "sys.argv[1:] = ['step', '2', '.']\n"
         "local_steps.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -3,7 +3,9 @@
 With a fork server, a local run loads TensorFlow once instead of once per process. Loading takes seconds.
 """
 
+import concurrent.futures
 import contextlib
+import functools
 import os
 import secrets
 import select
@@ -11,9 +13,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from qcnn.jobs.local.fork_protocol import (
     READY,
@@ -26,6 +29,7 @@ from qcnn.process.limits import check_limits
 from qcnn.process.operating_system import has_fork_server, is_same_user
 
 _BACKLOG = 1024
+_SERVER = (sys.executable, "-m", "qcnn.jobs.local.fork_server")
 # The fork server ignores these signals. A forked process ignores them only if the requesting process does.
 _INHERITED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -52,71 +56,139 @@ class ChildProcess(Protocol):
         """Send SIGKILL."""
 
 
-class ForkServer:
-    """Fork server of this process.
+class StartProcess(Protocol):
+    """Function that starts a process."""
 
-    `pid` is None if the operating system supports no fork server.
+    def __call__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        pass_fds: Sequence[int] = (),
+        folder: Path | None = None,
+    ) -> ChildProcess:
+        """Start a process, and return it.
+
+        Args:
+            argv: Command line.
+            environment: Complete environment of the process.
+            stdin: File descriptor of its standard input.
+            stdout: File descriptor of its standard output.
+            stderr: File descriptor of its standard error.
+            pass_fds: Other file descriptors to inherit, with the same numbers.
+            folder: Its working folder, or None for that of this process.
+        """
+        ...
+
+
+class ForkServer:
+    """Process that has loaded modules, from which other processes are forked.
+
+    The server and all processes forked from it end when it is closed, and with this process. Without operating system
+    support, there is no server and each process loads its own modules. All methods can be called by any thread.
+
+    Attributes:
+        address: Name of the server's socket, or empty without a server.
+        pid: Process ID of the server, or None without a server.
     """
 
-    def __init__(self, pid: int | None, connection: socket.socket | None) -> None:
-        self.pid = pid
-        self._connection = connection
+    def __init__(self, modules: Sequence[str]) -> None:
+        """Start the server, which then loads the modules.
+
+        Args:
+            modules: Names of the modules to load before the first fork.
+
+        Raises:
+            ConfigError: If a limit of this process is too small for the modules.
+        """
+        check_limits()
+        self.address = ""
+        self.pid: int | None = None
+        self._stack = contextlib.ExitStack()
+        if has_fork_server():
+            with contextlib.ExitStack() as stack:
+                self._start_server(modules, stack)
+                self._stack = stack.pop_all()
+
+    def _start_server(self, modules: Sequence[str], stack: contextlib.ExitStack) -> None:
+        address = f"qcnn-{secrets.token_hex(16)}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"\0{address}")
+            listener.listen(_BACKLOG)
+            self._connection, server_end = map(stack.enter_context, socket.socketpair())
+            # Signals to the whole session are meant for the forked processes. The server ignores them to report exit
+            # codes.
+            ignoring = ("sh", "-c", 'trap "" INT TERM; exec "$@"', "sh")
+            self._server = _popen_in_lasting_thread(
+                (*ignoring, *_SERVER, str(os.getpid()), str(listener.fileno()), *modules),
+                stack,
+                stdin=server_end.fileno(),
+                # Python checks the type of stdout once, at startup. A socket, like the pipes of the forked processes,
+                # is neither a terminal nor a file.
+                stdout=server_end.fileno(),
+                pass_fds=(listener.fileno(),),
+            )
+            stack.callback(self._server.wait)
+            # SIGTERM is ignored, and loading modules may take seconds.
+            stack.callback(self._server.kill)
+            stack.callback(self._connection.close)
+            server_end.close()
+        self.address, self.pid = address, self._server.pid
 
     @property
     def is_ready(self) -> bool:
         """Whether the server has loaded its modules and forks immediately."""
-        if not self._connection:
+        if self.pid is None:
             return False
         with contextlib.suppress(BlockingIOError):
             return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == READY
         return False
 
+    @property
+    def has_exited(self) -> bool:
+        """Whether the server has ended, for example by the memory killer."""
+        return self.pid is not None and self._server.poll() is not None
 
-@contextlib.contextmanager
-def fork_server(modules: Sequence[str]) -> Iterator[ForkServer]:
-    """Context manager that runs a fork server, from which `start_process` forks processes.
+    @property
+    def start(self) -> StartProcess:
+        """The function that starts a process, forked from the server if possible (see `start_process`)."""
+        return functools.partial(start_process, address=self.address)
 
-    The server and all processes forked from it end with the block or with this process. Without operating system
-    support, no server is started and each process loads its own modules.
+    def forget(self) -> None:
+        """Close the connection in a process that was forked from this one, without an end of the server."""
+        if self.pid is not None:
+            self._connection.close()
+        self.address = ""
 
-    Args:
-        modules: Names of the modules to load before the first fork.
+    def close(self) -> None:
+        """End the server and all processes forked from it."""
+        self._stack.close()
 
-    Yields:
-        The fork server.
 
-    Raises:
-        ConfigError: If a limit of this process is too small for the modules.
+def _popen_in_lasting_thread(
+    command: Sequence[str], stack: contextlib.ExitStack, **arguments: Any
+) -> subprocess.Popen[bytes]:
+    """Start a process in a thread that continues until `stack` is closed.
+
+    The operating system ends the server with its parent, which is the thread that has started it. The thread of the
+    caller may end before.
     """
-    check_limits()
-    if not has_fork_server():
-        yield ForkServer(None, None)
-        return
-    address = f"qcnn-{secrets.token_hex(16)}"
-    with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-        listener.bind(f"\0{address}")
-        listener.listen(_BACKLOG)
-        connection, server_end = map(stack.enter_context, socket.socketpair())
-        # Signals to the whole session are meant for the forked processes. The server ignores them to report exit codes.
-        command = ("sh", "-c", 'trap "" INT TERM; exec "$@"', "sh", sys.executable, "-m", "qcnn.jobs.local.fork_server")
-        server = subprocess.Popen(
-            (*command, str(listener.fileno()), *modules),
-            stdin=server_end.fileno(),
-            # Python checks the type of stdout once, at startup. A socket, like the pipes of the forked processes, is
-            # neither a terminal nor a file.
-            stdout=server_end.fileno(),
-            pass_fds=(listener.fileno(),),
-        )
-        stack.callback(server.wait)
-        # SIGTERM is ignored, and loading modules may take seconds.
-        stack.callback(server.kill)
-        stack.callback(connection.close)
-        listener.close()
-        server_end.close()
-        os.environ[VARIABLE] = address
-        stack.callback(os.environ.pop, VARIABLE, None)
-        yield ForkServer(server.pid, connection)
+    ended = threading.Event()
+    stack.callback(ended.set)
+    future = concurrent.futures.Future[subprocess.Popen[bytes]]()
+
+    def start() -> None:
+        try:
+            future.set_result(subprocess.Popen(command, **arguments))
+        except Exception as error:
+            future.set_exception(error)
+        ended.wait()
+
+    threading.Thread(target=start, name="fork server", daemon=True).start()
+    return future.result()
 
 
 def start_process(
@@ -128,26 +200,27 @@ def start_process(
     stderr: int,
     pass_fds: Sequence[int] = (),
     folder: Path | None = None,
+    address: str | None = None,
 ) -> ChildProcess:
-    """Start a process, forked from the fork server of this process if possible.
+    """Start a process, forked from a fork server if possible, and return it.
 
     A process is forked if `argv` is python -m MODULE ..., the library settings in `environment` equal those of the
     server, and the server runs. Otherwise subprocess.Popen starts it. A forked process ends with this process.
 
     Args:
-        argv: Command line.
-        environment: Complete environment of the process.
-        stdin: File descriptor of its standard input.
-        stdout: File descriptor of its standard output.
-        stderr: File descriptor of its standard error.
-        pass_fds: Other file descriptors to inherit, with the same numbers.
-        folder: Its working folder, or None for that of this process.
-
-    Returns:
-        The started process.
+        argv: See `StartProcess`.
+        environment: See `StartProcess`.
+        stdin: See `StartProcess`.
+        stdout: See `StartProcess`.
+        stderr: See `StartProcess`.
+        pass_fds: See `StartProcess`.
+        folder: See `StartProcess`.
+        address: Address of the server. None: that of the server which the parent of this process shares, if it does.
     """
     descriptors = {0: stdin, 1: stdout, 2: stderr, **{number: number for number in pass_fds}}
-    if (address := os.environ.get(VARIABLE)) and argv[1] == "-m":
+    if address is None:
+        address = os.environ.get(VARIABLE, "")
+    if address and argv[1] == "-m":
         with contextlib.suppress(OSError):
             if forked := _fork(address, argv, environment, descriptors, folder or Path.cwd()):
                 return forked

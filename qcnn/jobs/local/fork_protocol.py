@@ -8,8 +8,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Environment variable with the socket name of the fork server. The socket is in Linux's abstract namespace, so that no
-# file is left behind.
+# Environment variable with the socket name of a fork server that a process shares with its child processes. The socket
+# is in Linux's abstract namespace, so that no file is left behind.
 VARIABLE = "QCNN_FORK_SERVER"
 # Sent once to the process that started the server, when the modules are loaded.
 READY = b"R"

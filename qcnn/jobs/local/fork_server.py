@@ -1,9 +1,9 @@
 """Fork server: load modules once and fork processes that use them (see `fork_protocol`).
 
-Usage: python -m qcnn.jobs.local.fork_server DESCRIPTOR MODULE ...
+Usage: python -m qcnn.jobs.local.fork_server PARENT DESCRIPTOR MODULE ...
 
-DESCRIPTOR is the listening socket, stdin is a socket of the parent process. The server and its children end with the
-parent process.
+PARENT is the ID of the parent process, DESCRIPTOR the listening socket, and stdin a socket of the parent process. The
+server and its children end with the parent process.
 """
 
 import contextlib
@@ -51,13 +51,15 @@ def main() -> None:
 
     In a forked child, run the requested module.
     """
-    end_with_parent(os.getppid())
+    parent_id, descriptor, *modules = sys.argv[1:]
+    # The parent process may have ended before.
+    end_with_parent(int(parent_id))
     folder = str(Path.cwd())
     environment = dict(os.environ)
-    listener = socket.socket(fileno=int(sys.argv[1]))
+    listener = socket.socket(fileno=int(descriptor))
     parent = socket.socket(fileno=os.dup(0))
     before = descriptors()
-    _load(sys.argv[2:])
+    _load(modules)
     server = _Server(listener, parent, environment, descriptors() - before)
     # If the parent has exited, serve() detects it.
     with contextlib.suppress(OSError):

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from qcnn.errors import QcnnError
 from qcnn.jobs.job import LAST_LINES
-from qcnn.jobs.local.fork_client import start_process
+from qcnn.jobs.local.fork_client import StartProcess
 from qcnn.monitoring import logs
+from qcnn.process.error_transfer import from_values
 
 # Seconds between SIGTERM and SIGKILL.
 GRACE = 3.0
@@ -53,11 +55,14 @@ class LocalProcess:
         environment: Mapping[str, str],
         on_event: EventHandler,
         output: LineHandler,
+        start: StartProcess,
         *,
         is_reusable: bool = False,
     ) -> None:
         self.name = name
-        self._command = (argv, environment, is_reusable)
+        # Error with which the process ends, if it has sent one.
+        self.error: QcnnError | None = None
+        self._command, self._start = (argv, environment, is_reusable), start
         self._on_event, self._output = on_event, output
         self._handlers = {"output": self._forward_line, "events": self._handle_event}
         self.last_line = ""
@@ -81,7 +86,7 @@ class LocalProcess:
                 stdin, further = os.pipe()
                 self._further = io.FileIO(further, "w")
             child_descriptors.callback(os.close, stdin)
-            self._process = start_process(
+            self._process = start(
                 (*argv, "--events", str(events), *(("--further",) if is_reusable else ())),
                 environment,
                 stdin=stdin,
@@ -140,7 +145,9 @@ class LocalProcess:
     def restart(self) -> "LocalProcess":
         """Start another process with the same command, and return it."""
         argv, environment, is_reusable = self._command
-        return LocalProcess(self.name, argv, environment, self._on_event, self._output, is_reusable=is_reusable)
+        return LocalProcess(
+            self.name, argv, environment, self._on_event, self._output, self._start, is_reusable=is_reusable
+        )
 
     def seconds_since_heartbeat(self) -> float:
         """Return the seconds since the last heartbeat, or since the start of the process."""
@@ -189,5 +196,7 @@ class LocalProcess:
         event = json.loads(line)
         if event["event"] == "finished":
             self._finished = True
+        elif event["event"] == "error":
+            self.error = from_values(event)
         elif event["event"] != "alive":
             self._on_event(self.name, event)

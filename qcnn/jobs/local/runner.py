@@ -10,11 +10,13 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec, tf_config
+from qcnn.jobs.local.fork_client import StartProcess, start_process
 from qcnn.jobs.local.processes import EventHandler, LineHandler, LocalProcess, print_line, stop
 from qcnn.process.exit_codes import is_permanent_error
 from qcnn.process.library_loading import START_TIMEOUT_SECONDS
@@ -118,6 +120,8 @@ def _cause_order(process: ProcessObservation) -> tuple[bool, bool, bool]:
 logger = logging.getLogger("qcnn")
 
 _LOOPBACK = "127.0.0.1"
+# Exit codes after SIGINT.
+_INTERRUPTED = (128 + signal.SIGINT, -signal.SIGINT)
 # Seconds between two checks of the processes.
 _INTERVAL = 0.1
 # Seconds that processes with `ignore_exit` may run after all other processes have succeeded.
@@ -126,7 +130,9 @@ _LAST_SECONDS = 30.0
 _PROGRAM_LENGTH = 3
 
 
-def run_processes(job: JobSpec, on_event: EventHandler, output: LineHandler = print_line) -> None:
+def run_processes(
+    job: JobSpec, on_event: EventHandler, output: LineHandler = print_line, start: StartProcess = start_process
+) -> None:
     """Run the processes of a job until they succeed, and restart them after retryable errors.
 
     A retryable error is a signal, an exit code above 127, or no heartbeat for `job.heartbeat_timeout_seconds` (see
@@ -137,13 +143,15 @@ def run_processes(job: JobSpec, on_event: EventHandler, output: LineHandler = pr
         job: Job to run.
         on_event: Handler of the events of the processes.
         output: Handler of their output lines.
+        start: Starts a process.
 
     Raises:
-        TrainingError: If a process ends with a permanent error, or reaches a limit of ulimit. The message contains its
-            last line or the limit.
+        QcnnError: If a process ends with a permanent error that it has sent.
+        TrainingError: If a process ends with another permanent error, or reaches a limit of ulimit. The message
+            contains its last line or the limit.
         RetryableError: If retryable errors occur more often than `job.restarts`.
     """
-    with contextlib.closing(ProcessPool(lives_on=False)) as pool:
+    with contextlib.closing(ProcessPool(start, lives_on=False)) as pool:
         pool.run(job, on_event, output)
 
 
@@ -154,8 +162,8 @@ class ProcessPool:
     has processes with `ignore_exit`, and if a process has exited by itself, which bounds its memory.
     """
 
-    def __init__(self, *, lives_on: bool) -> None:
-        self._is_reusable = lives_on
+    def __init__(self, start: StartProcess = start_process, *, lives_on: bool) -> None:
+        self._start_process, self._is_reusable = start, lives_on
         self._kind: object = None
         self._processes: list[LocalProcess] = []
 
@@ -186,14 +194,19 @@ class ProcessPool:
             for process in self._processes:
                 process.watch(selector)
             while (decision := _wait_for_decision(self._processes, job, selector)).process is not None:
+                is_in_thread = threading.current_thread() is not threading.main_thread()
+                if is_in_thread and decision.process.exit_code in _INTERRUPTED:
+                    # Ctrl-C in a terminal or notebook reaches all processes, but no thread except the main one.
+                    raise KeyboardInterrupt
                 failed = next(process for process in self._processes if process.name == decision.process.name)
                 if decision.process.exit_code is not None:
                     failed.drain()
                 limit = _reached_limit(decision.process, failed)
-                reason = explain(decision.process, limit or failed.last_line, job.heartbeat_timeout_seconds)
+                last = limit or str(failed.error or failed.last_line)
+                reason = explain(decision.process, last, job.heartbeat_timeout_seconds)
                 # After a limit is reached, a restarted process would reach it again.
                 if limit or decision.action is Action.FAIL:
-                    raise TrainingError(reason)
+                    raise TrainingError(reason) if limit or not failed.error else failed.error
                 if decision.action is Action.RESTART_ALL:
                     return reason
                 restarts.count(reason, failed.name)
@@ -237,7 +250,15 @@ class ProcessPool:
                 environment["TF_CONFIG"] = tf_config(addresses, role, index)
             argv = _argv_with_ports(job, ports)
             self._processes.append(
-                LocalProcess(f"{role} {index}", argv, environment, on_event, output, is_reusable=self._can_reuse(job))
+                LocalProcess(
+                    f"{role} {index}",
+                    argv,
+                    environment,
+                    on_event,
+                    output,
+                    self._start_process,
+                    is_reusable=self._can_reuse(job),
+                )
             )
 
     def _restart(self, process: LocalProcess, selector: selectors.BaseSelector) -> None:

@@ -9,7 +9,7 @@ import pytest
 from qcnn.components.steps.dataset import generate_data, trial_data
 from qcnn.experiment.parsing import from_json, from_mapping
 from tests.buckets import ROWS
-from tests.components.conftest import error_line
+from tests.components.conftest import error_line, in_component
 
 _SHA256 = hashlib.sha256(ROWS).hexdigest()
 
@@ -51,7 +51,7 @@ def test_generate_data_reports_invalid_fields(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], fields: dict[str, Any], line: str
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        generate_data(fields, str(tmp_path / "dataset"))
+        in_component(generate_data, fields, str(tmp_path / "dataset"))
     assert stopped.value.code == 2
     assert error_line(capfd).startswith(line)
     assert not list(tmp_path.iterdir())
@@ -61,7 +61,7 @@ def test_generate_data_keeps_existing_files(tmp_path: Path, capfd: pytest.Captur
     (tmp_path / "dataset").mkdir()
     (tmp_path / "dataset" / "mine").touch()
     with pytest.raises(SystemExit):
-        generate_data({}, str(tmp_path / "dataset"))
+        in_component(generate_data, {}, str(tmp_path / "dataset"))
     assert "must be new or empty" in error_line(capfd)
     assert [path.name for path in tmp_path.rglob("*")] == ["dataset", "mine"]
 
@@ -69,7 +69,7 @@ def test_generate_data_keeps_existing_files(tmp_path: Path, capfd: pytest.Captur
 def test_unwritable_dataset_folder_is_a_single_line_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit):
-        generate_data({}, str(tmp_path / "file" / "dataset"))
+        in_component(generate_data, {}, str(tmp_path / "file" / "dataset"))
     assert error_line(capfd).startswith("error: output: cannot be written (")
 
 
@@ -82,7 +82,7 @@ def test_trial_data_equals_generate_data(tmp_path: Path) -> None:
 
 def test_trial_data_reports_invalid_experiment(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        trial_data('{"qubits": 3}', {}, str(tmp_path / "trial"))
+        in_component(trial_data, '{"qubits": 3}', {}, str(tmp_path / "trial"))
     assert capfd.readouterr().err == "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n"
     assert not list(tmp_path.iterdir())
 
@@ -115,7 +115,7 @@ def test_changed_data_file_is_rejected(
     )
     for run in ("", "a"):
         with pytest.raises(SystemExit) as stopped:
-            generate_data(file_fields, str(tmp_path / "dataset"), run, _SHA256)
+            in_component(generate_data, file_fields, str(tmp_path / "dataset"), run, _SHA256)
         assert stopped.value.code == 2
         assert error_line(capfd) == f"{line}{_SHA256} with data {file_fields['data']}"
     assert not (tmp_path / "dataset").exists()
@@ -125,14 +125,19 @@ def test_missing_or_superfluous_sha256_is_rejected(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], file_fields: dict[str, Any]
 ) -> None:
     with pytest.raises(SystemExit):
-        generate_data(file_fields, str(tmp_path / "dataset"), data_sha256="")
+        in_component(generate_data, file_fields, str(tmp_path / "dataset"), data_sha256="")
     missing = error_line(capfd)
     assert missing.startswith("error: data_sha256: must be the file's SHA-256 as printed by sha256sum, ")
     assert missing.endswith(f". Given: none with data {file_fields['data']}")
     with pytest.raises(SystemExit):
-        trial_data(from_mapping(file_fields).to_json(), {"gs://bucket/other.csv": _SHA256}, str(tmp_path / "dataset"))
+        in_component(
+            trial_data,
+            from_mapping(file_fields).to_json(),
+            {"gs://bucket/other.csv": _SHA256},
+            str(tmp_path / "dataset"),
+        )
     assert error_line(capfd) == missing
     with pytest.raises(SystemExit):
-        generate_data({"qubits": 4}, str(tmp_path / "dataset"), data_sha256=_SHA256)
+        in_component(generate_data, {"qubits": 4}, str(tmp_path / "dataset"), data_sha256=_SHA256)
     message = "error: data_sha256: must be empty unless data is a file. Given: "
     assert error_line(capfd) == f"{message}{_SHA256} with data excitations"

@@ -9,22 +9,28 @@ import pytest
 
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.evaluate import evaluate, export_weights, summarize
-from tests.components.conftest import error_line
+from tests.components.conftest import error_line, in_component
 
 
 def test_export_and_evaluate_report_missing_inputs(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], trained_model: Path
 ) -> None:
     with pytest.raises(SystemExit):
-        export_weights(str(tmp_path / "training"), str(tmp_path / "model"))
+        in_component(export_weights, str(tmp_path / "training"), str(tmp_path / "model"))
     assert error_line(capfd).startswith("error: training: the folder has no checkpoint")
     generate_data({"qubits": 4}, str(tmp_path / "dataset"))
     outputs = [str(tmp_path / name) for name in ("predictions", "metrics", "report")]
     with pytest.raises(SystemExit):
-        evaluate(*(str(tmp_path / name) for name in ("model", "dataset", "training")), *outputs)
+        in_component(evaluate, *(str(tmp_path / name) for name in ("model", "dataset", "training")), *outputs)
     assert error_line(capfd).startswith("error: training: the folder has no checkpoint")
     with pytest.raises(SystemExit):
-        evaluate(str(tmp_path / "model"), str(tmp_path / "dataset"), str(trained_model.parent / "training"), *outputs)
+        in_component(
+            evaluate,
+            str(tmp_path / "model"),
+            str(tmp_path / "dataset"),
+            str(trained_model.parent / "training"),
+            *outputs,
+        )
     assert error_line(capfd).startswith("error: model: model.json is missing")
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 

@@ -13,7 +13,7 @@ from qcnn.circuits.circuits import Ansatz
 from qcnn.components.steps.study import plan_study, plan_tuning, select_best
 from qcnn.experiment.parsing import from_json, from_mapping
 from qcnn.studies.trials import FailedTrial, save_failure
-from tests.components.conftest import error_line
+from tests.components.conftest import error_line, in_component
 
 
 def _measuring_circuit(qubits: Sequence[cirq.Qid]) -> Ansatz:
@@ -33,7 +33,7 @@ def test_plan_study_rejects_invalid_circuit(
     measuring.circuit = _measuring_circuit  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "measuring", measuring)
     with pytest.raises(SystemExit) as stopped:
-        plan_study({}, {"model": ["hybrid", model]}, {}, 0, {})
+        in_component(plan_study, {}, {"model": ["hybrid", model]}, {}, 0, {})
     assert stopped.value.code == 2
     assert error_line(capfd).startswith(f"error: {reason}")
 
@@ -58,10 +58,10 @@ def test_plan_study_rejects_wrong_sha256_keys(
 ) -> None:
     message = "error: data_sha256: must contain the SHA-256, as printed by sha256sum, of these data files: "
     with pytest.raises(SystemExit):
-        plan_study({}, {"data": data}, {}, 0, dict.fromkeys(given, 64 * "0"))
+        in_component(plan_study, {}, {"data": data}, {}, 0, dict.fromkeys(given, 64 * "0"))
     assert error_line(capfd).startswith(message + line)
     with pytest.raises(SystemExit):
-        plan_tuning({"data": data[0]}, {"seed": [1, 2]}, {}, 2, dict.fromkeys(_FILES, 64 * "0"))
+        in_component(plan_tuning, {"data": data[0]}, {"seed": [1, 2]}, {}, 2, dict.fromkeys(_FILES, 64 * "0"))
     assert error_line(capfd).startswith(message)
 
 
@@ -75,7 +75,7 @@ def test_select_best_without_successful_trial_fails(tmp_path: Path, capfd: pytes
     for folder in folders:
         save_failure(FailedTrial(from_mapping({}), f"loss: is not finite. Given: {folder.name}"), folder)
     with pytest.raises(SystemExit) as stopped:
-        select_best(list(map(str, folders)), str(tmp_path / "results.csv"), str(tmp_path / "table.html"))
+        in_component(select_best, list(map(str, folders)), str(tmp_path / "results.csv"), str(tmp_path / "table.html"))
     assert stopped.value.code == 2
     message = "error: study: all 2 trials failed; the first: loss: is not finite. Given: first"
     assert message in capfd.readouterr().err.splitlines()

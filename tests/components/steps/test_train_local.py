@@ -14,7 +14,7 @@ from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.studies.trials import load_failure
 from qcnn.trainer import loop
-from tests.components.conftest import error_line
+from tests.components.conftest import error_line, in_component
 
 pytestmark = pytest.mark.usefixtures("forks")
 
@@ -88,11 +88,9 @@ def test_shots_do_not_depend_on_number_of_workers(tmp_path: Path) -> None:
 def test_failed_worker_fails_the_step_with_its_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     experiment = from_mapping({"strategy": "none", "workers": 1}).to_json()
     with pytest.raises(SystemExit) as stopped:
-        train(experiment, str(tmp_path / "missing"), str(tmp_path / "training"), str(tmp_path / "logs"))
+        in_component(train, experiment, str(tmp_path / "missing"), str(tmp_path / "training"), str(tmp_path / "logs"))
     assert stopped.value.code == 2
-    assert error_line(capfd).startswith(
-        "error: worker 0 ended with exit code 2: dataset: dataset.json is missing. Given: "
-    )
+    assert error_line(capfd).startswith("error: dataset: dataset.json is missing. Given: ")
     assert not list(tmp_path.iterdir())
 
 
@@ -103,4 +101,4 @@ def test_failed_local_trial_succeeds_and_saves_the_reason(tmp_path: Path) -> Non
     failed = load_failure(tmp_path / "training")
     assert failed
     assert failed.experiment == experiment
-    assert failed.reason.startswith("worker 0 ended with exit code 2: dataset: dataset.json is missing. Given: ")
+    assert failed.reason.startswith("dataset: dataset.json is missing. Given: ")

@@ -11,6 +11,7 @@ from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.kubernetes.training_manifest import outputs
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.studies.trials import load_failure
+from tests.components.conftest import in_component
 from tests.qcnn.jobs.apiserver import ApiServer
 from tests.qcnn.jobs.training_operator import DONE, RUNNING, Operator, ended
 
@@ -91,6 +92,6 @@ def test_train_without_requirement_is_a_single_line_error(
 ) -> None:
     monkeypatch.setenv(RUN_VARIABLE, run)
     with pytest.raises(SystemExit):
-        train(EXPERIMENT, POD, "gs://bucket/dataset", training)
+        in_component(train, EXPERIMENT, POD, "gs://bucket/dataset", training)
     assert capfd.readouterr().err.startswith(message)
     assert server.all("tfjobs") == []

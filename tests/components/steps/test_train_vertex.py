@@ -17,6 +17,7 @@ from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.storage.copies import local_copy, new_copy
 from qcnn.studies.trials import load_failure
+from tests.components.conftest import in_component
 from tests.vertex.fake_service.job_run import FAILED, RUNNING, SUCCEEDED
 from tests.vertex.fake_service.vertex import Vertex
 
@@ -163,5 +164,5 @@ def test_train_without_requirement_is_a_single_line_error(
     from qcnn.components.steps.train_vertex import train
 
     with pytest.raises(SystemExit):
-        train(_EXPERIMENT, json.dumps({"image": "a", **pod}), place, "gs://bucket/dataset", output)
+        in_component(train, _EXPERIMENT, json.dumps({"image": "a", **pod}), place, "gs://bucket/dataset", output)
     assert capfd.readouterr().err.startswith(message)

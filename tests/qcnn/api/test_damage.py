@@ -12,7 +12,7 @@ import pytest
 
 import qcnn
 from qcnn import data
-from qcnn.api.progress import has_succeeded
+from qcnn.api.training import has_succeeded
 from qcnn.model import checkpoints
 from qcnn.results.local_run import of_run, read_metrics
 from qcnn.results.weights import load_trained
@@ -73,7 +73,7 @@ READERS: dict[str, tuple[Read, ...]] = {
 }
 # Files that are written for users and other programs.
 NOT_READ = (
-    *("log.txt", "train/logs/**/*"),
+    *("log.txt", "train/logs/**/*", "tensorboard/*"),
     *("evaluate/confusion", "evaluate/predictions/*", "evaluate/report.html", "evaluate/summary.md"),
 )
 

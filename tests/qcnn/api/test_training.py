@@ -17,7 +17,9 @@ import pytest
 
 import qcnn
 from qcnn.artifact_io import load_description, save_description
+from qcnn.atomic_files import folder_lock
 from qcnn.results.local_run import RunRecorder, read_record
+from qcnn.studies.record import save_trials
 from qcnn.trainer import loop
 from tests.qcnn.api.conftest import SMALL
 from tests.shared_training_runs import assert_same_training
@@ -36,7 +38,13 @@ def test_train_equals_trainer(training: qcnn.Training, tmp_path: Path) -> None:
 def test_train_writes_record_log_and_artifacts(training: qcnn.Training) -> None:
     record = read_record(training.folder)
     assert record.state == "succeeded"
-    assert [step.name for step in record.steps] == ["generate-data", "train", "export-weights", "evaluate"]
+    assert [step.name for step in record.steps] == [
+        "generate-data",
+        "train",
+        "export-weights",
+        "tensorboard",
+        "evaluate",
+    ]
     assert "epoch 2/2" in (training.folder / "log.txt").read_text()
     for path in (training.dataset, training.logs, training.exported, training.report):
         assert path.exists()
@@ -104,18 +112,28 @@ def test_train_failure_raises_single_line(tmp_path: Path) -> None:
 def test_folder_in_use_raises_and_keeps_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qcnn.atomic_files._LOCK_TIMEOUT_SECONDS", 0.0)
     experiment = qcnn.Experiment(**SMALL)
-    with RunRecorder(experiment.config.model_dump()) as recorder:
-        recorder.begin_step("generate-data", tmp_path / "run")
-        for kind, start in (
-            ("run", lambda folder: qcnn.train(experiment, folder)),
-            ("study", lambda folder: qcnn.study(experiment, grid={"seed": [1]}, folder=folder)),
-        ):
-            with pytest.raises(
-                qcnn.ArtifactError, match=rf"^{kind}: the folder must not be in use by another {kind}\. "
-            ):
-                start(tmp_path / "run")
-        assert read_record(tmp_path / "run").state == "running"
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
+    run, study = tmp_path / "run", tmp_path / "study"
+    save_trials([experiment.replace(seed=1).config], study)
+    with RunRecorder(experiment.config.model_dump()) as recorder, folder_lock("study", study):
+        recorder.begin_step("generate-data", run)
+        with pytest.raises(qcnn.ArtifactError, match=r"^run: the folder must not be in use by another run\. "):
+            qcnn.train(experiment, run)
+        with pytest.raises(qcnn.ArtifactError, match=r"^study: the folder must not be in use by another study\. "):
+            qcnn.study(experiment, grid={"seed": [1]}, folder=study)
+        assert read_record(run).state == "running"
+    assert [path.name for path in (*run.iterdir(), *study.iterdir())] == ["run.json", "study.json"]
+
+
+def test_study_folder_with_other_content_is_rejected(tmp_path: Path) -> None:
+    experiment = qcnn.Experiment(**SMALL)
+    save_trials([experiment.replace(seed=2).config], tmp_path / "other")
+    with pytest.raises(qcnn.ArtifactError, match=r"^folder: must hold a study of these trials, not of others\. "):
+        qcnn.study(experiment, grid={"seed": [1]}, folder=tmp_path / "other")
+    (tmp_path / "file").touch()
+    for folder in (tmp_path, tmp_path / "file"):
+        with pytest.raises(qcnn.ArtifactError, match=r"^folder: must be new or empty, or hold this study\. "):
+            qcnn.study(experiment, grid={"seed": [1]}, folder=folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "other"]
 
 
 @pytest.mark.long

@@ -1,6 +1,5 @@
 """Every field of an experiment: an invalid value is rejected before data are generated, and nothing is written."""
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,10 @@ from typing import Any
 import pytest
 
 import qcnn
-from qcnn.api import training
-from qcnn.cli import run, study
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.study import plan_study
 from qcnn.experiment.config import ALL_FIELDS
+from qcnn.jobs.local.fork_protocol import VARIABLE
 from qcnn.process import operating_system
 from qcnn.process.operating_system import Memory
 from qcnn.simulators import kernels
@@ -176,9 +174,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TPU_NAME", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS"):
         monkeypatch.delenv(name, raising=False)
     # The experiments are rejected before a process is forked.
-    for module in (run, study):
-        monkeypatch.setattr(module, "preload_tensorflow", contextlib.nullcontext)
-    monkeypatch.setattr(training, "fork_server", lambda modules: contextlib.nullcontext())
+    monkeypatch.setenv(VARIABLE, "")
 
 
 @pytest.mark.usefixtures("machine")
@@ -245,10 +241,8 @@ def test_every_function_rejects_experiment(function: Callable[[qcnn.Experiment],
     [lambda: generate_data(FIELDS, "dataset"), lambda: plan_study(FIELDS, {"seed": [1, 2]}, {}, 0, {})],
     ids=["generate-data", "plan-study"],
 )
-def test_every_first_step_rejects_experiment(
-    step: Callable[[], object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
+def test_every_first_step_rejects_experiment(step: Callable[[], object], tmp_path: Path) -> None:
+    with pytest.raises(qcnn.ConfigError) as error:
         step()
-    assert capsys.readouterr().err == f"error: {LINE}\n"
+    assert str(error.value) == LINE
     assert not list(tmp_path.iterdir())

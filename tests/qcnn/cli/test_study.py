@@ -59,10 +59,8 @@ def test_study_trains_all_trials_and_writes_table(finished: tuple[Path, str]) ->
     chosen = min(rows[:2], key=lambda row: float(row["val_loss"]))
     assert [row["chosen"] for row in rows] == ["best" if row is chosen else "" for row in rows]
     assert [row["failure"] for row in rows[:2]] == ["", ""]
-    assert (rows[2]["val_loss"], rows[2]["failure"].startswith("worker 0 ended with exit code 2: ")) == (
-        "",
-        True,
-    )
+    assert rows[2]["val_loss"] == ""
+    assert re.match(r"the (training|validation) loss is no longer finite at epoch \d+, step \d+; ", rows[2]["failure"])
 
 
 @pytest.mark.long

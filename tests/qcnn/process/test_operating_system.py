@@ -1,5 +1,6 @@
 """Features of Linux, and behavior on platforms without them."""
 
+import contextlib
 import json
 import os
 import socket
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.jobs.local.fork_client import fork_server, start_process
+from qcnn.jobs.local.fork_client import ForkServer
 from qcnn.process import operating_system
 from tests import macos_emulation
 
@@ -36,9 +37,9 @@ def test_start_process_without_fork_server_starts_new_process(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delattr(socket, "SO_PEERCRED")
-    with fork_server(("no_module_is_loaded",)) as server:
+    with contextlib.closing(ForkServer(("no_module_is_loaded",))) as server:
         assert not server.is_ready
-        process = start_process((sys.executable, "-m", "this"), os.environ, stdin=0, stdout=1, stderr=2)
+        process = server.start((sys.executable, "-m", "this"), os.environ, stdin=0, stdout=1, stderr=2)
         assert isinstance(process, subprocess.Popen)
         assert process.wait() == 0
     assert "The Zen of Python" in capfd.readouterr().out

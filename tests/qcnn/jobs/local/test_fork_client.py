@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -14,7 +15,7 @@ from typing import TextIO
 import psutil
 import pytest
 
-from qcnn.jobs.local.fork_client import ChildProcess, ForkServer, fork_server, start_process
+from qcnn.jobs.local.fork_client import ChildProcess, ForkServer, StartProcess, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 
 # Modules that Python does not load at startup.
@@ -35,7 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[ForkServer]:
-    with fork_server(LOADED) as server:
+    with contextlib.closing(ForkServer(LOADED)) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, server.address)
         yield server
 
 
@@ -55,12 +57,13 @@ def _started(
     environment: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
     folder: Path | None = None,
+    start: StartProcess = start_process,
 ) -> Iterator[tuple[ChildProcess, TextIO]]:
     """Context manager that runs a program as a module of a folder, and yields the process and its output."""
     ((folder or Path()) / "program.py").write_text(textwrap.dedent(program))
     output, write_end = os.pipe()
     with os.fdopen(output) as printed, Path(os.devnull).open() as devnull:
-        process = start_process(
+        process = start(
             (sys.executable, "-m", "program", *arguments),
             {**os.environ, **(environment or {})},
             stdin=devnull.fileno(),
@@ -77,8 +80,13 @@ def _started(
             process.wait()
 
 
-def _run(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> ProcessResult:
-    with _started(program, *arguments, environment=environment) as (process, printed):
+def _run(
+    program: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    start: StartProcess = start_process,
+) -> ProcessResult:
+    with _started(program, *arguments, environment=environment, start=start) as (process, printed):
         lines = printed.read().splitlines()
         return ProcessResult(process.wait(), lines, not isinstance(process, subprocess.Popen))
 
@@ -180,19 +188,21 @@ def test_start_process_other_library_settings_does_not_fork(server: ForkServer, 
 
 
 def test_server_killed_ends_children_and_next_uses_popen(folder: Path) -> None:
-    with fork_server(()) as server:
-        with _started("import signal; print('up', flush=True); signal.pause()") as (process, printed):
+    with contextlib.closing(ForkServer(())) as server:
+        program = "import signal; print('up', flush=True); signal.pause()"
+        with _started(program, start=server.start) as (process, printed):
             assert printed.readline() == "up\n"
             assert server.pid
             os.kill(server.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
             assert printed.read() == ""
-        assert _run("print('up')") == ProcessResult(0, ["up"], forked=False)
+        assert _run("print('up')", start=server.start) == ProcessResult(0, ["up"], forked=False)
+        assert server.has_exited
 
 
 def test_server_with_missing_module_does_not_fork(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with fork_server(("no_such_module",)):
-        assert _run("print('up')") == ProcessResult(0, ["up"], forked=False)
+    with contextlib.closing(ForkServer(("no_such_module",))) as server:
+        assert _run("print('up')", start=server.start) == ProcessResult(0, ["up"], forked=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -202,11 +212,11 @@ def test_server_and_children_end_with_parent(folder: Path, number: signal.Signal
     (folder / "sleeper.py").write_text("import os, signal; os.write(1, b'up\\n'); signal.pause()")
     program = """
     import os, sys
-    from qcnn.jobs.local.fork_client import fork_server, start_process
-    with fork_server(()):
-        command = (sys.executable, "-m", "sleeper")
-        started = [start_process(command, os.environ, stdin=0, stdout=1, stderr=2) for _ in range(2)]
-        started[0].wait()
+    from qcnn.jobs.local.fork_client import ForkServer
+    server = ForkServer(())
+    command = (sys.executable, "-m", "sleeper")
+    started = [server.start(command, os.environ, stdin=0, stdout=1, stderr=2) for _ in range(2)]
+    started[0].wait()
     """
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)],
@@ -226,3 +236,34 @@ def test_server_and_children_end_with_parent(folder: Path, number: signal.Signal
     assert (printed, len(descendants)) == ([b"up\n"] * 2, 3)
     _, alive = psutil.wait_procs(descendants, timeout=20)
     assert not alive
+
+
+def test_server_outlives_thread_that_started_it(folder: Path) -> None:
+    servers: list[ForkServer] = []
+    thread = threading.Thread(target=lambda: servers.append(ForkServer(())))
+    thread.start()
+    thread.join()
+    with contextlib.closing(servers[0]) as server:
+        assert _run("print('up')", start=server.start) == ProcessResult(0, ["up"], forked=True)
+
+
+def test_server_ends_with_parent_that_has_forked(folder: Path) -> None:
+    """A process that the parent has forked, such as one of multiprocessing, holds the descriptors of the parent."""
+    program = """
+    import os, signal, sys
+    from qcnn.jobs.local.fork_client import ForkServer
+    server = ForkServer(())
+    if os.fork():
+        os.write(1, f"{server.pid}\\n".encode())
+    signal.pause()
+    """
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, start_new_session=True) as parent:
+        assert parent.stdout
+        server = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        try:
+            server.wait(20)
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)

@@ -18,6 +18,7 @@ from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.runner import Action, ProcessObservation, ProcessPool, decide, explain, run_processes
 from qcnn.process.library_loading import START_TIMEOUT_SECONDS
+from tests.qcnn.jobs.local.reusable import parse_lines, reusable_job
 
 TIMEOUT = 60.0
 KILLED, ABORTED, PEER_FAILED, PERMANENT = -9, -6, 138, 1
@@ -402,43 +403,6 @@ def test_run_output_pipe_closed_ends_workers(tmp_path: Path) -> None:
     assert not alive
 
 
-# Imitates a reusable worker: prints its arguments, the number of earlier jobs of the process, and its process ID.
-REUSABLE = """
-    import json, os, signal, sys
-    from qcnn.trainer.events import to_pipe
-    send = to_pipe(int(sys.argv[sys.argv.index("--events") + 1]))
-    arguments, jobs = sys.argv, 0
-    while True:
-        print(arguments[1], jobs, os.getpid())
-        if arguments[1].startswith("fails"):
-            sys.exit("out of luck")
-        if arguments[1].startswith("is killed"):
-            os.kill(os.getpid(), signal.SIGKILL)
-        jobs += 1
-        if arguments[1].startswith("exits"):
-            break
-        sys.stdout.flush()
-        send("finished")
-        line = sys.stdin.readline()
-        if not line:
-            break
-        arguments = ["", *json.loads(line)]
-    """
-
-
-def _reusable_job(folder: Path, argument: str, restarts: int = 0, kind: str = "", **replicas: int) -> JobSpec:
-    (folder / "reusable.py").write_text(textwrap.dedent(REUSABLE))
-    argv = (sys.executable, "-m", "reusable", argument)
-    return JobSpec(
-        argv=argv, replicas=replicas or {"worker": 2}, restarts=restarts, heartbeat_timeout_seconds=60, kind=kind
-    )
-
-
-def _parse_lines(printed: str) -> list[list[str]]:
-    """Return argument, number of earlier jobs and process ID of each worker."""
-    return [line.partition("] ")[2].rsplit(" ", 2) for line in sorted(printed.splitlines())]
-
-
 def test_pool_replaces_processes_that_have_exited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -447,8 +411,8 @@ def test_pool_replaces_processes_that_have_exited(
     processes = []
     with contextlib.closing(ProcessPool(lives_on=True)) as pool:
         for argument in ("first", "exits", "third"):
-            pool.run(_reusable_job(tmp_path, argument), lambda *_: None)
-            printed = _parse_lines(capfd.readouterr().out)
+            pool.run(reusable_job(tmp_path, argument), lambda *_: None)
+            printed = parse_lines(capfd.readouterr().out)
             assert [line[0] for line in printed] == [argument] * 2
             processes.append([line[2] for line in printed])
     first, second, third = processes
@@ -464,8 +428,8 @@ def test_pool_reuses_processes_for_next_job(
     pids = []
     with contextlib.closing(ProcessPool(lives_on=True)) as pool:
         for number, argument in enumerate(("first", "second", "third")):
-            pool.run(_reusable_job(tmp_path, argument), lambda *_: None)
-            lines = _parse_lines(capfd.readouterr().out)
+            pool.run(reusable_job(tmp_path, argument), lambda *_: None)
+            lines = parse_lines(capfd.readouterr().out)
             assert [line[:2] for line in lines] == [[argument, str(number)]] * 2
             pids.append([pid for *_, pid in lines])
         assert pids[0] == pids[1] == pids[2]
@@ -488,13 +452,13 @@ def test_pool_starts_new_processes_after_failed_job(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with contextlib.closing(ProcessPool(lives_on=True)) as pool:
-        pool.run(_reusable_job(tmp_path, "first"), lambda *_: None)
+        pool.run(reusable_job(tmp_path, "first"), lambda *_: None)
         with pytest.raises((TrainingError, RetryableError), match=error):
-            pool.run(_reusable_job(tmp_path, argument), lambda *_: None)
+            pool.run(reusable_job(tmp_path, argument), lambda *_: None)
         assert not children()
         capfd.readouterr()
-        pool.run(_reusable_job(tmp_path, "next"), lambda *_: None)
-        assert [line[:2] for line in _parse_lines(capfd.readouterr().out)] == [["next", "0"]] * 2
+        pool.run(reusable_job(tmp_path, "next"), lambda *_: None)
+        assert [line[:2] for line in parse_lines(capfd.readouterr().out)] == [["next", "0"]] * 2
 
 
 def test_pool_restarts_if_process_exited_or_job_kind_differs(
@@ -503,18 +467,18 @@ def test_pool_restarts_if_process_exited_or_job_kind_differs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with contextlib.closing(ProcessPool(lives_on=True)) as pool:
-        pool.run(_reusable_job(tmp_path, "first"), lambda *_: None)
+        pool.run(reusable_job(tmp_path, "first"), lambda *_: None)
         (child, _) = children()
         child.kill()
         psutil.wait_procs([child])
         for job, count in (
-            (_reusable_job(tmp_path, "second"), 2),
-            (_reusable_job(tmp_path, "third", kind="other"), 2),
-            (_reusable_job(tmp_path, "fourth", kind="other", worker=1), 1),
+            (reusable_job(tmp_path, "second"), 2),
+            (reusable_job(tmp_path, "third", kind="other"), 2),
+            (reusable_job(tmp_path, "fourth", kind="other", worker=1), 1),
         ):
             capfd.readouterr()
             pool.run(job, lambda *_: None)
-            assert [jobs for _, jobs, _ in _parse_lines(capfd.readouterr().out)] == ["0"] * count
+            assert [jobs for _, jobs, _ in parse_lines(capfd.readouterr().out)] == ["0"] * count
             assert len(children()) == count
 
 

@@ -1,0 +1,130 @@
+"""Display of local runs in a terminal or on standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from qcnn.cli.output import PIPE_CLOSED, OutputLostError, on_stderr
+from qcnn.components.steps.train_progress import TrainingProgress
+from qcnn.errors import WriteError
+from qcnn.monitoring import logs
+from qcnn.targets.errors import StepError
+from qcnn.targets.local.observer import StepState
+
+# Precedes the output of a step.
+_INDENT = "    "
+# Lines that TensorFlow prints before it applies the log level.
+_HIDDEN = re.compile(r"^\s*$|\] [IW]0000 |All log messages before absl")
+# Contained in the progress display, if there is one.
+_EPOCH = re.compile(r"\] epoch \d+/\d+: ")
+
+
+class TerminalObserver:
+    """Observer that prints the steps and lines of runs, and displays progress in a terminal.
+
+    Attributes:
+        failed_step: Name of the step that has failed, or None.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.failed_step: str | None = None
+        self._progress = TrainingProgress(terminal)
+        self._has_failed = False
+        # Messages about the progress of a step.
+        logging.getLogger("qcnn").setLevel(logging.INFO)
+
+    def warn(self, line: str) -> None:
+        """Print a line on stderr."""
+        on_stderr(line)
+
+    def trial(self, number: int, count: int, *, is_trained: bool) -> None:
+        """Print the start of a trial, or that it was trained before."""
+        self._show(f"== trial {number}, {number + 1} of {count}")
+        if is_trained:
+            self._show("already trained")
+
+    def step(self, name: str, state: StepState) -> None:
+        """Print the start of a step."""
+        if state == "running":
+            self.failed_step = None
+            with self._writing():
+                self._progress.close()
+            self._show(f"== {name}")
+        elif state == "failed":
+            self.failed_step = name
+
+    def line(self, text: str) -> None:
+        """Print a line, unless it is hidden."""
+        line = logs.to_text(f"{_INDENT}{text}", named=True)
+        if not _HIDDEN.search(line) and not (self._progress.is_live and _EPOCH.search(line)):
+            self._show(line)
+
+    def event(self, process: str, event: Mapping[str, Any]) -> None:
+        """Update the progress display."""
+        with self._writing():
+            self._progress.handle({"process": process, **event})
+
+    def close(self) -> None:
+        """Close the progress display."""
+        with contextlib.suppress(OSError):
+            self._progress.close()
+
+    def _show(self, line: str) -> None:
+        with self._writing():
+            self._progress.show(line)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Context manager that raises OutputLostError once, so that lines printed afterwards do not raise again."""
+        try:
+            yield
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                if isinstance(error, BrokenPipeError):
+                    raise OutputLostError("output pipe closed", PIPE_CLOSED) from None
+                raise OutputLostError(f"the output cannot be written ({error.strerror})", 1) from None
+
+
+@contextlib.contextmanager
+def terminal(folder: Path) -> Iterator[TerminalObserver]:
+    """Context manager that yields an observer on the current stdout, and raises the error of the command.
+
+    Args:
+        folder: Folder of the run or study.
+
+    Raises:
+        StepError: If a step fails, or if the output cannot be written.
+    """
+    observer = TerminalObserver(sys.stdout)
+    try:
+        yield observer
+    except OutputLostError as error:
+        raise StepError(f"{error}; the run was terminated. Given: {folder}", error.code) from None
+    except Exception:
+        if observer.failed_step is None:
+            raise
+        raise StepError(f"step {observer.failed_step} failed, see the lines above. Given: {folder}") from None
+
+
+def writable_folder(runs: Path) -> Path:
+    """Create the folder of runs, check that it is writable and return its absolute path.
+
+    Raises:
+        WriteError: If it cannot be written.
+    """
+    root = runs.absolute()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        raise WriteError(f"runs: the folder cannot be written ({error.strerror}). Given: {runs}") from None
+    return root

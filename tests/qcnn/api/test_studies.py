@@ -1,0 +1,84 @@
+"""Studies that the command or Python begins and the other one continues."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import qcnn
+from qcnn.results.local_run import read_record
+from qcnn.studies.record import SELECT_STEP, trial_folders
+from tests.forks import run, started
+from tests.qcnn.api.conftest import SMALL
+
+GRID = {"learning_rate": [0.001, 0.01, 0.02]}
+# Module that begins the study in the folder `study`.
+MODULE = f"import qcnn; qcnn.study(qcnn.Experiment(**{SMALL!r}), grid={GRID!r}, folder='study', progress=False)"
+# Arguments of the command that begins it in a new folder.
+COMMAND = (
+    *("qcnn.cli", "study", "--grid", "learning_rate=0.001,0.01,0.02"),
+    *(part for name, value in SMALL.items() for part in (f"--{name.replace('_', '-')}", str(value))),
+)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Result of the study without an interruption."""
+    return _result(qcnn.study(qcnn.Experiment(**SMALL), grid=GRID, folder=tmp_path_factory.mktemp("whole") / "study"))
+
+
+def _result(study: qcnn.Study) -> dict[str, Any]:
+    metrics = {name: value for name, value in study.best.metrics.items() if name != "epoch_seconds"}
+    return {"trials": list(study.trials), "metrics": metrics, "fields": study.best.experiment.fields}
+
+
+def _records(folder: Path) -> list[Path]:
+    return [*folder.glob("study/study.json"), *folder.glob("runs/*/study.json")]
+
+
+def _trains(study: Path) -> bool:
+    return any(study.glob("*/train/training/checkpoints/*.npz"))
+
+
+def _has_trained(study: Path) -> bool:
+    return any(read_record(trial).state == "succeeded" for trial in trial_folders(study))
+
+
+def _selects(study: Path) -> bool:
+    return (study / SELECT_STEP).exists()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("forks")
+@pytest.mark.parametrize("point", [_trains, _has_trained, _selects])
+@pytest.mark.parametrize("first", ["python", "command"])
+def test_killed_study_is_continued_by_the_other(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: dict[str, Any],
+    first: str,
+    point: Callable[[Path], bool],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "begin.py").write_text(MODULE)
+    with started("-m", *(("begin",) if first == "python" else COMMAND)) as (process, _):
+        while not any(point(record.parent) for record in _records(tmp_path)):
+            assert process.poll() is None, "ended too early"
+        process.kill()
+        process.wait()
+    (record,) = _records(tmp_path)
+    if first == "python":
+        done = run("-m", "qcnn.cli", "study", "--resume", str(record.parent))
+        assert done.returncode == 0, done.stderr
+    study = qcnn.study(qcnn.Experiment(**SMALL), grid=GRID, folder=record.parent, progress=False)
+    assert _result(study) == expected
+    assert _has_trained(record.parent)
+
+
+def test_complete_study_is_read(tmp_path: Path, shared_server: None) -> None:
+    grid = {"seed": [3]}
+    study = qcnn.study(qcnn.Experiment(**SMALL), grid=grid, folder=tmp_path / "study", progress=False)
+    before = {path: path.stat().st_mtime_ns for path in study.folder.rglob("*")}
+    assert qcnn.study(qcnn.Experiment(**SMALL), grid=grid, folder=tmp_path / "study") == study
+    assert {path: path.stat().st_mtime_ns for path in study.folder.rglob("*")} == before
