@@ -1,6 +1,6 @@
 """Steps of a local run, each with its outputs in a folder. Existing outputs are kept.
 
-Steps that need TensorFlow run in processes of their own, which `run_in_subprocess` starts.
+Steps that need TensorFlow run in separate processes, which `run_in_subprocess` starts.
 """
 
 import contextlib

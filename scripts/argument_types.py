@@ -23,13 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, TypeVar, Unpack, overload
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from qcnn.api.experiments import Experiment
-    from qcnn.api.jobs import Job
     from qcnn.targets.base import JobStatus
 
     Integer = int | np.integer[Any]
@@ -38,8 +36,13 @@ if TYPE_CHECKING:
 else:
     # Shorter in the signature of `qcnn.Experiment`.
     Integer, Number, Switch = int, float, bool
+
+# Types of experiments and jobs, whose modules import this one.
+_Experiment = TypeVar("_Experiment", contravariant=True)
+_Job = TypeVar("_Job", covariant=True)
 '''
 _ARGUMENTS: Mapping[Any, str] = {int: "Integer", float: "Number", bool: "Switch"}
+_REQUESTS = "Sequence[Mapping[str, Any]]"
 _PATH = "str | PathLike[str]"
 # Types that values of text fields may have, by the function that converts them to text.
 _AS_TEXT = {
@@ -58,10 +61,10 @@ _SETTINGS = {
 }
 # Functions of `qcnn` with the settings of a target: protocol, capability, arguments before the target, and result.
 _FUNCTIONS = (
-    ("SubmitFunction", Submits, "experiment: Experiment, /, target", "Job"),
-    ("RequestsFunction", Submits, "experiment: Experiment, /, target", "Sequence[Mapping[str, Any]]"),
-    ("GetJobFunction", ReadsJobs, "name: str, target", "Job"),
-    ("ListJobsFunction", ReadsJobs, "target", "Sequence[JobStatus]"),
+    ("SubmitFunction(Protocol[_Experiment, _Job])", Submits, "experiment: _Experiment, /, target", "_Job"),
+    ("RequestsFunction(Protocol[_Experiment])", Submits, "experiment: _Experiment, /, target", _REQUESTS),
+    ("GetJobFunction(Protocol[_Job])", ReadsJobs, "name: str, target", "_Job"),
+    ("ListJobsFunction(Protocol)", ReadsJobs, "target", "Sequence[JobStatus]"),
 )
 
 
@@ -139,7 +142,7 @@ def _protocols() -> Iterator[str]:
             f"**{keyword}: Unpack[{kind}]\n    ) -> {result}: ...\n"
             for kind, targets, _ in _groups(capability)
         )
-        yield f'class {name}(Protocol):\n    """Overloads by target."""\n\n{lines}'
+        yield f'class {name}:\n    """Overloads by target."""\n\n{lines}'
 
 
 def formatted(content: str) -> str:

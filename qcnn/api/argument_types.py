@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, TypeVar, Unpack, overload
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from qcnn.api.experiments import Experiment
-    from qcnn.api.jobs import Job
     from qcnn.targets.base import JobStatus
 
     Integer = int | np.integer[Any]
@@ -19,6 +17,10 @@ if TYPE_CHECKING:
 else:
     # Shorter in the signature of `qcnn.Experiment`.
     Integer, Number, Switch = int, float, bool
+
+# Types of experiments and jobs, whose modules import this one.
+_Experiment = TypeVar("_Experiment", contravariant=True)
+_Job = TypeVar("_Job", covariant=True)
 
 
 class FieldArguments(TypedDict, total=False):
@@ -262,71 +264,71 @@ class VertexJobSettings(TypedDict, total=False):
     name: str | float
 
 
-class SubmitFunction(Protocol):
+class SubmitFunction(Protocol[_Experiment, _Job]):
     """Overloads by target."""
 
     @overload
     def __call__(
-        self, experiment: Experiment, /, target: Literal["kubeflow"], **settings: Unpack[KubeflowSettings]
-    ) -> Job: ...
+        self, experiment: _Experiment, /, target: Literal["kubeflow"], **settings: Unpack[KubeflowSettings]
+    ) -> _Job: ...
     @overload
     def __call__(
         self,
-        experiment: Experiment,
+        experiment: _Experiment,
         /,
         target: Literal["kubernetes", "tfjob", "trainjob"],
         **settings: Unpack[KubernetesSettings],
-    ) -> Job: ...
+    ) -> _Job: ...
     @overload
     def __call__(
-        self, experiment: Experiment, /, target: Literal["vertex"], **settings: Unpack[VertexSettings]
-    ) -> Job: ...
+        self, experiment: _Experiment, /, target: Literal["vertex"], **settings: Unpack[VertexSettings]
+    ) -> _Job: ...
     @overload
     def __call__(
-        self, experiment: Experiment, /, target: Literal["vertex-job"], **settings: Unpack[VertexJobSettings]
-    ) -> Job: ...
+        self, experiment: _Experiment, /, target: Literal["vertex-job"], **settings: Unpack[VertexJobSettings]
+    ) -> _Job: ...
 
 
-class RequestsFunction(Protocol):
+class RequestsFunction(Protocol[_Experiment]):
     """Overloads by target."""
 
     @overload
     def __call__(
-        self, experiment: Experiment, /, target: Literal["kubeflow"], **settings: Unpack[KubeflowSettings]
+        self, experiment: _Experiment, /, target: Literal["kubeflow"], **settings: Unpack[KubeflowSettings]
     ) -> Sequence[Mapping[str, Any]]: ...
     @overload
     def __call__(
         self,
-        experiment: Experiment,
+        experiment: _Experiment,
         /,
         target: Literal["kubernetes", "tfjob", "trainjob"],
         **settings: Unpack[KubernetesSettings],
     ) -> Sequence[Mapping[str, Any]]: ...
     @overload
     def __call__(
-        self, experiment: Experiment, /, target: Literal["vertex"], **settings: Unpack[VertexSettings]
+        self, experiment: _Experiment, /, target: Literal["vertex"], **settings: Unpack[VertexSettings]
     ) -> Sequence[Mapping[str, Any]]: ...
     @overload
     def __call__(
-        self, experiment: Experiment, /, target: Literal["vertex-job"], **settings: Unpack[VertexJobSettings]
+        self, experiment: _Experiment, /, target: Literal["vertex-job"], **settings: Unpack[VertexJobSettings]
     ) -> Sequence[Mapping[str, Any]]: ...
 
 
-class GetJobFunction(Protocol):
+class GetJobFunction(Protocol[_Job]):
     """Overloads by target."""
 
     @overload
-    def __call__(self, name: str, target: Literal["local"], **connection: Unpack[LocalConnection]) -> Job: ...
+    def __call__(self, name: str, target: Literal["local"], **connection: Unpack[LocalConnection]) -> _Job: ...
     @overload
-    def __call__(self, name: str, target: Literal["kubeflow"], **connection: Unpack[KubeflowConnection]) -> Job: ...
+    def __call__(self, name: str, target: Literal["kubeflow"], **connection: Unpack[KubeflowConnection]) -> _Job: ...
     @overload
     def __call__(
         self, name: str, target: Literal["kubernetes", "tfjob", "trainjob"], **connection: Unpack[KubernetesConnection]
-    ) -> Job: ...
+    ) -> _Job: ...
     @overload
     def __call__(
         self, name: str, target: Literal["vertex", "vertex-job"], **connection: Unpack[VertexConnection]
-    ) -> Job: ...
+    ) -> _Job: ...
 
 
 class ListJobsFunction(Protocol):

@@ -126,7 +126,7 @@ class Job:
             target.delete(self.name)
 
 
-@_typed(SubmitFunction)
+@_typed(SubmitFunction[Experiment, Job])
 def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     """Submit an experiment to a cluster or cloud service, and return the job.
 
@@ -151,7 +151,7 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     return Job(target, submitted.job, submitted.outcome, dict(submitted.outputs), submitted.page, connection)
 
 
-@_typed(RequestsFunction)
+@_typed(RequestsFunction[Experiment])
 def requests(experiment: Experiment, /, target: str, **settings: Any) -> Sequence[Mapping[str, Any]]:
     """Return the requests that `submit` would send, without sending them.
 
@@ -187,7 +187,7 @@ def _prepared(
             yield prepared, all_settings
 
 
-@_typed(GetJobFunction)
+@_typed(GetJobFunction[Job])
 def get_job(name: str, target: str, **connection: Any) -> Job:
     """Return a job that was submitted before.
 

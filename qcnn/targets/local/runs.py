@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import shutil
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
-
-import click
 
 from qcnn.atomic_files import folder_lock, writable
 from qcnn.circuits.formats.embedded import is_function, with_display_names
@@ -53,6 +52,8 @@ from qcnn.targets.local.observer import Observer
 SESSION = Session(STEP_MODULES)
 # Precedes the output of a step in the log.
 _INDENT = "    "
+# Escape sequences of a terminal.
+_STYLE = re.compile(r"\x1b\[[;?0-9]*[a-zA-Z]")
 
 
 def checked(
@@ -182,7 +183,7 @@ class _ActiveRun:
         Raises:
             WriteError: If the log cannot be written. The line is shown nevertheless.
         """
-        plain = click.unstyle(text)
+        plain = _STYLE.sub("", text)
         try:
             self._write(f"{_INDENT}{plain}")
         finally:
