@@ -1,5 +1,6 @@
 """Built and installed package, in a working directory whose files have the names of other modules."""
 
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +52,36 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = folder / "bin" / "qcnn"
     script.write_text("import sys\nfrom qcnn.cli.main import main\nsys.exit(main())\n")
     return script.parent
+
+
+# One process for all targets, because imports take most of the time. Each module is still imported there.
+DRY_RUNS = """
+import contextlib, io, json, runpy, sys
+
+script, targets = sys.argv[1], json.loads(sys.argv[2])
+printed = {}
+for target, arguments in targets.items():
+    sys.argv = [script, "submit", "--target", target, "--dry-run", "--qubits", "4", *arguments]
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as stopped:
+            assert not stopped.code, (target, stopped.code)
+    printed[target] = output.getvalue()
+print(json.dumps(printed))
+"""
+
+
+@pytest.fixture(scope="module")
+def dry_runs(installed: Path, users: Path) -> dict[str, str]:
+    """Output of `qcnn submit --dry-run` by target."""
+    # In the folder of the script, which comes first in the search path.
+    program = installed / "dry_runs.py"
+    program.write_text(DRY_RUNS)
+    printed: dict[str, str] = json.loads(
+        _run(installed, users, str(program), str(installed / "qcnn"), json.dumps(TARGETS))
+    )
+    return printed
 
 
 @pytest.fixture(scope="module")
@@ -140,11 +171,9 @@ def test_import_uses_installed_package(installed: Path, users: Path) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_installed_submit_dry_run_prints_job(installed: Path, users: Path, target: str) -> None:
-    arguments = ("submit", "--target", target, "--dry-run", "--qubits", "4", *TARGETS[target])
-    printed = _run(installed, users, str(installed / "qcnn"), *arguments)
-    assert "registry.example/qcnn:1" in printed
-    assert "qcnn.trainer.worker" in printed or "qcnn.components" in printed
+def test_installed_submit_dry_run_prints_job(dry_runs: dict[str, str], target: str) -> None:
+    assert "registry.example/qcnn:1" in dry_runs[target]
+    assert "qcnn.trainer.worker" in dry_runs[target] or "qcnn.components" in dry_runs[target]
 
 
 def test_installed_module_searches_working_directory_last(installed: Path, users: Path) -> None:

@@ -129,10 +129,14 @@ def test_custom_strategy_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2) < loss
 
 
-def test_simulator_of_plugin_and_registered_strategy_train(extended: Path) -> None:
-    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "one_device")
+def test_simulator_of_plugin_and_registered_strategy_train(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The simulator applies each gate separately. The circuit of the page has few, and compiles in less time than ours.
+    model = ("--model", "my_circuits:ladder")
+    (extended / "my_circuits.py").write_text(example("my_circuits.py"))
+    words = ("--config", "small.yaml", *model, "--simulator", "plain", "--strategy", "one_device")
     run = json.loads(_run_extended(extended, "qcnn.cli", "run", *words, "--format", "json"))
-    known = from_mapping({**SMALL, "simulator": "statevector"})
+    _run_as_module("my_circuits.py", monkeypatch)
+    known = from_mapping({**SMALL, "model": model[1], "simulator": "statevector"})
     expected = train(known, data.generate(known), extended / "known")[-1].train_loss
     assert run["metrics"]["train_loss"] == pytest.approx(expected, rel=1e-8)
     with (Path(run["artifacts"]["model"]) / "model.json").open() as description:

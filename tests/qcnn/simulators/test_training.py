@@ -1,8 +1,6 @@
 """Training with all simulators, and without TensorFlow Quantum."""
 
 import functools
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,8 +10,8 @@ import pytest
 from qcnn import data
 from qcnn.experiment.parsing import from_mapping
 from qcnn.simulators import registry
-from qcnn.trainer.loop import train
-from tests.shared_training_runs import SMALL
+from tests.forks import run
+from tests.shared_training_runs import SMALL, train
 
 
 @functools.cache
@@ -53,6 +51,10 @@ _WITHOUT_TFQ = """
 import sys
 from pathlib import Path
 
+# Modules that import TensorFlow Quantum would be imported again. The fork server has already loaded other libraries.
+for name in [name for name in sys.modules if name.partition(".")[0] in ("qcnn", "tensorflow_quantum")]:
+    del sys.modules[name]
+
 
 class Missing:
     requested = []
@@ -90,9 +92,12 @@ except ConfigError as error:
 """
 
 
-def test_only_simulator_tfq_imports_tensorflow_quantum(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _WITHOUT_TFQ, str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+def test_only_simulator_tfq_imports_tensorflow_quantum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: None
+) -> None:
+    (tmp_path / "without_tfq.py").write_text(_WITHOUT_TFQ)
+    monkeypatch.chdir(tmp_path)
+    result = run("-m", "without_tfq", str(tmp_path))
     assert result.returncode == 0, result.stderr
     *_, requested, message = result.stdout.splitlines()
     assert requested == "[]"

@@ -1,7 +1,6 @@
 """Devices and strategies of a process."""
 
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from qcnn.trainer.distribution.strategies import (
     device_names,
     set_up,
 )
-from tests.shared_training_runs import ROOT
+from tests.forks import run
 
 _PROGRAM = """
 import sys
@@ -42,8 +41,10 @@ no_gpu = pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason
 
 
 @no_gpu
-def test_set_up_splits_processor_once() -> None:
-    done = subprocess.run([sys.executable, "-c", _PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_set_up_splits_processor_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: None) -> None:
+    (tmp_path / "program.py").write_text(_PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    done = run("-m", "program")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "devices 3 2",
