@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 
 PUBLIC = """
 ArtifactError ConfigError Dataset EpochMetrics Evaluation Experiment Job JobStatus MissingLibraryError Model Plan
-QcnnError RetryableError Samples Study Training TrainingError TrainingResult __version__ evaluate generate get_job
-list_jobs load plan requests study submit train
+QcnnError RetryableError Samples Study Training TrainingError TrainingResult __version__ compare evaluate
+generate get_job list_jobs load plan requests runs study submit train
 """
 HEAVY = ("tensorflow", "tf_keras", "cirq", "kfp", "kubernetes", "matplotlib", "pandas", "IPython")
 

@@ -35,13 +35,7 @@ def create(
 
 
 def assert_close_to_complex128(
-    name: str,
-    qubits: int,
-    preparation: Preparation,
-    batch: Inputs,
-    limits: SimulatorLimits = LIMITS,
-    *,
-    compiled: bool = True,
+    name: str, qubits: int, preparation: Preparation, batch: Inputs, limits: SimulatorLimits = LIMITS
 ) -> tuple[Floats, Floats]:
     """Assert that errors of layers of H and CZ are small, and return the parameters and the readouts."""
     ansatz = hadamard_layers(qubits, LAYERS[name])
@@ -49,8 +43,7 @@ def assert_close_to_complex128(
     values, weights = random.uniform(0, 2, len(ansatz.symbols)), np.zeros((batch[0].shape[0], qubits))
     weights[1, -1] = 1
     double = create(name, ansatz, qubits, preparation, dataclasses.replace(LIMITS, real_bytes=8))
-    single = create(name, ansatz, qubits, preparation, limits)
-    readouts, gradient = step(single, values, batch, weights, compiled=compiled)
+    readouts, gradient = step(create(name, ansatz, qubits, preparation, limits), values, batch, weights, compiled=True)
     # Not compiled, which takes less time for a single step.
     expected, expected_gradient = step(double, values, batch, weights)
     np.testing.assert_allclose(readouts, expected, rtol=0, atol=READOUT_ERROR)
@@ -75,14 +68,7 @@ def test_complex64_readout_of_eigenstate_is_exact(name: str, qubits: int) -> Non
 def test_complex64_error_does_not_grow_with_layers(name: str, qubits: int, kind: Kind) -> None:
     angles = np.random.default_rng(1).uniform(-np.pi, np.pi, (3, qubits)).astype(np.float32)
     preparation = Preparation(kind, qubits)
-    # The layers of `statevector` compile to the same operations for both product states.
-    values, readouts = assert_close_to_complex128(
-        name,
-        qubits,
-        preparation,
-        ProductStateBatch(tf.constant(angles)),
-        compiled=name == "statevector_cpu" or kind == "ry",
-    )
+    values, readouts = assert_close_to_complex128(name, qubits, preparation, ProductStateBatch(tf.constant(angles)))
     if qubits == 8:
         ansatz, features = hadamard_layers(qubits, LAYERS[name]), angles.astype(np.float64)
         expected = readouts_of_samples(ansatz, qubits, values, preparation, features)
