@@ -221,7 +221,8 @@ def study(
 
 def _check_trials(study: Path, configs: Sequence[ExperimentConfig]) -> None:
     """Raise ArtifactError if a study has other trials. Those of the study have the metadata of their data files."""
-    if load_trials(study) not in (configs, resolve_files(configs)):
+    trials = load_trials(study)
+    if trials != configs and trials != resolve_files(configs):
         raise ArtifactError(f"folder: must hold a study of these trials, not of others. Given: {study}")
 
 

@@ -13,6 +13,8 @@ from qcnn.process.standard_streams import buffer_stderr
 # Seconds in which a local process must send its first heartbeat, and join the other processes. On a busy machine,
 # importing the libraries takes minutes.
 START_TIMEOUT_SECONDS = 600.0
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_set_by_libraries: set[str] = set()
 
 
 def load_tensorflow() -> None:
@@ -37,9 +39,21 @@ def loading() -> Iterator[None]:
 
     TensorFlow's libraries print messages (no CUDA driver, oneDNN) before they read the log level.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with _without_collection(), buffer_stderr():
-        yield
+    before = os.environ.keys() - _set_by_libraries
+    os.environ.setdefault(_LOG_LEVEL, "2")
+    try:
+        with _without_collection(), buffer_stderr():
+            yield
+    finally:
+        if _LOG_LEVEL not in before:
+            # It has been read. Processes with another value of it cannot be forked from a server.
+            os.environ.pop(_LOG_LEVEL, None)
+        _set_by_libraries.update(os.environ.keys() - before)
+
+
+def own_environment() -> dict[str, str]:
+    """Return the environment of this process without the variables that imports of libraries have set."""
+    return {name: value for name, value in os.environ.items() if name not in _set_by_libraries}
 
 
 def importing(library: str) -> contextlib.AbstractContextManager[None]:

@@ -13,9 +13,11 @@ from pathlib import Path
 from qcnn.jobs.local.fork_client import ForkServer, StartProcess, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 from qcnn.jobs.local.runner import ProcessPool
+from qcnn.process.library_loading import own_environment
 
-# Sessions of this process.
+# Sessions of this process, and objects of the process that it was forked from.
 _sessions: list["Session"] = []
+_inherited: list[object] = []
 
 
 class Session:
@@ -58,7 +60,7 @@ class Session:
         Args:
             is_reusable: Whether the processes may train other runs.
         """
-        kind = (Path.cwd(), dict(os.environ))
+        kind = (Path.cwd(), own_environment())
         start = self.start()
         pool = self._take(kind) if is_reusable else None
         if pool is None:
@@ -99,6 +101,8 @@ class Session:
         """Forget all processes, which belong to the process that this one was forked from."""
         if self._server:
             self._server.forget()
+        # Their finalizers would report processes that still run.
+        _inherited.extend((self._server, self._idle))
         self._lock = threading.RLock()
         self._idle = self._server = None
 

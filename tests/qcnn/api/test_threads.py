@@ -27,6 +27,7 @@ import signal
 import sys
 
 import qcnn
+from qcnn.process.library_loading import own_environment
 
 def train(seed, **fields):
     experiment = qcnn.Experiment(**{{**{SMALL!r}, "seed": seed, **fields}})
@@ -43,8 +44,7 @@ def predict():
 def identity():
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     files = [(file.st_dev, file.st_ino) for file in map(os.fstat, (1, 2))]
-    # TensorFlow, which predicts in this process, sets variables.
-    return [sys.stdout, sys.stderr, handlers, files, {{name for name in os.environ if name.startswith("QCNN")}}]
+    return [sys.stdout, sys.stderr, handlers, files, own_environment()]
 
 before = identity()
 with concurrent.futures.ThreadPoolExecutor(5) as pool:
@@ -92,6 +92,7 @@ def test_threads_equal_single_runs_and_keep_streams(training: qcnn.TrainingResul
 INTERRUPTED = f"""
 import concurrent.futures
 import qcnn
+from qcnn.process.library_loading import own_environment
 
 def train(seed):
     qcnn.train(qcnn.Experiment(**{{**{SMALL!r}, "epochs": 100_000, "seed": seed}}), f"run-{{seed}}", progress=False)

@@ -14,6 +14,7 @@ import pytest
 
 from qcnn.jobs.local.fork_protocol import VARIABLE
 from qcnn.jobs.local.session import Session
+from qcnn.process.library_loading import loading
 from tests.qcnn.jobs.local.reusable import parse_lines, reusable_job
 
 ROOT = Path(__file__).parents[4]
@@ -75,6 +76,17 @@ def test_other_folder_or_environment_has_new_processes(
     assert not any(psutil.pid_exists(int(process)) for process in first)
 
 
+def test_variable_of_loaded_library_keeps_processes(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _run(session)
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    before = dict(os.environ)
+    with loading():
+        # TensorFlow sets variables, too.
+        monkeypatch.setenv("SET_BY_A_LIBRARY", "1")
+    assert os.environ == {**before, "SET_BY_A_LIBRARY": "1"}
+    assert _run(session) == first
+
+
 def test_run_after_failed_one_has_new_processes(session: Session) -> None:
     first = _run(session)
     with pytest.raises(Exception, match="out of luck"):
@@ -128,6 +140,7 @@ PROGRAM = """
     import os, signal, sys
     from pathlib import Path
     from qcnn.jobs.local.session import Session
+from qcnn.process.library_loading import loading
     from tests.qcnn.jobs.local.reusable import reusable_job
     session = Session(())
     def run(argument):
