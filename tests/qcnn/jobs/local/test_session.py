@@ -140,7 +140,6 @@ PROGRAM = """
     import os, signal, sys
     from pathlib import Path
     from qcnn.jobs.local.session import Session
-from qcnn.process.library_loading import loading
     from tests.qcnn.jobs.local.reusable import reusable_job
     session = Session(())
     def run(argument):
@@ -166,8 +165,7 @@ def test_processes_end_with_process_of_session(tmp_path: Path, is_killed: bool) 
     with _program(tmp_path, "print('up', flush=True); sys.stdin.read()") as process:
         assert process.stdin
         assert process.stdout
-        while process.stdout.readline() != "up\n":
-            pass
+        assert "up\n" in iter(process.stdout.readline, "")
         family = psutil.Process(process.pid).children(recursive=True)
         assert len(family) == 3
         if is_killed:
