@@ -101,7 +101,9 @@ def train_step(folder: Path, config: ExperimentConfig) -> list[str]:
     arguments = [config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs"))]
     program = f"""
     from qcnn.components.steps.train_local import train
-    train(*{arguments!r})
+    from qcnn.process.error_lines import one_line_errors
+    with one_line_errors():
+        train(*{arguments!r})
     """
     return [sys.executable, "-c", textwrap.dedent(program)]
 

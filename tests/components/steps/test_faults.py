@@ -106,6 +106,7 @@ def test_occupied_port_is_replaced(tmp_path: Path, undisturbed: Checkpoint) -> N
     import socket, sys
     from qcnn.jobs.local import runner
     from qcnn.components.steps.train_local import train
+    from qcnn.process.error_lines import one_line_errors
     write, taken = runner.tf_config, []
     def write_then_lose(addresses, role, index):
         if not taken:
@@ -113,7 +114,8 @@ def test_occupied_port_is_replaced(tmp_path: Path, undisturbed: Checkpoint) -> N
             taken.append(socket.create_server((host, int(port))))
         return write(addresses, role, index)
     runner.tf_config = write_then_lose
-    train(*sys.argv[1:])
+    with one_line_errors():
+        train(*sys.argv[1:])
     """
     folders = [str(path) for path in (_folder(tmp_path) / "dataset", tmp_path / "training", tmp_path / "logs")]
     finished = subprocess.run(

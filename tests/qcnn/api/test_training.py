@@ -150,7 +150,8 @@ def test_train_equals_command_qcnn_run(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("interruptible")
-def test_train_interrupt_ends_processes_and_run_resumes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_train_interrupt_ends_processes_and_run_resumes(tmp_path: Path, number: signal.Signals) -> None:
     fields = {**SMALL, "epochs": 400, "learning_rate_schedule": "constant"}
     program = f"import qcnn; qcnn.train(qcnn.Experiment(**{fields!r}), 'run')"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -160,10 +161,11 @@ def test_train_interrupt_ends_processes_and_run_resumes(tmp_path: Path) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             pytest.fail(f"the process exited with code {started.wait(0.1)}")
     processes = psutil.Process(started.pid).children(recursive=True)
-    started.send_signal(signal.SIGINT)
+    started.send_signal(number)
     _, stderr = started.communicate()
-    assert b"KeyboardInterrupt" in stderr
-    assert not any(process.is_running() for process in processes)
+    assert (b"KeyboardInterrupt" in stderr) == (number == signal.SIGINT)
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert not alive
     assert read_record(tmp_path / "run").state == "interrupted"
     training = qcnn.train(qcnn.Experiment(**fields), tmp_path / "run")
     assert [epoch.epoch for epoch in training.history] == list(range(1, 401))
