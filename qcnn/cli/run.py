@@ -198,7 +198,7 @@ def run_pipeline(unfinished: UnfinishedRun) -> RunFolders:
         QcnnError: If the experiment cannot run, see `check_experiments`.
         StepError: If a step fails; the log contains the reason.
     """
-    with terminal(unfinished.folder) as observer:
+    with terminal(unfinished.folder.absolute()) as observer:
         # A run that has its dataset does not need the data file.
         place = dataclasses.replace(LOCAL, has_inputs=not of_run(unfinished.folder).dataset.exists())
         (experiment,) = checked([unfinished.experiment], observer, place)

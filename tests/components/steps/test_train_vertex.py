@@ -36,8 +36,10 @@ _CONFIG = from_mapping(
 _PROGRAM = """
 import json, sys
 from qcnn.components.steps.train_vertex import train
+from qcnn.process.error_lines import one_line_errors
 experiment, pod, place, dataset, training, failure = json.loads(sys.argv[1])
-print(json.dumps(train(experiment, pod, tuple(place), dataset, training, failure)))
+with one_line_errors():
+    print(json.dumps(train(experiment, pod, tuple(place), dataset, training, failure)))
 """
 
 
