@@ -1,5 +1,6 @@
 """Compiled epochs: one tf.function per epoch, with one all-reduce over workers per update."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -174,13 +175,21 @@ def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
 
     Every process must call this function.
     """
+    total = _sum_of_processes(strategy)(tf.constant([value], PRECISION))
+    return bool(total == value * strategy.num_replicas_in_sync)
 
+
+# TensorFlow warns about functions that are traced for each call.
+@functools.lru_cache(maxsize=1)
+def _sum_of_processes(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
     @tf.function(autograph=False)
-    def total() -> tf.Tensor:
-        summed = strategy.run(lambda: _sum_over_replicas(tf.constant([value], PRECISION)))
+    def total(values: tf.Tensor) -> tf.Tensor:
+        # A reduction requires the device of its operand, which an argument does not have.
+        summed = strategy.run(lambda: _sum_over_replicas(tf.identity(values)))
         return strategy.experimental_local_results(summed)[0][0]
 
-    return bool(total() == value * strategy.num_replicas_in_sync)
+    traced: Callable[[tf.Tensor], tf.Tensor] = total
+    return traced
 
 
 def _over_steps(
