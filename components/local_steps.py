@@ -26,7 +26,7 @@ from qcnn.components.steps.train_local import PRELOADED_MODULES, train_experimen
 from qcnn.errors import QcnnError, TrainingError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobSpec
-from qcnn.jobs.local.fork_client import ChildProcess, StartProcess
+from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.jobs.local.processes import GRACE, LineHandler
 from qcnn.process.error_lines import exit_immediately, log_to_stdout, translate_limit_errors
 from qcnn.process.error_transfer import from_values, to_values
@@ -36,7 +36,7 @@ from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results import model_folder
 from qcnn.results.local_run import METADATA, RunFolders, of_run, of_trial
 from qcnn.studies.record import SELECT_STEP, folders_by_trial, load_trials
-from qcnn.studies.trials import best
+from qcnn.studies.trials import FailedTrial, Trial, best
 
 # Modules that the fork server imports for all steps of a run.
 STEP_MODULES = (*PRELOADED_MODULES, "qcnn.results.evaluate", "qcnn.results.report")
@@ -86,22 +86,23 @@ def tensorboard_step(folders: RunFolders) -> None:
 class BestTrial:
     """Result of a complete study.
 
-    `best` is the index of the best trial, `folders` are its folders, and `trials` those of all trials. `results` is the
-    path of the table of trials as CSV, and `table` as HTML.
+    `best` is the index of the best trial, `folders` are its folders, and `trials` the results of all trials. `results`
+    is the path of the table of trials as CSV, and `table` as HTML.
     """
 
     best: int
     folders: RunFolders
-    trials: Sequence[RunFolders]
+    trials: Sequence[Trial | FailedTrial]
     results: Path
     table: Path
 
 
 def read_study(study: Path) -> BestTrial:
     """Return the result of a study whose last step is complete."""
-    trials = _trials(study)
-    chosen = best([read_trial(trial.training) for trial in trials])
-    return BestTrial(chosen, _of_best(trials[chosen], study), trials, *_tables(study))
+    folders = _trials(study)
+    trials = [read_trial(each.training) for each in folders]
+    chosen = best(trials)
+    return BestTrial(chosen, _of_best(folders[chosen], study), trials, *_tables(study))
 
 
 def _trials(study: Path) -> list[RunFolders]:
@@ -226,13 +227,13 @@ _STEPS = {step.__name__: step for step in (export_step, evaluate_step, select_st
 _INTERRUPTED = 130
 
 
-def run_in_subprocess(step: Step, folder: Path, start: StartProcess, output: LineHandler) -> None:
+def run_in_subprocess(step: Step, folder: Path, server: str | None, output: LineHandler) -> None:
     """Call a step in a separate process, which has none of the settings of this process, and ends with its memory.
 
     Args:
         step: Step to call.
         folder: Folder of the run or study, absolute.
-        start: Starts the process.
+        server: Address of the fork server, see `start_process`.
         output: Handler of the output lines of the process.
 
     Raises:
@@ -245,7 +246,9 @@ def run_in_subprocess(step: Step, folder: Path, start: StartProcess, output: Lin
         (_, written), (_, raised) = ends
         try:
             argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, str(raised), str(folder))
-            child = start(argv, os.environ, stdin=0, stdout=written, stderr=written, pass_fds=(raised,))
+            child = start_process(
+                argv, os.environ, stdin=0, stdout=written, stderr=written, pass_fds=(raised,), address=server
+            )
         finally:
             os.close(written)
             os.close(raised)

@@ -32,20 +32,14 @@ MODULES = (
     "qcnn.pipelines.compiler",
     "qcnn.cli.main",
 )
-# `qcnn.process.library_loading.loading` sets it in every process, and child processes inherit it.
-_SET_BY_LOADING = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 @pytest.fixture(scope="session")
 def fork_variables() -> Iterator[Mapping[str, str]]:
     """Environment variables of a process whose children are forked."""
-    with contextlib.ExitStack() as stack:
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in _SET_BY_LOADING.items():
-                patch.setenv(name, value)
-            server = stack.enter_context(contextlib.closing(ForkServer(MODULES)))
+    with contextlib.closing(ForkServer(MODULES)) as server:
         # If the operating system does not support forking, processes are started normally.
-        yield {VARIABLE: server.address, **_SET_BY_LOADING}
+        yield {VARIABLE: server.address}
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ HEARTBEAT_SECONDS = 1.0
 
 # Type of the event of a process that has completed a training run and waits for the next.
 FINISHED = "finished"
-# Type of the event of a process that ends with an error (see `qcnn.process.error_transfer`).
-ERROR = "error"
 
 # Callback for an event with its type and JSON values.
 Listener = Callable[..., None]

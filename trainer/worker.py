@@ -19,7 +19,7 @@ from qcnn.monitoring.logs import PORT_VARIABLE
 from qcnn.monitoring.trainjob_status import TrainJobReporter
 from qcnn.process.environment import FOLDERS, HyperparameterReporter, address, in_pod, requested_gpus
 from qcnn.process.error_lines import exit_immediately, one_line_errors
-from qcnn.process.error_transfer import to_values
+from qcnn.process.error_transfer import ERROR, to_values
 from qcnn.process.library_loading import load_tensorflow
 from qcnn.process.roles import EVALUATOR, WORKER
 from qcnn.process.signals import end_on_signals
@@ -28,7 +28,7 @@ from qcnn.storage.copies import local_copy, working_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import updated_copy
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cluster
-from qcnn.trainer.events import ERROR, FINISHED, Listener, ignore, to_pipe
+from qcnn.trainer.events import FINISHED, Listener, ignore, to_pipe
 
 if TYPE_CHECKING:
     from qcnn.trainer.programs import CompiledFunctions

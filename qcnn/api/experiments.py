@@ -31,17 +31,17 @@ logger = logging.getLogger("qcnn")
 
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
+_TYPES = typing.get_type_hints(FieldArguments)
 
 
 def _with_fields(called: _Called) -> _Called:
     """Return a class or function with all fields in its signature. Those of a function have no default."""
-    types = typing.get_type_hints(FieldArguments)
     signature = inspect.signature(called)
     before = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
     keyword = inspect.Parameter.KEYWORD_ONLY
     fields = [
         inspect.Parameter(
-            name, keyword, default=written_default(field) if isinstance(called, type) else ..., annotation=types[name]
+            name, keyword, default=written_default(field) if isinstance(called, type) else ..., annotation=_TYPES[name]
         )
         for name, field in ALL_FIELDS.items()
     ]

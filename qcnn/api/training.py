@@ -14,7 +14,6 @@ from qcnn.api.models import Model, load
 from qcnn.api.progress import create_observer
 from qcnn.circuits.formats.loading import with_circuits
 from qcnn.components.local_steps import read_study
-from qcnn.components.steps.study import read_trial
 from qcnn.data import resolve_files
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
@@ -206,15 +205,16 @@ def study(
     root = (Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}").absolute()
     if is_study(root):
         _check_trials(root, configs)
-    if not (is_study(root) and is_complete(root)):
+    if is_study(root) and is_complete(root):
+        selected = read_study(root)
+    else:
         observer = create_observer(progress)
         trials = checked(configs, observer)
         if not is_study(root):
             _check_empty(root, "this study")
             save_trials(trials, root)
-        run_study(trials, root, observer)
-    selected = read_study(root)
-    header, rows = table([read_trial(each.training) for each in selected.trials])
+        selected = run_study(trials, root, observer)
+    header, rows = table(selected.trials)
     records = freeze([dict(zip(header, row, strict=True)) for row in rows])
     return Study(root, records, read(from_config(configs[selected.best]), selected.folders))
 

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from typing_extensions import override
+
 from qcnn.cli.output import PIPE_CLOSED, OutputLostError, on_stderr
 from qcnn.components.steps.train_progress import TrainingProgress
 from qcnn.errors import WriteError
 from qcnn.monitoring import logs
 from qcnn.targets.errors import StepError
-from qcnn.targets.local.observer import StepState
+from qcnn.targets.local.observer import Observer, StepState
 
 # Precedes the output of a step.
 _INDENT = "    "
@@ -26,7 +28,7 @@ _HIDDEN = re.compile(r"^\s*$|\] [IW]0000 |All log messages before absl")
 _EPOCH = re.compile(r"\] epoch \d+/\d+: ")
 
 
-class TerminalObserver:
+class TerminalObserver(Observer):
     """Observer that prints the steps and lines of runs, and displays progress in a terminal.
 
     Attributes:
@@ -40,18 +42,18 @@ class TerminalObserver:
         # Messages about the progress of a step.
         logging.getLogger("qcnn").setLevel(logging.INFO)
 
+    @override
     def warn(self, line: str) -> None:
-        """Print a line on stderr."""
         on_stderr(line)
 
+    @override
     def trial(self, number: int, count: int, *, is_trained: bool) -> None:
-        """Print the start of a trial, or that it was trained before."""
         self._show(f"== trial {number}, {number + 1} of {count}")
         if is_trained:
             self._show("already trained")
 
+    @override
     def step(self, name: str, state: StepState) -> None:
-        """Print the start of a step."""
         if state == "running":
             self.failed_step = None
             with self._writing():
@@ -60,19 +62,19 @@ class TerminalObserver:
         elif state == "failed":
             self.failed_step = name
 
+    @override
     def line(self, text: str) -> None:
-        """Print a line, unless it is hidden."""
         line = logs.to_text(f"{_INDENT}{text}", named=True)
         if not _HIDDEN.search(line) and not (self._progress.is_live and _EPOCH.search(line)):
             self._show(line)
 
+    @override
     def event(self, process: str, event: Mapping[str, Any]) -> None:
-        """Update the progress display."""
         with self._writing():
             self._progress.handle({"process": process, **event})
 
+    @override
     def close(self) -> None:
-        """Close the progress display."""
         with contextlib.suppress(OSError):
             self._progress.close()
 

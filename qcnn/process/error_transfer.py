@@ -12,6 +12,8 @@ from qcnn.errors import (
     WriteError,
 )
 
+# Type of the event of a process that ends with an error.
+ERROR = "error"
 # No other type is created by its name, because the child process may run code of the user.
 _TYPES = {kind.__name__: kind for kind in (ConfigError, ArtifactError, WriteError, TrainingError, RetryableError)}
 

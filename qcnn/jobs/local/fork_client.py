@@ -5,7 +5,6 @@ With a fork server, a local run loads TensorFlow once instead of once per proces
 
 import concurrent.futures
 import contextlib
-import functools
 import os
 import secrets
 import select
@@ -54,34 +53,6 @@ class ChildProcess(Protocol):
 
     def kill(self) -> None:
         """Send SIGKILL."""
-
-
-class StartProcess(Protocol):
-    """Function that starts a process."""
-
-    def __call__(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        *,
-        stdin: int,
-        stdout: int,
-        stderr: int,
-        pass_fds: Sequence[int] = (),
-        folder: Path | None = None,
-    ) -> ChildProcess:
-        """Start a process, and return it.
-
-        Args:
-            argv: Command line.
-            environment: Complete environment of the process.
-            stdin: File descriptor of its standard input.
-            stdout: File descriptor of its standard output.
-            stderr: File descriptor of its standard error.
-            pass_fds: Other file descriptors to inherit, with the same numbers.
-            folder: Its working folder, or None for that of this process.
-        """
-        ...
 
 
 class ForkServer:
@@ -149,13 +120,8 @@ class ForkServer:
 
     @property
     def has_exited(self) -> bool:
-        """Whether the server has ended, for example by the memory killer."""
+        """True if the server has ended, for example by the memory killer."""
         return self.pid is not None and self._server.poll() is not None
-
-    @property
-    def start(self) -> StartProcess:
-        """The function that starts a process, forked from the server if possible (see `start_process`)."""
-        return functools.partial(start_process, address=self.address)
 
     def forget(self) -> None:
         """Close the connection in a process that was forked from this one, without an end of the server."""
@@ -208,13 +174,13 @@ def start_process(
     server, and the server runs. Otherwise subprocess.Popen starts it. A forked process ends with this process.
 
     Args:
-        argv: See `StartProcess`.
-        environment: See `StartProcess`.
-        stdin: See `StartProcess`.
-        stdout: See `StartProcess`.
-        stderr: See `StartProcess`.
-        pass_fds: See `StartProcess`.
-        folder: See `StartProcess`.
+        argv: Command line.
+        environment: Complete environment of the process.
+        stdin: File descriptor of its standard input.
+        stdout: File descriptor of its standard output.
+        stderr: File descriptor of its standard error.
+        pass_fds: Other file descriptors to inherit, with the same numbers.
+        folder: Its working folder, or None for that of this process.
         address: Address of the server. None: that of the server which the parent of this process shares, if it does.
     """
     descriptors = {0: stdin, 1: stdout, 2: stderr, **{number: number for number in pass_fds}}

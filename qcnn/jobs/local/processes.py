@@ -14,9 +14,9 @@ from typing import Any
 
 from qcnn.errors import QcnnError
 from qcnn.jobs.job import LAST_LINES
-from qcnn.jobs.local.fork_client import StartProcess
+from qcnn.jobs.local.fork_client import start_process
 from qcnn.monitoring import logs
-from qcnn.process.error_transfer import from_values
+from qcnn.process.error_transfer import ERROR, from_values
 
 # Seconds between SIGTERM and SIGKILL.
 GRACE = 3.0
@@ -55,14 +55,14 @@ class LocalProcess:
         environment: Mapping[str, str],
         on_event: EventHandler,
         output: LineHandler,
-        start: StartProcess,
+        server: str | None,
         *,
         is_reusable: bool = False,
     ) -> None:
         self.name = name
         # Error with which the process ends, if it has sent one.
         self.error: QcnnError | None = None
-        self._command, self._start = (argv, environment, is_reusable), start
+        self._command, self._server = (argv, environment, is_reusable), server
         self._on_event, self._output = on_event, output
         self._handlers = {"output": self._forward_line, "events": self._handle_event}
         self.last_line = ""
@@ -86,13 +86,14 @@ class LocalProcess:
                 stdin, further = os.pipe()
                 self._further = io.FileIO(further, "w")
             child_descriptors.callback(os.close, stdin)
-            self._process = start(
+            self._process = start_process(
                 (*argv, "--events", str(events), *(("--further",) if is_reusable else ())),
                 environment,
                 stdin=stdin,
                 stdout=printed,
                 stderr=printed,
                 pass_fds=(events,),
+                address=server,
             )
         # After the start, which may wait until the fork server has loaded the libraries.
         self.last_heartbeat = time.monotonic()
@@ -146,7 +147,7 @@ class LocalProcess:
         """Start another process with the same command, and return it."""
         argv, environment, is_reusable = self._command
         return LocalProcess(
-            self.name, argv, environment, self._on_event, self._output, self._start, is_reusable=is_reusable
+            self.name, argv, environment, self._on_event, self._output, self._server, is_reusable=is_reusable
         )
 
     def seconds_since_heartbeat(self) -> float:
@@ -196,7 +197,7 @@ class LocalProcess:
         event = json.loads(line)
         if event["event"] == "finished":
             self._finished = True
-        elif event["event"] == "error":
+        elif event["event"] == ERROR:
             self.error = from_values(event)
         elif event["event"] != "alive":
             self._on_event(self.name, event)

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec, tf_config
-from qcnn.jobs.local.fork_client import StartProcess, start_process
 from qcnn.jobs.local.processes import EventHandler, LineHandler, LocalProcess, print_line, stop
 from qcnn.process.exit_codes import is_permanent_error
 from qcnn.process.library_loading import START_TIMEOUT_SECONDS
@@ -131,7 +130,7 @@ _PROGRAM_LENGTH = 3
 
 
 def run_processes(
-    job: JobSpec, on_event: EventHandler, output: LineHandler = print_line, start: StartProcess = start_process
+    job: JobSpec, on_event: EventHandler, output: LineHandler = print_line, server: str | None = None
 ) -> None:
     """Run the processes of a job until they succeed, and restart them after retryable errors.
 
@@ -143,7 +142,7 @@ def run_processes(
         job: Job to run.
         on_event: Handler of the events of the processes.
         output: Handler of their output lines.
-        start: Starts a process.
+        server: Address of the fork server, see `start_process`.
 
     Raises:
         QcnnError: If a process ends with a permanent error that it has sent.
@@ -151,7 +150,7 @@ def run_processes(
             contains its last line or the limit.
         RetryableError: If retryable errors occur more often than `job.restarts`.
     """
-    with contextlib.closing(ProcessPool(start, lives_on=False)) as pool:
+    with contextlib.closing(ProcessPool(server, lives_on=False)) as pool:
         pool.run(job, on_event, output)
 
 
@@ -162,8 +161,8 @@ class ProcessPool:
     has processes with `ignore_exit`, and if a process has exited by itself, which bounds its memory.
     """
 
-    def __init__(self, start: StartProcess = start_process, *, lives_on: bool) -> None:
-        self._start_process, self._is_reusable = start, lives_on
+    def __init__(self, server: str | None = None, *, lives_on: bool) -> None:
+        self._server, self._is_reusable = server, lives_on
         self._kind: object = None
         self._processes: list[LocalProcess] = []
 
@@ -256,7 +255,7 @@ class ProcessPool:
                     environment,
                     on_event,
                     output,
-                    self._start_process,
+                    self._server,
                     is_reusable=self._can_reuse(job),
                 )
             )

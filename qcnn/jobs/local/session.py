@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from qcnn.jobs.local.fork_client import ForkServer, StartProcess, start_process
+from qcnn.jobs.local.fork_client import ForkServer
 from qcnn.jobs.local.fork_protocol import VARIABLE
 from qcnn.jobs.local.runner import ProcessPool
 from qcnn.process.library_loading import own_environment
@@ -38,20 +38,20 @@ class Session:
         self._idle: tuple[object, ProcessPool] | None = None
         _sessions.append(self)
 
-    def start(self) -> StartProcess:
-        """Return the function that starts a process. The first call starts the fork server.
+    def start(self) -> str | None:
+        """Start the fork server unless it runs, and return its address, or None if another process shares its server.
 
         Raises:
             ConfigError: If a limit of this process is too small for the modules.
         """
         if VARIABLE in os.environ:
-            return start_process
+            return None
         with self._lock:
             if self._server and self._server.has_exited:
                 self.close()
             if not self._server:
                 self._server = ForkServer(self._modules)
-            return self._server.start
+            return self._server.address
 
     @contextlib.contextmanager
     def processes(self, *, is_reusable: bool) -> Iterator[ProcessPool]:
@@ -61,10 +61,10 @@ class Session:
             is_reusable: Whether the processes may train other runs.
         """
         kind = (Path.cwd(), own_environment())
-        start = self.start()
+        server = self.start()
         pool = self._take(kind) if is_reusable else None
         if pool is None:
-            pool = ProcessPool(start, lives_on=is_reusable)
+            pool = ProcessPool(server, lives_on=is_reusable)
         with contextlib.ExitStack() as stack:
             stack.callback(pool.close)
             yield pool
@@ -75,10 +75,10 @@ class Session:
         """Return the idle processes of a kind, and end idle ones of another kind."""
         with self._lock:
             idle, self._idle = self._idle, None
-        if idle is None or idle[0] == kind:
-            return idle[1] if idle else None
-        idle[1].close()
-        return None
+        if idle and idle[0] != kind:
+            idle[1].close()
+            return None
+        return idle[1] if idle else None
 
     def _keep(self, kind: object, pool: ProcessPool) -> bool:
         """Keep processes for the next run unless others are idle, and return whether they are kept."""

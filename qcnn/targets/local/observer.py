@@ -1,16 +1,23 @@
-"""Display of local runs, which the terminal, a notebook or nothing implements. It does not affect the runs."""
+"""Display of local runs. It does not affect the runs."""
 
+import logging
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+logger = logging.getLogger("qcnn")
 
 StepState = Literal["running", "succeeded", "failed"]
 
 
-class Observer(Protocol):
-    """Receiver of the steps, output lines and training events of a run, or of the runs of a study."""
+class Observer:
+    """Receiver of the steps, output lines and training events of a run, or of the runs of a study.
+
+    Subclasses display them. This class only logs warnings.
+    """
 
     def warn(self, line: str) -> None:
         """Show a line about missing kernels, cores or memory, before the first step."""
+        logger.warning(line)
 
     def trial(self, number: int, count: int, *, is_trained: bool) -> None:
         """Show the start of a trial of a study, or that it was trained before.
@@ -28,7 +35,7 @@ class Observer(Protocol):
         """Show a line of the output of a step."""
 
     def event(self, process: str, event: Mapping[str, Any]) -> None:
-        """Show a training event of a process."""
+        """Show an event of a training process."""
 
     def close(self) -> None:
         """Finish with the last state displayed."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.jobs.local.fork_client import ForkServer
+from qcnn.jobs.local.fork_client import ForkServer, start_process
 from qcnn.process import operating_system
 from tests import macos_emulation
 
@@ -39,7 +39,8 @@ def test_start_process_without_fork_server_starts_new_process(
     monkeypatch.delattr(socket, "SO_PEERCRED")
     with contextlib.closing(ForkServer(("no_module_is_loaded",))) as server:
         assert not server.is_ready
-        process = server.start((sys.executable, "-m", "this"), os.environ, stdin=0, stdout=1, stderr=2)
+        command = (sys.executable, "-m", "this")
+        process = start_process(command, os.environ, stdin=0, stdout=1, stderr=2, address=server.address)
         assert isinstance(process, subprocess.Popen)
         assert process.wait() == 0
     assert "The Zen of Python" in capfd.readouterr().out

@@ -15,7 +15,7 @@ from typing import TextIO
 import psutil
 import pytest
 
-from qcnn.jobs.local.fork_client import ChildProcess, ForkServer, StartProcess, start_process
+from qcnn.jobs.local.fork_client import ChildProcess, ForkServer, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 
 # Modules that Python does not load at startup.
@@ -57,13 +57,13 @@ def _started(
     environment: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
     folder: Path | None = None,
-    start: StartProcess = start_process,
+    address: str | None = None,
 ) -> Iterator[tuple[ChildProcess, TextIO]]:
     """Context manager that runs a program as a module of a folder, and yields the process and its output."""
     ((folder or Path()) / "program.py").write_text(textwrap.dedent(program))
     output, write_end = os.pipe()
     with os.fdopen(output) as printed, Path(os.devnull).open() as devnull:
-        process = start(
+        process = start_process(
             (sys.executable, "-m", "program", *arguments),
             {**os.environ, **(environment or {})},
             stdin=devnull.fileno(),
@@ -71,6 +71,7 @@ def _started(
             stderr=write_end,
             pass_fds=pass_fds,
             folder=folder,
+            address=address,
         )
         os.close(write_end)
         try:
@@ -84,9 +85,9 @@ def _run(
     program: str,
     *arguments: str,
     environment: Mapping[str, str] | None = None,
-    start: StartProcess = start_process,
+    address: str | None = None,
 ) -> ProcessResult:
-    with _started(program, *arguments, environment=environment, start=start) as (process, printed):
+    with _started(program, *arguments, environment=environment, address=address) as (process, printed):
         lines = printed.read().splitlines()
         return ProcessResult(process.wait(), lines, not isinstance(process, subprocess.Popen))
 
@@ -190,19 +191,19 @@ def test_start_process_other_library_settings_does_not_fork(server: ForkServer, 
 def test_server_killed_ends_children_and_next_uses_popen(folder: Path) -> None:
     with contextlib.closing(ForkServer(())) as server:
         program = "import signal; print('up', flush=True); signal.pause()"
-        with _started(program, start=server.start) as (process, printed):
+        with _started(program, address=server.address) as (process, printed):
             assert printed.readline() == "up\n"
             assert server.pid
             os.kill(server.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
             assert printed.read() == ""
-        assert _run("print('up')", start=server.start) == ProcessResult(0, ["up"], forked=False)
+        assert _run("print('up')", address=server.address) == ProcessResult(0, ["up"], forked=False)
         assert server.has_exited
 
 
 def test_server_with_missing_module_does_not_fork(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with contextlib.closing(ForkServer(("no_such_module",))) as server:
-        assert _run("print('up')", start=server.start) == ProcessResult(0, ["up"], forked=False)
+        assert _run("print('up')", address=server.address) == ProcessResult(0, ["up"], forked=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -212,10 +213,11 @@ def test_server_and_children_end_with_parent(folder: Path, number: signal.Signal
     (folder / "sleeper.py").write_text("import os, signal; os.write(1, b'up\\n'); signal.pause()")
     program = """
     import os, sys
-    from qcnn.jobs.local.fork_client import ForkServer
+    from qcnn.jobs.local.fork_client import ForkServer, start_process
     server = ForkServer(())
     command = (sys.executable, "-m", "sleeper")
-    started = [server.start(command, os.environ, stdin=0, stdout=1, stderr=2) for _ in range(2)]
+    options = dict(stdin=0, stdout=1, stderr=2, address=server.address)
+    started = [start_process(command, os.environ, **options) for _ in range(2)]
     started[0].wait()
     """
     with subprocess.Popen(
@@ -244,7 +246,7 @@ def test_server_outlives_thread_that_started_it(folder: Path) -> None:
     thread.start()
     thread.join()
     with contextlib.closing(servers[0]) as server:
-        assert _run("print('up')", start=server.start) == ProcessResult(0, ["up"], forked=True)
+        assert _run("print('up')", address=server.address) == ProcessResult(0, ["up"], forked=True)
 
 
 def test_server_ends_with_parent_that_has_forked(folder: Path) -> None:

@@ -2,45 +2,35 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from qcnn.errors import ConfigError, WriteError
 from qcnn.experiment.parsing import from_mapping
 from qcnn.results.local_run import RunFolders, of_run, read_record
 from qcnn.targets.local import runs
-from qcnn.targets.local.observer import StepState
+from qcnn.targets.local.observer import Observer, StepState
 
 CONFIG = from_mapping({"qubits": 4, "rounds": 3})
 
 
-class Recorded:
-    """Observer that keeps all calls."""
+class Recorded(Observer):
+    """Observer that keeps the steps and lines."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[str, StepState]] = []
         self.lines: list[str] = []
 
-    def warn(self, line: str) -> None:
-        self.lines.append(line)
-
-    def trial(self, number: int, count: int, *, is_trained: bool) -> None:
-        self.lines.append(f"trial {number}")
-
+    @override
     def step(self, name: str, state: StepState) -> None:
         self.steps.append((name, state))
 
+    @override
     def line(self, text: str) -> None:
         self.lines.append(text)
-
-    def event(self, process: str, event: Mapping[str, Any]) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def _run(folder: Path, monkeypatch: pytest.MonkeyPatch, step: Callable[[], None]) -> tuple[Recorded, RunFolders]:
