@@ -84,8 +84,9 @@ test-faults: .venv/.complete ## kill training runs at 60 random times (half an h
 	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/steps/test_faults.py tests/components/steps/test_faults_of_roles.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG (requires the image qcnn:latest there)
-	@# Three processes, each with a namespace, because most tests wait for pods. ARGS selects tests for one process.
-	@$(BIN)/pytest -m $(if $(ARGS),cluster,"cluster and not alone" --numprocesses 3 --dist worksteal) $(cluster_tests)
+	@# Three processes, each with a namespace, because most tests wait for pods. ARGS selects tests for one process. Many
+	@# failures have one cause, and each may wait for its timeout.
+	@$(BIN)/pytest -m $(if $(ARGS),cluster,"cluster and not alone" --numprocesses 3 --dist worksteal --maxfail 3) $(cluster_tests)
 	@$(if $(ARGS),,$(BIN)/pytest -m "cluster and alone" $(cluster_tests))
 
 test-kfp: .venv/.complete ## run the tests on the KFP backend at KFP_HOST (requires the image KFP_IMAGE there)

@@ -22,6 +22,7 @@ from tabulate import tabulate
 from qcnn import data, simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.noise import parse
+from qcnn.circuits.observables import as_pauli_sum
 from qcnn.circuits.sample_circuits import excitation, noisy_circuit
 from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import assemble, build_model
@@ -47,7 +48,7 @@ def measure_density() -> list[tuple[object, ...]]:
             (readouts,) = simulator.expectations(tf.constant(values), batch).numpy()
             exact = cirq.DensityMatrixSimulator(dtype=np.complex128).simulate_expectation_values(
                 noisy_circuit(ansatz, excitation(ring, 1, 0.5), parse(_NOISE)),
-                [cirq.Z(readout) for readout in ansatz.readouts],
+                list(map(as_pauli_sum, ansatz.readouts)),
                 param_resolver=dict(zip(ansatz.symbols, values.tolist(), strict=True)),
                 qubit_order=ring,
             )
@@ -108,7 +109,7 @@ def measure_trajectories() -> list[tuple[object, ...]]:
         trajectories = Trajectories(network, np.random.default_rng(0).uniform(0, 2, len(ansatz.symbols)), excited=1)
         inputs = {"qubit": np.full(count, 1, np.int32), "angle": np.full(count, 0.5, np.float32)}
         start = time.perf_counter()
-        trajectories.readouts(inputs, np.random.default_rng(1).random((count, trajectories.draws)))
+        trajectories.values(inputs, np.random.default_rng(1).random((count, trajectories.draws)))
         rows.append((qubits, f"{(time.perf_counter() - start) / count:.3g}"))
     return rows
 

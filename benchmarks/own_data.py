@@ -1,8 +1,9 @@
 """Step and epochs on own data, of qcnn and tensorcircuit-ng: python -m benchmarks.own_data.
 
 Prints Markdown. `--rows deep-8-32,layers-8-32` selects rows. Each sample has one feature per qubit, so it is a state of
-its own. Only one process runs at a time. All processes train the same network from the same weights on the same
-batches. `make frameworks` installs tensorcircuit-ng.
+its own. `amplitudes` is `deep` on given states, and `classes` is `layers` with the cross-entropy of ten classes. Only
+one process runs at a time. All processes train the same network from the same weights on the same batches. `make
+frameworks` installs tensorcircuit-ng.
 """
 
 import argparse
@@ -23,6 +24,9 @@ TIME_LIMIT = 600
 # Forms of a circuit in tensorcircuit-ng, of which the fastest counts.
 FORMS = {"gates": (), "blocks": ("--blocks",), "light cone": ("--blocks", "--lightcone")}
 ROWS = [f"{model}-{qubits}-{batch}" for model in ("deep", "layers") for qubits in (8, 12, 16) for batch in (32, 256)]
+ROWS += [f"{kind}-8-{batch}" for kind in ("amplitudes", "classes") for batch in (32, 256)]
+# Models and samples of the last rows.
+_KINDS = {"amplitudes": ("deep", "--amplitudes"), "classes": ("layers", "--features", "--classes", "10")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,15 +60,16 @@ def row(name: str, simulator: str) -> tuple[list[str], float]:
     """Measure a row, and return its cells and the largest difference between losses.
 
     Args:
-        name: Model, qubits and batch size, joined by hyphens.
+        name: Model or kind, qubits and batch size, joined by hyphens.
         simulator: Simulator of qcnn.
     """
-    model, qubits, batch = name.split("-")
-    common = (model, qubits, "--features", "--batch", batch)
+    kind, qubits, batch = name.split("-")
+    model, *samples = _KINDS.get(kind, (kind, "--features"))
+    common = (model, qubits, *samples, "--batch", batch)
     own = measure("qcnn_step", *common, "--simulator", simulator)
     forms = {form: measure("tensorcircuit", *common, *flags) for form, flags in FORMS.items()}
     finished = {form: result for form, result in forms.items() if result}
-    title = f"{model} {qubits}, {batch}"
+    title = f"{kind} {qubits}, {batch}"
     if own is None:
         return [title, "failed"], 0.0
     cells = [title, f"{1e3 * own.step:.3g}", f"{own.training(int(batch)):.3g}"]

@@ -57,8 +57,9 @@ ROWS = {
     "hybrid-24": Row("hybrid", 24, "lightcone", ("tensorcircuit, light cone",), min_tensorcircuit_speedup=10),
     "statevector-12": Row("hybrid", 12, "statevector", _WITHOUT_LIGHTCONE, 6, 1),
     "statevector-16": Row("hybrid", 16, "statevector", _WITHOUT_LIGHTCONE, 2.5, 1),
-    "deep-8": Row("deep", 8, "statevector", min_tfq_speedup=10, min_tensorcircuit_speedup=1),
-    "deep-16": Row("deep", 16, "statevector", min_tfq_speedup=2.5, min_tensorcircuit_speedup=1),
+    "deep-8": Row("deep", 8, "statevector_cpu", min_tfq_speedup=10, min_tensorcircuit_speedup=1),
+    "deep-16": Row("deep", 16, "statevector_cpu", min_tfq_speedup=10, min_tensorcircuit_speedup=4),
+    "statevector-deep-16": Row("deep", 16, "statevector", min_tfq_speedup=2.5, min_tensorcircuit_speedup=1),
 }
 
 

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from qcnn import data
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import complete_files, new_file
 from qcnn.components.steps.dataset import dataset_metadata, write_dataset
-from qcnn.components.steps.evaluate import LABELS, evaluate, export_weights, save_confusion, summarize
+from qcnn.components.steps.evaluate import evaluate, export_weights, save_confusion, summarize
 from qcnn.components.steps.study import read_trial, select_best
 from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import PRELOADED_MODULES, train_experiment
@@ -34,6 +36,7 @@ from qcnn.process.exit_codes import PERMANENT_ERROR
 from qcnn.process.library_loading import load_tensorflow
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results import model_folder
+from qcnn.results.class_scores import Confusion
 from qcnn.results.local_run import METADATA, RunFolders, of_run, of_trial
 from qcnn.studies.record import SELECT_STEP, folders_by_trial, load_trials
 from qcnn.studies.trials import FailedTrial, Trial, best
@@ -41,8 +44,8 @@ from qcnn.studies.trials import FailedTrial, Trial, best
 # Modules that the fork server imports for all steps of a run.
 STEP_MODULES = (*PRELOADED_MODULES, "qcnn.results.evaluate", "qcnn.results.report")
 
-# A step that needs TensorFlow or matplotlib.
-Step = Callable[[Path], None]
+# A step that needs TensorFlow or matplotlib. Its arguments are paths.
+Step = Callable[..., None]
 
 
 def generate_step(config: ExperimentConfig, folders: RunFolders) -> ExperimentConfig:
@@ -139,6 +142,21 @@ def evaluate_step(run: Path) -> None:
     _save_evaluation(of_run(run))
 
 
+def evaluate_model_step(model: Path, dataset: Path, result: Path) -> None:
+    """Evaluate a model, and write its predictions and metrics to a new file.
+
+    Args:
+        model: Folder of the model.
+        dataset: Folder of the dataset.
+        result: File to create, which NumPy reads.
+    """
+    load_tensorflow()
+    from qcnn.results import evaluate as evaluation
+
+    found = evaluation.evaluate(model, data.load(dataset))
+    np.savez(result, predictions=found.predictions, metrics=json.dumps(found.metrics))
+
+
 def select_step(study: Path) -> None:
     """Tabulate the trials of a study, and export and evaluate the best one, into one folder."""
     trials, (results, page) = _trials(study), _tables(study)
@@ -161,22 +179,22 @@ def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
     shutil.rmtree(folders.predictions, ignore_errors=True)
     summarized = folders.exported, folders.dataset, folders.training, folders.predictions, folders.report
     with _suppress_warnings():
-        metrics, matrix, metadata = evaluate(*map(str, (*summarized[:-1], folders.metrics, folders.report)))
-    save_confusion(matrix, str(folders.confusion))
+        metrics, confusion, metadata = evaluate(*map(str, (*summarized[:-1], folders.metrics, folders.report)))
+    save_confusion(confusion, str(folders.confusion))
     summarize(metrics, {path.stem: str(path) for path in summarized}, str(folders.summary))
-    confusion = {"confusionMatrix": _confusion_matrix(matrix)} if matrix else {}
     return {
         folders.metrics: metrics,
         folders.predictions: metadata,
-        folders.confusion: confusion,
+        folders.confusion: {"confusionMatrix": _confusion_matrix(confusion)} if confusion.classes else {},
         folders.report: metadata,
         folders.summary: metadata,
     }
 
 
-def _confusion_matrix(matrix: Sequence[Sequence[int]]) -> dict[str, Any]:
+def _confusion_matrix(confusion: Confusion) -> dict[str, Any]:
     """Return a confusion matrix in the format of KFP metadata (kfp.dsl.ClassificationMetrics)."""
-    return {"annotationSpecs": [{"displayName": label} for label in LABELS], "rows": [{"row": row} for row in matrix]}
+    names = [{"displayName": name} for name in confusion.classes]
+    return {"annotationSpecs": names, "rows": [{"row": row} for row in confusion.matrix]}
 
 
 @contextlib.contextmanager
@@ -223,16 +241,16 @@ def _save_metadata(
         save_description(content, unfinished, files)
 
 
-_STEPS = {step.__name__: step for step in (export_step, evaluate_step, select_step)}
+_STEPS = {step.__name__: step for step in (export_step, evaluate_step, evaluate_model_step, select_step)}
 _INTERRUPTED = 130
 
 
-def run_in_subprocess(step: Step, folder: Path, server: str | None, output: LineHandler) -> None:
+def run_in_subprocess(step: Step, paths: Sequence[Path], server: str | None, output: LineHandler) -> None:
     """Call a step in a separate process, which has none of the settings of this process, and ends with its memory.
 
     Args:
         step: Step to call.
-        folder: Folder of the run or study, absolute.
+        paths: Arguments of the step, absolute.
         server: Address of the fork server, see `start_process`.
         output: Handler of the output lines of the process.
 
@@ -245,7 +263,7 @@ def run_in_subprocess(step: Step, folder: Path, server: str | None, output: Line
         lines, errors = (stack.enter_context(os.fdopen(end, encoding="utf-8", errors="replace")) for end, _ in ends)
         (_, written), (_, raised) = ends
         try:
-            argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, str(raised), str(folder))
+            argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, str(raised), *map(str, paths))
             child = start_process(
                 argv, os.environ, stdin=0, stdout=written, stderr=written, pass_fds=(raised,), address=server
             )
@@ -278,13 +296,13 @@ def _end(child: ChildProcess) -> None:
 
 
 def main() -> None:
-    """Call the step that the arguments name with a folder, and write its error to a file descriptor."""
-    name, raised, folder = sys.argv[1:]
+    """Call the step that the arguments name with paths, and write its error to a file descriptor."""
+    name, raised, *paths = sys.argv[1:]
     with exit_immediately():
         try:
             with terminated_as_interrupt(), translate_limit_errors():
                 log_to_stdout()
-                _STEPS[name](Path(folder))
+                _STEPS[name](*map(Path, paths))
         except QcnnError as error:
             os.write(int(raised), json.dumps(to_values(error)).encode())
             sys.exit(PERMANENT_ERROR)

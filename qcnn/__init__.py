@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING
 from qcnn.process.import_path import leave_folder_last as _leave_folder_last
 
 if TYPE_CHECKING:
+    from qcnn.api.doctor import doctor
     from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
     from qcnn.api.models import Evaluation, Model, evaluate, load
     from qcnn.api.runs import compare, runs
     from qcnn.api.training import Study, Training, TrainingResult, study, train
+    from qcnn.circuits.ansatz import Ansatz
     from qcnn.data import Dataset, Samples
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.model.history import EpochMetrics
     from qcnn.process.extras import MissingLibraryError
     from qcnn.targets.base import JobStatus
+    from qcnn.targets.checks import Finding
 
 # Before all imports that a module in the working folder could shadow with python -m.
 _leave_folder_last()
@@ -40,7 +43,9 @@ _installation.warn_about_other_distribution()
 
 # Modules of the public names, imported on first use. Training processes import this package, but need none of them.
 _MODULES = {
+    "qcnn.circuits.ansatz": ("Ansatz",),
     "qcnn.process.extras": ("MissingLibraryError",),
+    "qcnn.api.doctor": ("doctor",),
     "qcnn.api.experiments": ("Experiment", "Plan", "generate", "plan"),
     "qcnn.api.jobs": ("Job", "get_job", "list_jobs", "requests", "submit"),
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
@@ -49,17 +54,20 @@ _MODULES = {
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
     "qcnn.model.history": ("EpochMetrics",),
     "qcnn.targets.base": ("JobStatus",),
+    "qcnn.targets.checks": ("Finding",),
     "qcnn.api.training": ("Study", "Training", "TrainingResult", "study", "train"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "Ansatz",
     "ArtifactError",
     "ConfigError",
     "Dataset",
     "EpochMetrics",
     "Evaluation",
     "Experiment",
+    "Finding",
     "Job",
     "JobStatus",
     "MissingLibraryError",
@@ -74,6 +82,7 @@ __all__ = [
     "TrainingResult",
     "__version__",
     "compare",
+    "doctor",
     "evaluate",
     "generate",
     "get_job",

@@ -61,6 +61,24 @@ def read_input(name: str, path: Path, max_bytes: int, given: str = "") -> str:
     Raises:
         ConfigError: If the file is missing, too large, no regular file, not readable or not UTF-8.
     """
+    try:
+        return read_bytes(name, path, max_bytes, given).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: the file cannot be read ({reason_of(error)}). Given: {given or path}") from None
+
+
+def read_bytes(name: str, path: Path, max_bytes: int, given: str = "") -> bytes:
+    """Return the content of a file that a user names.
+
+    Args:
+        name: Name of the file in messages.
+        path: File to read.
+        max_bytes: Maximum size of the file.
+        given: Text of the user that names the file. By default, the path.
+
+    Raises:
+        ConfigError: If the file is missing, too large, no regular file or not readable.
+    """
     given = given or str(path)
     try:
         if not (_OPEN_STREAMS.fullmatch(str(path)) and path.is_fifo()):
@@ -69,12 +87,12 @@ def read_input(name: str, path: Path, max_bytes: int, given: str = "") -> str:
             content = file.read(max_bytes + 1)
         if len(content) > max_bytes:
             raise ConfigError(f"{name}: the file must have at most {max_bytes} bytes. Given: {given}")
-        return content.decode("utf-8-sig")
+        return content
     except FileNotFoundError:
         raise ConfigError(f"{name}: no such file. Given: {given}") from None
     except NotAFileError as error:
         raise ConfigError(error.message(name, given)) from None
-    # A path or text with invalid characters raises ValueError.
+    # A path with invalid characters raises ValueError.
     except (OSError, ValueError) as error:
         reason = reason_of(error)
         raise ConfigError(f"{name}: the file cannot be read ({reason}). Given: {given}") from None

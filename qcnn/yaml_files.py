@@ -48,6 +48,11 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
     return {str(key): value for key, value in content.items()}
 
 
+def read_documents(path: Path) -> list[dict[str, Any]]:
+    """Return the documents of a YAML file of this package."""
+    return list(YAML(typ="safe", pure=True).load_all(path.read_text(encoding="utf-8")))
+
+
 def as_yaml(values: Mapping[str, Any]) -> str:
     """Return values as YAML, which `read_file` reads."""
     text = io.StringIO()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BeforeValidator, WrapValidator
+from pydantic import AfterValidator, BeforeValidator, WrapValidator
 from pydantic.fields import FieldInfo
 
 from qcnn.experiment import fields
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, T
 if TYPE_CHECKING:
     import numpy as np
 
+    from qcnn.api.circuits import Circuit, CircuitFunction
     from qcnn.targets.base import JobStatus
 
     Integer = int | np.integer[Any]
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     Switch = bool | np.bool | Literal[0, 1]
 else:
     # Shorter in the signature of `qcnn.Experiment`.
-    Integer, Number, Switch = int, float, bool
+    Integer, Number, Switch, Circuit, CircuitFunction = int, float, bool, Any, Any
 
 # Types of experiments and jobs, whose modules import this one.
 _Experiment = TypeVar("_Experiment", contravariant=True)
@@ -49,6 +50,8 @@ _AS_TEXT = {
     fields._number_as_text: "str | float | None",
     fields._normalize_noise: "str | Mapping[str, float] | None",
 }
+# Types that the value of a text field may have, by the function that checks it.
+_CHECKED = {fields._validate_model: "str | PathLike[str] | Circuit | CircuitFunction"}
 # Types of the arguments of settings. Numbers are accepted as text.
 _SETTINGS = {
     str: "str | float",
@@ -88,7 +91,9 @@ def argument_type(field: FieldInfo) -> str:
     if field.annotation is not str:
         return _ARGUMENTS.get(field.annotation) or _value_type(field)
     converters = [mark.func for mark in field.metadata if isinstance(mark, BeforeValidator)]
-    return next((_AS_TEXT[each] for each in converters if each in _AS_TEXT), _PATH)
+    checks = [mark.func for mark in field.metadata if isinstance(mark, AfterValidator)]
+    known: dict[Any, str] = {**_AS_TEXT, **_CHECKED}
+    return next((known[each] for each in (*converters, *checks) if each in known), _PATH)
 
 
 def _value_type(field: FieldInfo) -> str:

@@ -378,7 +378,7 @@ def test_compile_config_sets_typed_defaults(tmp_path: Path) -> None:
     assert _defaults(spec) == {**expected, "data_sha256": ""}
     config.write_text("qubits: 3\n")
     message = _error(tmp_path, "--config", str(config))
-    assert message == "qubits: must be an integer, at least 4 and at most 32768. Given: 3"
+    assert message == "qubits: must be at least 4 with hybrid. Given: 3"
 
 
 def _defaults(spec: PipelineSpec) -> dict[str, Any]:

@@ -152,7 +152,7 @@ FAILED_STEP = [
     "    }",
     "}",
     "reading the experiment",
-    "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3",
+    "error: qubits: must be at least 4 with hybrid. Given: 3",
     "E1121 09:00:03.000000      19 launcher_v2.go:449] Component failed to execute successfully: exit status 2",
     "I1121 09:00:03.100000      19 launcher_v2.go:867] Executing uploadOutputArtifacts attempt: 1",
     'W1121 09:00:03.200000      19 launcher_v2.go:827] Local filepath "/minio/mlpipeline/dataset" does not exist',

@@ -22,8 +22,8 @@ from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.history import is_complete
 from qcnn.model.history_file import MAX_HISTORY_BYTES
+from qcnn.model.losses import correct, losses
 from qcnn.model.network import build_model
-from qcnn.model.signs import signs_match
 from qcnn.planning.machine import steps_of
 from qcnn.process.library_loading import start_compiler
 from qcnn.results.serving import exact_predictor, fresh_mse
@@ -135,11 +135,12 @@ def _is_new(checkpoint: Checkpoint, done: list[CheckpointEvaluation]) -> bool:
 
 def _evaluate(checkpoint: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) -> CheckpointEvaluation:
     weights, samples = checkpoint.line.weights, dataset.validation
-    predictions = exact_predictor(model, weights)(samples.inputs)
-    accuracy = float(np.mean(signs_match(samples.label, predictions, model.get_layer("quantum").rounding)))
+    outputs = exact_predictor(model, weights)(samples.inputs).reshape(len(samples), -1)
+    label, rounding = samples.label.astype(np.float64), model.get_layer("quantum").rounding
+    accuracy = float(np.mean(correct(label, outputs, rounding)))
     return CheckpointEvaluation(
         checkpoint.epochs,
-        float(np.mean((predictions - samples.label) ** 2)),
+        float(np.mean(losses(label, outputs))),
         None if dataset.layout.is_regression else accuracy,
         fresh_mse(model, checkpoint.config, weights),
     )

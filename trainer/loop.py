@@ -180,7 +180,7 @@ def _train_epochs(
     config = training.config
     if events is not None:
         simulator = training.model.get_layer("quantum").simulator
-        counts = len(training.dataset.train), training.updates, config.batch_size, config.epochs
+        counts = training.samples, training.updates, config.batch_size, config.epochs
         logger.info(
             "%d training samples in %d batches of at most %d; %d epochs make %d updates",
             *(*counts, config.epochs * training.updates),
@@ -195,6 +195,8 @@ def _train_epochs(
         network = with_shift_rule(simulator.network, config.options.gradient)
         for line in expectation(config, network, simulator.name, left).lines(left):
             logger.info("%s", line)
+        if config.is_classification and config.options.shots:
+            logger.info("shots: the loss of estimated probabilities is on average above that of exact ones")
         if config.noise_by_trajectories:
             logger.info("noise: training runs without noise, which requires at most %d qubits", NOISE_MAX_QUBITS)
     listener("state", state="compiling")
@@ -234,7 +236,7 @@ def _state(training: TrainingState) -> str:
 
 def _values(training: TrainingState, epoch: EpochMetrics) -> dict[str, float]:
     """Return the event values of an epoch."""
-    samples_per_second = len(training.dataset.train) / epoch.seconds
+    samples_per_second = training.samples / epoch.seconds
     measured = {name: value for name, value in dataclasses.asdict(epoch).items() if value is not None}
     return {**measured, "epochs": training.config.epochs, "samples_per_second": samples_per_second}
 

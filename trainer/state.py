@@ -66,7 +66,7 @@ class TrainingState:
     ) -> None:
         self.config, self.dataset, self._folder = config, dataset, folder
         # Number of updates per epoch.
-        self.updates = -(-len(dataset.train) // config.batch_size)
+        self.updates = config.updates(len(dataset.train))
         self._program = (programs or CompiledFunctions()).program(config, strategy, config.epochs * self.updates)
         self.model, self.optimizer = self._program.model, self._program.optimizer
         self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
@@ -90,6 +90,11 @@ class TrainingState:
     def steps(self) -> int:
         """Number of updates of the current initialization."""
         return self.progress.epochs * self.updates
+
+    @property
+    def samples(self) -> int:
+        """Number of training samples of an epoch."""
+        return min(len(self.dataset.train), self.updates * self.config.batch_size)
 
     @property
     def is_undecided(self) -> bool:
@@ -126,8 +131,8 @@ class TrainingState:
         return self._passed > 0
 
     @functools.cached_property
-    def constant_readouts(self) -> tuple[int, ...]:
-        """Qubits of the readouts that are equal for all samples."""
+    def constant_readouts(self) -> tuple[int | str, ...]:
+        """Names of the readouts that are equal for all samples."""
         return constant_readouts(self.model, self.dataset.train, self.config.batch_size)
 
     def is_constant(self) -> bool:
@@ -135,16 +140,16 @@ class TrainingState:
         return len(self.constant_readouts) == len(self.readouts)
 
     @property
-    def readouts(self) -> tuple[int, ...]:
-        """Qubits of all readouts."""
-        readouts: tuple[int, ...] = self.model.get_layer("quantum").simulator.network.readouts
+    def readouts(self) -> tuple[int | str, ...]:
+        """Names of all readouts."""
+        readouts: tuple[int | str, ...] = self.model.get_layer("quantum").simulator.network.head_inputs
         return readouts
 
     def epoch(self, profile: BatchProfiler) -> tuple[EpochMetrics, Measures]:
         """Train and validate an epoch, and return its metrics and the measures of its updates, (steps, 3)."""
         start = time.perf_counter()
         number = self.progress.epochs + 1
-        order = data.epoch_order(self.config.seed, number, len(self.dataset.train))
+        order = data.epoch_order(self.config.seed, number, len(self.dataset.train))[: self.samples]
         batches = self.make_shards(self.dataset.train.take(order), self._replicas)
         batches, validation = (
             self._with_shots("train", batches, number),

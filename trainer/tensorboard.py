@@ -56,8 +56,15 @@ class _ModelViews:
 
     def __init__(self, model: tf_keras.Model) -> None:
         quantum = model.get_layer("quantum")
+        network = quantum.simulator.network
+        self.names = [network.ring[name] if isinstance(name, int) else name for name in network.head_inputs]
         # The local layer, without collectives, because only the chief runs this.
-        self.readouts = tf.function(quantum.readouts, jit_compile=quantum.large, autograph=False)
+
+        def readouts(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
+            strings, _ = quantum.strings(inputs)
+            return quantum.readouts_of(strings, centered=False)
+
+        self.readouts = tf.function(readouts, jit_compile=quantum.large, autograph=False)
         self.drawing = draw(quantum.ansatz)
         inputs = {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in model.input.items()}
         # AutoGraph would double the time, although the code needs no conversion.
@@ -118,9 +125,9 @@ class TensorBoardWriter:
             train |= {"staleness": epoch.staleness, "largest_staleness": epoch.largest_staleness}
         self._write("train", _scalars(train), step)
         summary = _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy})
-        readouts = self._views.readouts(dict(self._samples.inputs))[0].numpy()
-        for qubit, column in zip(self._quantum.ansatz.readouts[:MAX_READOUTS], readouts.T, strict=False):
-            summary.MergeFrom(histogram_pb(f"readouts/{qubit}", column))
+        readouts = self._views.readouts(dict(self._samples.inputs)).numpy()
+        for name, column in zip(self._views.names[:MAX_READOUTS], readouts.T, strict=False):
+            summary.MergeFrom(histogram_pb(f"readouts/{name}", column))
         self._write("validation", summary, step)
         with self._written():
             for writer in self._writers.values():

@@ -62,6 +62,13 @@ class FeatureBatch(NamedTuple):
     label: npt.NDArray[np.float32]
 
 
+class StateBatch(NamedTuple):
+    """Samples: real amplitudes float32 (batch, 2^qubits), label float32 (batch,)."""
+
+    state: npt.NDArray[np.float32]
+    label: npt.NDArray[np.float32]
+
+
 class Batch(NamedTuple):
     """Samples: excited qubit int32 (batch,), angle float32 (batch,) in rad, label float32 (batch,)."""
 
@@ -74,14 +81,17 @@ class Batch(NamedTuple):
 class StepTask:
     """Network and batches 0, 1, 2, ... of a benchmark of training steps.
 
-    Samples are excitations of the cluster state, or have one feature per qubit. `weights` are the circuit parameters
-    and, with several readouts, kernel and bias of both dense layers.
+    Samples are excitations of the cluster state, or have one feature per qubit, or are states. `weights` are the
+    circuit parameters and, with several readouts or classes, kernel and bias of both dense layers. With classes, the
+    loss is the cross-entropy.
     """
 
     model: str
     qubits: int
     batch_size: int
     features: bool = False
+    amplitudes: bool = False
+    classes: int = 0
 
     @property
     def circuit(self) -> Circuit:
@@ -94,8 +104,8 @@ class StepTask:
         random = np.random.default_rng(0)
         parameters, readouts = self.circuit.parameters, len(self.circuit.readouts)
         weights = [2 * math.pi * random.random(parameters)]
-        if readouts > 1:
-            for rows, columns in ((readouts, HIDDEN_UNITS), (HIDDEN_UNITS, 1)):
+        if readouts > 1 or self.classes:
+            for rows, columns in ((readouts, HIDDEN_UNITS), (HIDDEN_UNITS, self.classes or 1)):
                 limit = math.sqrt(6 / (rows + columns))
                 weights += [limit * (2 * random.random((rows, columns)) - 1), np.zeros(columns)]
         return weights
@@ -107,14 +117,26 @@ class StepTask:
         qubit = (self.qubits * random.random(self.batch_size)).astype(np.int32)
         return Batch(qubit, angle, np.where(np.abs(angle) <= math.pi / 2, 1, -1).astype(np.float32))
 
-    def samples(self, index: int) -> Batch | FeatureBatch:
+    def samples(self, index: int) -> Batch | FeatureBatch | StateBatch:
         """Return the samples of a batch."""
+        if self.amplitudes:
+            return self.state_batch(index)
         return self.feature_batch(index) if self.features else self.batch(index)
 
+    def state_batch(self, index: int) -> StateBatch:
+        """Return random real states, whose label is the sign of Z on the first qubit."""
+        states = np.random.default_rng([3, index]).normal(size=(self.batch_size, 2**self.qubits))
+        states /= np.linalg.norm(states, axis=1, keepdims=True)
+        first, second = np.split(states**2, 2, axis=1)
+        label = np.where(first.sum(axis=1) >= second.sum(axis=1), 1, -1).astype(np.float32)
+        return StateBatch(states.astype(np.float32), label)
+
     def feature_batch(self, index: int) -> FeatureBatch:
-        """Return samples of one feature per qubit, whose label is the sign of the sum of their cosines."""
+        """Return samples of one feature per qubit, whose label is the sign of the sum of their cosines, or a class."""
         random = np.random.default_rng([2, index])
         features = (math.pi * random.random((self.batch_size, self.qubits))).astype(np.float32)
+        if self.classes:
+            return FeatureBatch(features, random.integers(0, self.classes, self.batch_size).astype(np.float32))
         return FeatureBatch(features, np.where(np.cos(features).sum(axis=1) >= 0, 1, -1).astype(np.float32))
 
 

@@ -41,16 +41,18 @@ def parser(*, features: bool = False) -> argparse.ArgumentParser:
     """Return a parser of the arguments that all processes accept.
 
     Args:
-        features: Whether the framework also trains on samples with one feature per qubit.
+        features: Whether the framework also trains on samples with one feature per qubit, on states and on classes.
     """
     arguments = argparse.ArgumentParser(description="Measure a training step. Prints one line of JSON.")
     arguments.add_argument("model", choices=("hybrid", "deep", "layers"))
     arguments.add_argument("qubits", type=int)
     arguments.add_argument("--batch", type=int, default=32)
     arguments.add_argument("--repeats", type=int, default=5, help="Minimum number of steps to measure.")
-    arguments.set_defaults(features=False)
+    arguments.set_defaults(features=False, amplitudes=False, classes=0)
     if features:
         arguments.add_argument("--features", action="store_true", help="Samples have one feature per qubit.")
+        arguments.add_argument("--amplitudes", action="store_true", help="Samples are states.")
+        arguments.add_argument("--classes", type=int, default=0, help="Number of classes. 0: regression on signs.")
     arguments.add_argument(
         "--check", action="store_true", help="Print readouts and gradients of a few samples instead."
     )
@@ -75,7 +77,8 @@ def run(name: str, arguments: argparse.Namespace, create: Callable[[StepTask], F
 def task_of(arguments: argparse.Namespace) -> StepTask:
     """Return the task of the arguments of `parser`."""
     size = CHECKED_SAMPLES if arguments.check else arguments.batch
-    return StepTask(arguments.model, arguments.qubits, size, features=arguments.features)
+    samples = {"features": arguments.features, "amplitudes": arguments.amplitudes}
+    return StepTask(arguments.model, arguments.qubits, size, **samples, classes=arguments.classes)
 
 
 def should_repeat(seconds: Sequence[float], repeats: int) -> bool:

@@ -10,9 +10,18 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from benchmarks.frameworks import process
-from benchmarks.frameworks.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, FeatureBatch, StepTask
+from benchmarks.frameworks.network import (
+    EPOCH_STEPS,
+    HIDDEN_UNITS,
+    LEARNING_RATE,
+    Batch,
+    FeatureBatch,
+    StateBatch,
+    StepTask,
+)
 from qcnn.data import Samples
 from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.fields import MEMORY
 from qcnn.experiment.parsing import from_mapping
 from qcnn.model.batches import Shards, shard
 from qcnn.model.network import build_model
@@ -30,7 +39,7 @@ class QcnnFramework:
         assign(self._variables, task.weights)
         self.run = training_epoch(tf.distribute.get_strategy(), self._model, optimizer)
 
-    def prepare(self, batch: Batch | FeatureBatch) -> Shards:
+    def prepare(self, batch: Batch | FeatureBatch | StateBatch) -> Shards:
         """Return the batch as one shard."""
         return shards_of([batch])
 
@@ -78,7 +87,7 @@ def measure(name: str, config: ExperimentConfig, task: StepTask, repeats: int) -
     process.report_steps(name, task, first, since_start, [epoch / EPOCH_STEPS for epoch in seconds], losses)
 
 
-def shards_of(batches: Sequence[Batch | FeatureBatch]) -> Shards:
+def shards_of(batches: Sequence[Batch | FeatureBatch | StateBatch]) -> Shards:
     """Return batches as shards of one replica, in which each batch is a step."""
     *inputs, label = (np.concatenate(column) for column in zip(*batches, strict=True))
     samples = Samples(dict(zip(batches[0]._fields, inputs, strict=False)), label.astype(np.int8))
@@ -89,7 +98,8 @@ def _config(arguments: argparse.Namespace) -> ExperimentConfig:
     return from_mapping(
         {
             "model": "benchmarks.frameworks.layers:layers" if arguments.model == "layers" else arguments.model,
-            **({"data": "examples/moons.csv", "encoding": "ry"} if arguments.features else {}),
+            **({"data": MEMORY, "encoding": "ry"} if arguments.features else {}),
+            **({"data": MEMORY, "encoding": "amplitude"} if arguments.amplitudes else {}),
             "qubits": arguments.qubits,
             "simulator": arguments.simulator,
             "batch_size": arguments.batch,
@@ -102,6 +112,7 @@ def _config(arguments: argparse.Namespace) -> ExperimentConfig:
                 "learning_rate_schedule": "constant",
                 "warmup_fraction": 0,
                 "readout_normalization": "none",
+                **({"loss": "cross_entropy", "classes": arguments.classes} if arguments.classes else {}),
             },
         }
     )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tensorcircuit as tc
 
 from benchmarks.frameworks import process
-from benchmarks.frameworks.network import LEARNING_RATE, Batch, Circuit, FeatureBatch, Gate, StepTask
+from benchmarks.frameworks.network import LEARNING_RATE, Batch, Circuit, FeatureBatch, Gate, StateBatch, StepTask
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-7
 
@@ -27,10 +27,11 @@ class TensorCircuit:
     def __init__(self, blocks: bool, lightcone: bool, task: StepTask) -> None:
         self._weights = [jnp.asarray(values, jnp.float32) for values in task.weights]
         self._state = initial_state(self._weights)
-        self._readouts = partial(readouts_of, task.circuit, task.qubits, blocks, lightcone)
+        self._readouts = partial(readouts_of, task.circuit, task.qubits, blocks, lightcone, task.amplitudes)
+        self._is_classification = task.classes > 0
         self._step = jax.jit(self._one_step)
 
-    def prepare(self, batch: Batch | FeatureBatch) -> Any:
+    def prepare(self, batch: Batch | FeatureBatch | StateBatch) -> Any:
         """Copy the batch to the device of JAX."""
         return tuple(map(jnp.asarray, batch))
 
@@ -54,6 +55,9 @@ class TensorCircuit:
         values = readouts = self._readouts(parameters, *inputs)
         for kernel, bias in zip(dense[::2], dense[1::2], strict=True):
             values = values @ kernel + bias
+        if self._is_classification:
+            logarithms = jax.nn.log_softmax(values)
+            return -jnp.mean(jnp.take_along_axis(logarithms, label.astype(jnp.int32)[:, None], axis=1)), readouts
         return jnp.mean((values[:, 0] - label) ** 2), readouts
 
     def _one_step(self, weights: list[jax.Array], state: Any, batch: tuple[jax.Array, ...]) -> Any:
@@ -89,6 +93,7 @@ def readouts_of(
     qubits: int,
     blocks: bool,
     lightcone: bool,
+    amplitudes: bool,
     parameters: jax.Array,
     *inputs: jax.Array,
 ) -> jax.Array:
@@ -99,18 +104,20 @@ def readouts_of(
         qubits: Number of qubits.
         blocks: Whether to apply each block as one gate.
         lightcone: Whether to omit gates outside the light cone of a readout.
+        amplitudes: Whether samples are states.
         parameters: Circuit parameters (parameters,).
-        *inputs: Excited qubits (batch,) and angles in rad (batch,), or features in rad (batch, qubits).
+        *inputs: Excited qubits (batch,) and angles in rad (batch,), features in rad (batch, qubits), or states (batch,
+            2^qubits).
     """
     gate_lists = {block.gates for block in circuit.blocks} if blocks else ()
     matrices = {gates: _matrix(gates, parameters) for gates in gate_lists}
 
     def sample(*values: jax.Array) -> jax.Array:
-        state = tc.Circuit(qubits)
-        if len(values) == 1:
+        state = tc.Circuit(qubits, inputs=values[0].astype(jnp.complex64) if amplitudes else None)
+        if len(values) == 1 and not amplitudes:
             for index in range(qubits):
                 state.ry(index, theta=values[0][index])
-        else:
+        elif not amplitudes:
             qubit, angle = values
             for gate in circuit.cluster:
                 _apply(state, gate, parameters)

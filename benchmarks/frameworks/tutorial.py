@@ -13,6 +13,7 @@ import tf_keras
 from benchmarks.frameworks import process
 from benchmarks.frameworks.network import HIDDEN_UNITS, LEARNING_RATE, Batch, StepTask
 from qcnn.circuits import circuits
+from qcnn.circuits.observables import as_pauli_sum
 
 
 class Tutorial:
@@ -23,7 +24,7 @@ class Tutorial:
         ansatz = circuits.build(task.model, task.qubits)
         excitation = tf_keras.Input(shape=(), dtype=tf.string)
         cluster = tfq.layers.AddCircuit()(excitation, prepend=circuits.cluster_state(self._qubits))
-        outputs = tfq.layers.PQC(ansatz.circuit, [cirq.Z(qubit) for qubit in ansatz.readouts])(cluster)
+        outputs = tfq.layers.PQC(ansatz.circuit, list(map(as_pauli_sum, ansatz.readouts)))(cluster)
         self._readouts = tf_keras.Model(excitation, outputs)
         if len(ansatz.readouts) > 1:
             outputs = tf_keras.layers.Dense(1)(tf_keras.layers.Dense(HIDDEN_UNITS)(outputs))

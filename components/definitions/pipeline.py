@@ -135,12 +135,12 @@ def evaluate(
         training: Checkpoints and history.
         metrics: Metrics on the test split.
         predictions: Predictions for the test split (CSV).
-        confusion: Confusion matrix of the signs, for classification.
+        confusion: Confusion matrix, for classification.
         report: Report of the run.
         summary: Metrics and artifact URIs.
     """
-    from qcnn.components.steps.evaluate import LABELS, save_confusion, summarize
     from qcnn.components.steps.evaluate import evaluate as run
+    from qcnn.components.steps.evaluate import save_confusion, summarize
     from qcnn.process.error_lines import one_line_errors
 
     with one_line_errors():
@@ -149,8 +149,8 @@ def evaluate(
         folders = (model.path, dataset.path, training.path, predictions.path)
         measured, matrix, predictions.metadata = run(*folders, metrics.path, report.path)
         report.metadata = predictions.metadata
-        if matrix:
-            confusion.log_confusion_matrix(list(LABELS), matrix)
+        if matrix.classes:
+            confusion.log_confusion_matrix(list(matrix.classes), list(matrix.matrix))
         save_confusion(matrix, confusion.path)
         artifacts = {
             "model": model,

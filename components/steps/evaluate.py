@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from qcnn import data
 from qcnn.atomic_files import new_file
 from qcnn.model.checkpoints import load_history
 from qcnn.process.library_loading import load_tensorflow
+from qcnn.results.class_scores import Confusion
 
 
 def export_weights(training: str, model: str) -> dict[str, Any]:
@@ -24,13 +25,9 @@ def export_weights(training: str, model: str) -> dict[str, Any]:
     return {"framework": "tensorflow", **identity, **description["training"], **description["provenance"]}
 
 
-# Labels of the rows and columns of a confusion matrix.
-LABELS = ("-1", "+1")
-
-
 def evaluate(
     model: str, dataset: str, training: str, predictions: str, metrics: str, report: str
-) -> tuple[dict[str, float], list[list[int]], dict[str, Any]]:
+) -> tuple[dict[str, float], Confusion, dict[str, Any]]:
     """Evaluate a model on the test split and write predictions, metrics and report.
 
     Args:
@@ -42,8 +39,7 @@ def evaluate(
         report: Path of the report (HTML).
 
     Returns:
-        The metrics, the confusion matrix of the signs (true labels in rows; empty for regression), and the metadata of
-        predictions and report.
+        The metrics, the confusion matrix, and the metadata of predictions and report.
     """
     held_out = data.load(Path(dataset))
     history = load_history(Path(training))
@@ -56,17 +52,16 @@ def evaluate(
     evaluation.save_predictions(result, Path(predictions))
     with new_file(Path(metrics)) as unfinished:
         unfinished.write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
-    page = report_page(result.description, history, result.samples, result.predictions, result.metrics)
+    confusion = result.confusion
+    page = report_page(result.description, history, result.samples, result.predictions, result.metrics, confusion)
     with new_file(Path(report)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
-    is_regression = held_out.layout.is_regression
-    matrix = [] if is_regression else evaluation.confusion(result.samples, result.predictions, result.rounding)
-    return result.metrics, matrix, {"weights": result.description["weights"], **result.description["provenance"]}
+    return result.metrics, confusion, {"weights": result.description["weights"], **result.description["provenance"]}
 
 
-def save_confusion(matrix: Sequence[Sequence[int]], path: str) -> None:
+def save_confusion(confusion: Confusion, path: str) -> None:
     """Write a confusion matrix and its labels as JSON, both empty for regression."""
-    content = {"labels": LABELS if matrix else (), "matrix": matrix}
+    content = {"labels": confusion.classes, "matrix": confusion.matrix}
     with new_file(Path(path)) as unfinished:
         unfinished.write_text(json.dumps(content) + "\n", encoding="utf-8")
 

@@ -10,6 +10,7 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_json
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.runner import run_processes
+from qcnn.jobs.local.session import Session
 from qcnn.model import checkpoints
 from qcnn.provenance import provenance
 from qcnn.storage.copies import local_copy
@@ -34,8 +35,9 @@ def train(experiment: str, dataset: str, training: str, logs: str, *, trial: boo
 
 
 def _run_in_new_processes(job: JobSpec) -> None:
-    """Run a job in new processes."""
-    run_processes(job, lambda process, event: None)
+    """Run a job in new processes, which load the libraries once, also for restarts."""
+    with contextlib.closing(Session(PRELOADED_MODULES)) as session:
+        run_processes(job, lambda process, event: None, server=session.start())
 
 
 def train_experiment(

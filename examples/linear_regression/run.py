@@ -1,5 +1,6 @@
 """Train the linear model locally or as a TFJob: python -m examples.linear_regression.run --help."""
 
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from qcnn.jobs.kubernetes.cluster_config import own_namespace
 from qcnn.jobs.kubernetes.launch import launch
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.local.runner import run_processes
+from qcnn.jobs.local.session import Session
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.engine import TFJOB
 from qcnn.monitoring.logs import JOB_VARIABLE
@@ -68,7 +70,9 @@ def train(target: str, output: str, updates: int, settings: Settings) -> None:
         if target == "local":
             if settings.namespace or settings.has_pod_settings:
                 raise ConfigError("target: must be tfjob with a namespace or pod settings. Given: local")
-            run_processes(described(sys.executable, output, updates, None), _ignore)
+            # The processes load TensorFlow once.
+            with contextlib.closing(Session(("tensorflow",))) as session:
+                run_processes(described(sys.executable, output, updates, None), _ignore, server=session.start())
             return
         job = described("python", f"{output.rstrip('/')}/$({JOB_VARIABLE})", updates, settings.pod_with())
         training = TFJOB.training(job, JobIdentity("linear-regression", "train"), JobTimeouts(lease_seconds=None))

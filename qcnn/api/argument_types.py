@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypedDict, T
 if TYPE_CHECKING:
     import numpy as np
 
+    from qcnn.api.circuits import Circuit, CircuitFunction
     from qcnn.targets.base import JobStatus
 
     Integer = int | np.integer[Any]
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     Switch = bool | np.bool | Literal[0, 1]
 else:
     # Shorter in the signature of `qcnn.Experiment`.
-    Integer, Number, Switch = int, float, bool
+    Integer, Number, Switch, Circuit, CircuitFunction = int, float, bool, Any, Any
 
 # Types of experiments and jobs, whose modules import this one.
 _Experiment = TypeVar("_Experiment", contravariant=True)
@@ -29,11 +30,11 @@ class FieldArguments(TypedDict, total=False):
     qubits: Integer
     rounds: Integer
     data: str | PathLike[str]
-    encoding: Literal["excitation", "rx", "ry", "rz"]
+    encoding: Literal["excitation", "rx", "ry", "rz", "dense", "amplitude"]
     seed: Integer
-    model: str | PathLike[str]
+    model: str | PathLike[str] | Circuit | CircuitFunction
     simulator: str
-    optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"]
+    optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam", "nesterov"]
     hidden_units: Integer
     hidden_activation: Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"]
     strategy: Literal["multi_worker", "mirrored", "central_storage", "parameter_server", "tpu", "none"]
@@ -64,6 +65,12 @@ class FieldArguments(TypedDict, total=False):
     noise: str | Mapping[str, float] | None
     trajectories: Integer
     gradient: Literal["adjoint", "parameter_shift"]
+    loss: Literal["mse", "cross_entropy"]
+    head: Literal["auto", "expectation", "probabilities", "dense"]
+    observables: str | PathLike[str]
+    classes: Integer
+    momentum: Number
+    steps_per_epoch: Integer
     feature_scaling: Literal["minmax", "none"]
     max_samples: Integer
     chief: Switch
@@ -87,11 +94,11 @@ class FieldValues:
     qubits: int
     rounds: int
     data: str
-    encoding: Literal["excitation", "rx", "ry", "rz"]
+    encoding: Literal["excitation", "rx", "ry", "rz", "dense", "amplitude"]
     seed: int
     model: str
     simulator: str
-    optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"]
+    optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam", "nesterov"]
     hidden_units: int
     hidden_activation: Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"]
     strategy: Literal["multi_worker", "mirrored", "central_storage", "parameter_server", "tpu", "none"]
@@ -122,6 +129,12 @@ class FieldValues:
     noise: str
     trajectories: int
     gradient: Literal["adjoint", "parameter_shift"]
+    loss: Literal["mse", "cross_entropy"]
+    head: Literal["auto", "expectation", "probabilities", "dense"]
+    observables: str
+    classes: int
+    momentum: float
+    steps_per_epoch: int
     feature_scaling: Literal["minmax", "none"]
     max_samples: int
     chief: bool

@@ -16,11 +16,12 @@ import numpy as np
 
 from qcnn import data
 from qcnn.api.argument_types import FieldArguments, FieldValues
+from qcnn.api.circuits import embedded_circuit
 from qcnn.circuits.formats.loading import with_embedded_circuit
 from qcnn.data import Dataset
 from qcnn.errors import ConfigError, format_value
 from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig
-from qcnn.experiment.fields import describe, written_default
+from qcnn.experiment.fields import MEMORY, describe, written_default
 from qcnn.experiment.parsing import from_mapping, with_display_values, with_options
 from qcnn.frozen import Frozen, FrozenDict, freeze
 from qcnn.model.history import epochs_left
@@ -31,6 +32,7 @@ logger = logging.getLogger("qcnn")
 
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
+_EXCITATION = ALL_FIELDS["encoding"].default
 _TYPES = typing.get_type_hints(FieldArguments)
 
 
@@ -56,7 +58,10 @@ class Experiment(FieldValues, Frozen):
     """An experiment with every field of docs/configuration.md as an attribute, options included.
 
     Omitted fields have their defaults, and automatic values are resolved. `fields` maps all fields to their values. A
-    model file is replaced by a text that contains its circuit, and a data file is read. Experiments are immutable.
+    model file is replaced by a text that contains its circuit, and a data file is read. `model` may also be a
+    qcnn.Ansatz, a cirq.Circuit, a qiskit.QuantumCircuit, or a function that takes the qubits of the ring and returns
+    one. With an encoding other than excitation and without `data`, `qcnn.train` is given the rows. Experiments are
+    immutable.
 
     Raises:
         ArtifactError: If a file is invalid. The message names the row.
@@ -69,7 +74,7 @@ class Experiment(FieldValues, Frozen):
     (4, 2, 32)
     >>> qcnn.Experiment(qubits=3)
     Traceback (most recent call last):
-    qcnn.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
+    qcnn.errors.ConfigError: qubits: must be at least 4 with hybrid. Given: 3
     """
 
     _instead = "create another with experiment.replace(FIELD=VALUE)"
@@ -79,9 +84,16 @@ class Experiment(FieldValues, Frozen):
     def __init__(self, **fields: Unpack[FieldArguments]) -> None:
         values = {name: to_plain(value) for name, value in fields.items()}
         with translate_errors("qcnn.Experiment", "run"):
+            if not isinstance(values.get("model", ""), str):
+                qubits = values.get("qubits", ALL_FIELDS["qubits"].default)
+                values["model"] = embedded_circuit(values["model"], qubits)
+            # Only excitations are generated for an encoding.
+            if values.get("encoding", _EXCITATION) != _EXCITATION:
+                values.setdefault("data", MEMORY)
             given = with_embedded_circuit(with_options(values))
             config = from_mapping(given)
-            config = data.resolve_files([config])[0] if config.needs_row_count else config
+            if config.needs_row_count and config.data != MEMORY:
+                config = data.resolve_files([config])[0]
         vars(self).update(_given=freeze(given), _config=config)
 
     @classmethod

@@ -14,10 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from qcnn import data
 from qcnn.api.experiments import Experiment, from_config
 from qcnn.atomic_files import readable
-from qcnn.data import Dataset, FeatureLayout, Samples, file_data
+from qcnn.data import Dataset, FeatureLayout, Samples, file_data, generate, parse_description
 from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.frozen import Frozen, freeze, frozen_array
 from qcnn.process.extras import translate_errors
@@ -26,6 +25,7 @@ from qcnn.results.local_run import model_in
 from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, check_files, describe, read_files, write_files
 from qcnn.storage.copies import local_copy
 from qcnn.storage.store import parse_bucket_uri
+from qcnn.targets.local.runs import evaluate_model
 
 # Number of samples per call of a SavedModel.
 _BATCH = 2**16
@@ -60,6 +60,7 @@ class Model(Frozen):
     metrics: Mapping[str, float]
     _layout: FeatureLayout
     _predictions: Callable[[Arrays], npt.NDArray[np.float64]]
+    _rounding: float
     _origin: Origin
 
     def __init__(
@@ -69,19 +70,27 @@ class Model(Frozen):
         metrics: Mapping[str, float],
         layout: FeatureLayout,
         predictions: Callable[[Arrays], npt.NDArray[np.float64]],
+        rounding: float,
         origin: Origin,
     ) -> None:
         vars(self).update(address=address, experiment=experiment, metrics=freeze(metrics))
-        vars(self).update(_layout=layout, _predictions=predictions, _origin=origin)
+        vars(self).update(_layout=layout, _predictions=predictions, _rounding=rounding, _origin=origin)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the input columns: qubit and angle, or the features of the data file."""
         return self._layout.columns
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes with loss cross_entropy, in the order of the probabilities, else none."""
+        return self._layout.predicted_classes
+
     @translate_errors("Model.predict", "serve")
     def predict(self, samples: Any = None, **columns: Any) -> npt.NDArray[np.float64]:
-        """Return the predictions, float64 (samples,). For a classifier, the sign is the class.
+        """Return the predictions, float64 (samples,), whose sign is the class of two classes.
+
+        With loss cross_entropy, predictions are the probabilities of `classes`, float64 (samples, classes).
 
         Values are those of the data file. The network scales them as in training.
 
@@ -101,7 +110,9 @@ class Model(Frozen):
         count = len(next(iter(arrays.values())))
         rows = Chunk(1, arrays, lambda row: f"row {row}", _value_error)
         file_data.check(rows, self._layout, self.experiment.config.qubits)
-        return self._predictions(arrays) if count else np.zeros(0)
+        if not count:
+            return np.zeros([0, len(self.classes)] if self.classes else 0)
+        return self._predictions(arrays)
 
     def __copy__(self) -> Model:
         return self
@@ -118,7 +129,7 @@ class Model(Frozen):
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Held-out samples, their predictions, float64 (samples,), and metrics of evaluation and training."""
+    """Held-out samples, their predictions as those of `Model.predict`, and metrics of evaluation and training."""
 
     samples: Samples
     predictions: npt.NDArray[np.float64]
@@ -152,12 +163,12 @@ def _load(address: str, folder: Path, *, is_copy: bool) -> Model:
     """Load a model from its local folder, whose files are kept if the folder is a temporary copy."""
     description, config = describe(folder)
     with readable("model", folder / FILE):
-        layout, _ = data.parse_description(description)
+        layout, _ = parse_description(description)
     part, create_predictor = (WEIGHTS, _rebuilt) if importlib.util.find_spec("cirq") else (SAVED_MODEL, _load_servable)
-    predictions = create_predictor(folder, layout)
+    predictions, rounding = create_predictor(folder, layout)
     files = read_files(folder, part) if is_copy else None
     origin = Origin(folder.absolute(), description["weights_sha256"], files)
-    return Model(address, from_config(config), description["training"], layout, predictions, origin)
+    return Model(address, from_config(config), description["training"], layout, predictions, rounding, origin)
 
 
 @translate_errors("qcnn.load", "serve")
@@ -178,15 +189,17 @@ def _load_again(address: str, origin: Origin) -> Model:
 
 
 @translate_errors("qcnn.evaluate", "run")
-def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None) -> Evaluation:
+def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None, *, data: object = None) -> Evaluation:
     """Predict the held-out samples with a model's exported weights, and calculate the error.
 
     Args:
         model: Model, or its path or URI.
         dataset: Dataset with the held-out samples. None: generated from the model's experiment.
+        data: New rows with labels to evaluate instead: arrays (x, y), a data frame or a mapping of columns, as for
+            `qcnn.train`. The metrics are those of qcnn predict.
 
     Raises:
-        ArtifactError: If the model is damaged, or was trained on another dataset.
+        ArtifactError: If the model is damaged, or was trained on another dataset, or a row is invalid.
         ConfigError: If the argument is not a dataset.
 
     After the example of `qcnn.train`:
@@ -198,28 +211,59 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
     """
     if not isinstance(dataset, Dataset | None):
         raise ConfigError(f"dataset: must be a qcnn.Dataset. Given: {format_value(dataset)}")
+    if data is not None:
+        if dataset is not None:
+            raise ConfigError("data: must be omitted if a dataset is given. Given: both")
+        return _evaluate_rows(model if isinstance(model, Model) else load(model), data)
     address = model.address if isinstance(model, Model) else model
     with local_copy(str(address)) as copy:
         folder = model_in(copy, address)
-        _, config = describe(folder)
-        load_tensorflow()
-        from qcnn.results import evaluate as evaluation
-
-        found = evaluation.evaluate(folder, dataset or data.generate(config))
-    return Evaluation(found.samples, frozen_array(found.predictions), freeze(found.metrics))
+        dataset = dataset or generate(describe(folder)[1])
+        predictions, metrics = evaluate_model(folder, dataset)
+    return Evaluation(dataset.test, frozen_array(predictions), freeze(metrics))
 
 
-def _rebuilt(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
-    """Return the predictor of a network that is rebuilt from its weights, without executing file content."""
+def _evaluate_rows(model: Model, rows: object) -> Evaluation:
+    """Evaluate a model on rows from memory, by the rules of files."""
+    from qcnn.data import memory
+    from qcnn.results.batch_prediction import accumulator_of, predicted_pieces
+    from qcnn.tables.table import open_table
+
+    layout, qubits = model._layout, model.experiment.config.qubits
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+        path = Path(temporary, "rows.parquet")
+        memory.write_rows(memory.table_of(rows, layout.columns), path)
+        accumulator, labels, predictions, inputs = accumulator_of(layout, qubits, model._rounding), [], [], []
+        with open_table(str(path)) as table:
+            for piece, label, prediction in predicted_pieces(
+                table, layout, qubits, model._predictions, with_labels=True
+            ):
+                labels.append(label)
+                predictions.append(prediction)
+                accumulator.add(piece.columns, label, prediction)
+                inputs.append(layout.inputs(piece.columns))
+    every = {name: np.concatenate([each[name] for each in inputs]) for name in inputs[0]}
+    samples = Samples(every, np.concatenate(labels))
+    return Evaluation(samples, frozen_array(np.concatenate(predictions)), freeze(accumulator.metrics))
+
+
+def _rebuilt(folder: Path, layout: FeatureLayout) -> tuple[Callable[[Arrays], npt.NDArray[np.float64]], float]:
+    """Return the predictor of a network that is rebuilt from its weights, without executing file content.
+
+    The second value is the bound on its rounding error.
+    """
     load_tensorflow()
     from qcnn.results.export import load_predictor
 
     predictor = load_predictor(folder)
-    return lambda columns: predictor.predict(layout.inputs(columns))
+    return lambda columns: predictor.predict(layout.inputs(columns)), predictor.rounding
 
 
-def _load_servable(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
-    """Return the predictor of a SavedModel, a TensorFlow program, which needs TensorFlow only."""
+def _load_servable(folder: Path, layout: FeatureLayout) -> tuple[Callable[[Arrays], npt.NDArray[np.float64]], float]:
+    """Return the predictor of a SavedModel, a TensorFlow program, which needs TensorFlow only.
+
+    The second value is 0, because the bound on its rounding error is unknown.
+    """
     path = folder / SAVED_MODEL
     description, _ = describe(folder)
     check_files(folder, description, SAVED_MODEL)
@@ -241,14 +285,16 @@ def _load_servable(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], np
         inputs = layout.inputs(columns)
         if layout.preparation.kind != "excitation":
             # The SavedModel scales the features of a row.
-            inputs = {name: np.stack([*columns.values()], axis=1).astype(types[name]) for name in inputs}
+            name = layout.row_input
+            inputs = {name: np.stack([*columns.values()], axis=1).astype(types[name])}
         parts = [
             function(**{name: tf.constant(array[first : first + _BATCH]) for name, array in inputs.items()})
             for first in range(0, len(next(iter(columns.values()))), _BATCH)
         ]
-        return np.concatenate([part["prediction"].numpy().astype(np.float64) for part in parts])
+        name = "probabilities" if layout.is_classification else "prediction"
+        return np.concatenate([part[name].numpy().astype(np.float64) for part in parts])
 
-    return predictions
+    return predictions, 0.0
 
 
 def _value_error(row: str, column: str, what: str, value: object) -> ConfigError:
@@ -278,6 +324,12 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
             raise ConfigError(f"samples: must have the shape (samples, {len(names)}). Given: {samples.shape}")
         given_columns = {**dict(zip(names, samples.T, strict=True)), **given_columns}
     elif samples is not None:
+        if hasattr(samples, "__arrow_c_stream__") and not hasattr(samples, "iloc"):
+            # Tables of Polars and Arrow, whose operators differ from those of mappings.
+            import pyarrow as pa
+
+            table = pa.table(samples)
+            samples = {name: table.column(name).to_numpy() for name in table.column_names}
         if not hasattr(samples, "__getitem__") or isinstance(samples, str):
             what = "must be a mapping of columns, or an array (samples, columns)"
             raise ConfigError(f"samples: {what}. Given: {format_value(samples)}")

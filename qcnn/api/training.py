@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +10,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from qcnn.api.circuits import embedded_circuit
 from qcnn.api.experiments import Experiment, from_config, require_experiment, to_plain
 from qcnn.api.models import Model, load
 from qcnn.api.progress import create_observer
 from qcnn.circuits.formats.loading import with_circuits
 from qcnn.components.local_steps import read_study
-from qcnn.data import resolve_files
+from qcnn.data import EXCITATIONS, resolve_files
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.frozen import freeze
@@ -29,6 +31,8 @@ from qcnn.studies.trials import plan, search_from_mapping
 from qcnn.targets.local.runs import checked, run_experiment, run_study
 from qcnn.targets.local.target import find_runs, read_experiment
 
+# File of the rows that a run was given, in its folder.
+_ROWS = "rows.parquet"
 # Parent of the folders of runs without a given folder.
 RUNS = Path("runs")
 
@@ -75,7 +79,7 @@ class TrainingResult:
 
 @translate_errors("qcnn.train", "run")
 def train(
-    experiment: Experiment, folder: str | PathLike[str] | None = None, *, progress: bool = True
+    experiment: Experiment, folder: str | PathLike[str] | None = None, *, data: object = None, progress: bool = True
 ) -> TrainingResult:
     """Train an experiment locally, export the network and evaluate it, like `qcnn run`.
 
@@ -86,10 +90,13 @@ def train(
     Args:
         experiment: Experiment to train.
         folder: Folder of the run. None: a new folder in runs/.
+        data: Rows to train on instead of the experiment's: arrays (x, y) of shapes (rows, columns) and (rows,), or a
+            data frame or mapping of columns with a column `label` and, optionally, `split`. They follow the rules of
+            files, and are written to rows.parquet in the folder, which `data` of the result's experiment names.
         progress: Whether to display a progress bar in a notebook or terminal.
 
     Raises:
-        ArtifactError: If the folder has other content, or is not writable.
+        ArtifactError: If the folder has other content, or is not writable, or a row is invalid.
         ConfigError: If the experiment cannot run locally.
         TrainingError: If training fails with a permanent error, such as a loss that is not finite.
         RetryableError: If restarts exceed the limit. Training can be resumed from the folder.
@@ -103,12 +110,48 @@ def train(
     (2,)
     """
     root = Path(folder) if folder is not None else RUNS / f"qcnn-{timestamp()}"
+    if data is not None:
+        experiment = _with_rows(require_experiment(experiment), data, root.absolute())
     folders, config = of_run(root.absolute()), require_experiment(experiment).config
     if not has_succeeded(folders.run, config):
         observer = create_observer(progress)
         (complete,) = checked([config], observer)
         run_experiment(complete, folders, observer, fields=config.model_dump())
     return read(experiment, folders)
+
+
+def _with_rows(experiment: Experiment, rows: object, folder: Path) -> Experiment:
+    """Return an experiment on rows in the folder of its run, to which they are written unless it has them.
+
+    Raises:
+        ArtifactError: If the folder has a run of other rows, or other content, or a row is invalid.
+        ConfigError: If the experiment cannot use these rows.
+    """
+    from qcnn.data import memory
+
+    names = EXCITATIONS.columns if experiment.encoding == "excitation" else ()
+    table, path = memory.table_of(rows, names), folder / _ROWS
+    try:
+        read_record(folder)
+    except (OSError, ValueError):
+        _check_empty(folder, f"a run of this experiment, with {FILE}", besides=_ROWS)
+        is_complete_file = path.exists()
+    else:
+        is_complete_file = True
+    if is_complete_file:
+        memory.check_equal(table, path)
+        return experiment.replace(data=path)
+    is_new = not folder.exists()
+    memory.write_rows(table, path)
+    try:
+        return experiment.replace(data=path)
+    except BaseException:
+        # Rows that cannot be used leave nothing behind.
+        path.unlink(missing_ok=True)
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def has_succeeded(folder: Path, config: ExperimentConfig) -> bool:
@@ -120,16 +163,18 @@ def has_succeeded(folder: Path, config: ExperimentConfig) -> bool:
     try:
         record = read_record(folder)
     except (OSError, ValueError):
-        _check_empty(folder, f"a run of this experiment, with {FILE}")
+        # `_with_rows` writes the rows before the record.
+        own = _ROWS if config.data == str(folder / _ROWS) else ""
+        _check_empty(folder, f"a run of this experiment, with {FILE}", besides=own)
         return False
     if record.words != config.model_dump():
         raise ArtifactError(f"folder: must hold a run of this experiment, not of another. Given: {folder}")
     return record.state == "succeeded"
 
 
-def _check_empty(folder: Path, other: str) -> None:
-    """Raise ArtifactError if a folder has content, which is not what it may be otherwise."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+def _check_empty(folder: Path, other: str, *, besides: str = "") -> None:
+    """Raise ArtifactError if a folder has content besides one file, which is not what it may be otherwise."""
+    if folder.exists() and not (folder.is_dir() and {entry.name for entry in folder.iterdir()} <= {besides}):
         raise ArtifactError(f"folder: must be new or empty, or hold {other}. Given: {folder}")
 
 
@@ -200,6 +245,10 @@ def study(
         else by_field
         for name, by_field in (("grid", grid), ("range", ranges))
     }
+    if isinstance(search["grid"], Mapping) and isinstance(models := search["grid"].get("model"), list):
+        qubits = require_experiment(experiment).config.qubits
+        embedded = [each if isinstance(each, str) else embedded_circuit(each, qubits) for each in models]
+        search["grid"] = {**search["grid"], "model": embedded}
     search["grid"] = with_circuits(search["grid"])
     configs = plan(require_experiment(experiment).given, search_from_mapping({**search, "random": random}))
     root = (Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}").absolute()

@@ -3,51 +3,73 @@
 import collections
 import dataclasses
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import cirq
 import sympy
 
+from qcnn.circuits.deferred_measurements import has_measurements, without_measurements
+from qcnn.circuits.observables import Readout, as_readout, qubits_of
 from qcnn.errors import ConfigError, format_value
 
 _Item = TypeVar("_Item")
+# Readout as a user gives it.
+ReadoutArgument: TypeAlias = Readout | cirq.PauliString[cirq.Qid] | cirq.PauliSum | list[cirq.PauliString[cirq.Qid]]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False)
 class Ansatz:
-    """Trainable circuit, applied to the data state, and the qubits to read out in Z.
+    """Trainable circuit, applied to the data state, and its readouts.
 
     A single readout is the prediction. Several readouts are the inputs of the dense layers.
     `qcnn.simulators.structure.gates` defines the supported gates.
 
     Attributes:
-        circuit: Circuit with free symbols.
+        circuit: Circuit with free symbols. Measurements in mid-circuit, whose bits condition gates, are replaced by
+            controlled gates.
         symbols: Circuit parameters, in the order of the weights.
-        readouts: Qubits to read out.
+        readouts: Qubits to read out in Z, or cirq.PauliString or cirq.PauliSum with real coefficients, which are stored
+            as tuples of strings.
 
     Raises:
-        ConfigError: If an argument has the wrong type, names of symbols or qubits are not unique, or there are no
-            readouts.
+        ConfigError: If an argument has the wrong type, names of symbols or readouts are not unique, there are no
+            readouts, or a measured qubit is used otherwise than as a control and in Z.
+
+    >>> qubits = cirq.GridQubit.rect(1, 2)
+    >>> s = sympy.Symbol("s")
+    >>> Ansatz(cirq.Circuit(cirq.ISWAP(*qubits) ** s), [s], [cirq.Z(qubits[0]) * cirq.Z(qubits[1])]).symbols
+    (s,)
     """
 
     circuit: cirq.Circuit
     symbols: tuple[sympy.Symbol, ...]
-    readouts: tuple[cirq.Qid, ...]
+    readouts: tuple[Readout, ...]
 
-    def __post_init__(self) -> None:
-        """Convert the arguments to tuples and raise ConfigError if one is invalid."""
-        if not isinstance(self.circuit, cirq.AbstractCircuit):
-            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {format_value(self.circuit)}")
-        object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
-        object.__setattr__(self, "symbols", _require_all(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
-        object.__setattr__(self, "readouts", _require_all(cirq.Qid, "readouts must be qubits", self.readouts))
+    def __init__(
+        self,
+        circuit: cirq.AbstractCircuit,
+        symbols: Iterable[sympy.Symbol] | sympy.Symbol,
+        readouts: "Iterable[ReadoutArgument] | ReadoutArgument",
+    ) -> None:
+        if not isinstance(circuit, cirq.AbstractCircuit):
+            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {format_value(circuit)}")
+        object.__setattr__(self, "circuit", circuit.unfreeze(copy=False))
+        object.__setattr__(self, "symbols", _require_all(sympy.Symbol, "symbols must be of sympy.Symbol", symbols))
+        object.__setattr__(self, "readouts", tuple(map(as_readout, _listed(readouts))))
+        if has_measurements(self.circuit):
+            object.__setattr__(self, "circuit", without_measurements(self.circuit, self.readouts))
         names = collections.Counter(symbol.name for symbol in self.symbols)
         if twice := [name for name, count in names.items() if count > 1]:
             raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
         if not self.readouts:
             raise ConfigError("model: readouts must name at least one qubit. Given: none")
-        if again := [qubit for qubit, count in collections.Counter(self.readouts).items() if count > 1]:
-            raise ConfigError(f"model: readouts must name each qubit once. Given: {format_value(again[0])} again")
+        if again := [readout for readout, count in collections.Counter(self.readouts).items() if count > 1]:
+            raise ConfigError(f"model: readouts must be different. Given: {format_value(again[0])} again")
+
+    @property
+    def qubits(self) -> frozenset[cirq.Qid]:
+        """Qubits of the circuit and of the readouts."""
+        return self.circuit.all_qubits().union(*map(qubits_of, self.readouts))
 
 
 def ring(qubits: int) -> list[cirq.GridQubit]:
@@ -57,11 +79,17 @@ def ring(qubits: int) -> list[cirq.GridQubit]:
 
 def _require_all(kind: type[_Item], what: str, values: object) -> tuple[_Item, ...]:
     """Return values as a tuple, or raise ConfigError if one has another type."""
-    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-    for value in listed:
+    for value in _listed(values):
         if not isinstance(value, kind):
             raise ConfigError(f"model: {what}. Given: {format_value(value)}")
-    return tuple(value for value in listed if isinstance(value, kind))
+    return tuple(value for value in _listed(values) if isinstance(value, kind))
+
+
+def _listed(values: object) -> list[object]:
+    """Return values as a list, also a single value. Pauli strings and sums are iterable, but single values."""
+    if not isinstance(values, Iterable) or isinstance(values, str | cirq.PauliString | cirq.PauliSum):
+        return [values]
+    return list(values)
 
 
 def decompose_once(operation: cirq.Operation) -> Iterable[cirq.Operation] | None:

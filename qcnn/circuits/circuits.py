@@ -17,6 +17,7 @@ import sympy
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS, embedded_content, is_embedded, is_file, model_display_name
+from qcnn.circuits.preparation import ring_edges
 from qcnn.errors import ConfigError, single_line
 from qcnn.process.import_path import append_to_path
 from qcnn.process.signals import deferred_interrupts
@@ -30,8 +31,8 @@ _LAYER_PARAMETERS = CONVOLUTION_PARAMETERS + POOLING_PARAMETERS
 
 def cluster_state(qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
     """Return the circuit of the cluster state on a ring: H on each qubit, CZ between neighbors."""
-    neighbors = itertools.pairwise([*qubits, qubits[0]])
-    return cirq.Circuit(cirq.H.on_each(*qubits), [cirq.CZ(a, b) for a, b in neighbors])
+    neighbors = ring_edges(len(qubits))
+    return cirq.Circuit(cirq.H.on_each(*qubits), [cirq.CZ(qubits[a], qubits[b]) for a, b in neighbors])
 
 
 def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.Circuit:

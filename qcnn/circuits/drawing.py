@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from qcnn.atomic_files import new_file
 from qcnn.circuits.circuits import Ansatz
+from qcnn.circuits.observables import qubits_of
 from qcnn.errors import ConfigError
 
 # Limits that keep diagrams of large circuits legible and drawing time below 1 s.
@@ -60,12 +61,14 @@ def draw(ansatz: Ansatz) -> CircuitDiagram:
     """
     operations = list(ansatz.circuit.all_operations())
     # Readouts may be on qubits without gates.
-    total = len(ansatz.circuit.all_qubits().union(ansatz.readouts))
+    total = len(ansatz.qubits)
     title = f"{total} qubits, {len(ansatz.symbols)} parameters, {len(ansatz.readouts)} readouts"
     drawn = operations
     if total > MAX_QUBITS:
-        drawn = _operations_before(operations, ansatz.readouts[0])
-        title += f"; drawn: what readout {ansatz.readouts[0]} depends on, on at most {MAX_QUBITS} qubits"
+        first = qubits_of(ansatz.readouts[0])
+        drawn = _operations_before(operations, first)
+        names = ", ".join(map(str, first))
+        title += f"; drawn: what readout {names} depends on, on at most {MAX_QUBITS} qubits"
     diagram, is_whole = _first_columns(drawn)
     if not is_whole:
         title += f"; text: the first {MAX_COLUMNS} columns"
@@ -95,9 +98,9 @@ def _cut(diagram: cirq.TextDiagramDrawer, columns: int) -> cirq.TextDiagramDrawe
     return cirq.TextDiagramDrawer(entries, horizontal, vertical)
 
 
-def _operations_before(operations: Sequence[cirq.Operation], readout: cirq.Qid) -> list[cirq.Operation]:
-    """Return the operations in a readout's light cone, except those beyond the qubit limit."""
-    qubits = {readout}
+def _operations_before(operations: Sequence[cirq.Operation], readout: Sequence[cirq.Qid]) -> list[cirq.Operation]:
+    """Return the operations in the light cone of a readout's qubits, except those beyond the qubit limit."""
+    qubits = set(readout)
     kept: list[cirq.Operation] = []
     for operation in reversed(operations):
         if not qubits.isdisjoint(operation.qubits) and len(joined := qubits.union(operation.qubits)) <= MAX_QUBITS:

@@ -2,9 +2,9 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast
 
-Kind: TypeAlias = Literal["excitation", "rx", "ry", "rz", "state"]
+Kind: TypeAlias = Literal["excitation", "rx", "ry", "rz", "dense", "state"]
 
 
 class InputSpec(NamedTuple):
@@ -23,6 +23,8 @@ class Preparation:
     - `rx`, `ry`, `rz`: Product state. Qubit k is rotated by feature k; qubits without a feature are not rotated. Qubits
       start in |0>, or in |+> with `rz`, because |0> is invariant under rotations about Z. A sample is a row of
       `features` angles, float32, in radians.
+    - `dense`: Product state. Qubit k is rotated about X by feature k, then about Y by feature k + qubits (Hur, Kim and
+      Park, arXiv:2108.00661). Missing features do not rotate. A sample is as with `rx`.
     - `state`: State vector of the sample, float32 (2^qubits,), real amplitudes. Qubit 0 is the most significant bit.
     """
 
@@ -43,10 +45,20 @@ EXCITATION = Preparation()
 """Preparation that every simulator supports."""
 
 
+def preparation_of(encoding: str, qubits: int) -> Preparation:
+    """Return the state preparation of an encoding: one of a kind, or `amplitude`, whose samples are states."""
+    if encoding == "amplitude":
+        return Preparation("state")
+    if encoding == EXCITATION.kind:
+        return EXCITATION
+    return Preparation(cast("Kind", encoding), 2 * qubits if encoding == "dense" else qubits)
+
+
 # Pairs of qubits joined by CZ.
 Edges: TypeAlias = Sequence[tuple[int, int]]
 
 
 def ring_edges(qubits: int) -> list[tuple[int, int]]:
-    """Return the adjacent pairs on the ring, including the closing pair."""
-    return [(qubit, (qubit + 1) % qubits) for qubit in range(qubits)]
+    """Return the adjacent pairs on the ring, including the closing pair. A ring of two qubits has one pair."""
+    pairs = [(qubit, (qubit + 1) % qubits) for qubit in range(qubits)]
+    return pairs if len(pairs) > 2 else pairs[:-1]

@@ -5,11 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import cirq
 
 from qcnn.circuits.circuits import Ansatz, cluster_state
+from qcnn.circuits.deferred_measurements import count_conditions
 from qcnn.circuits.noise import GateNoise, Noise
+from qcnn.circuits.observables import qubits_of, terms_of
 from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.errors import ConfigError
 
-_ROTATIONS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
+# Gates that rotate all qubits by features, in the order in which they act.
+_ROTATIONS = {"rx": (cirq.rx,), "ry": (cirq.ry,), "rz": (cirq.rz,), "dense": (cirq.rx, cirq.ry)}
 
 
 def data_state(preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Sequence[float]) -> cirq.Circuit:
@@ -34,10 +37,7 @@ def data_state(preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Seq
     if preparation.kind == "state" or len(sample) != preparation.features:
         allowed = f"{preparation.features} angles" if preparation.features else "omitted for state vectors"
         raise ConfigError(f"sample: must be {allowed}. Given: {given}")
-    rotate = _ROTATIONS[preparation.kind]
-    # |0> is invariant under rotations about Z.
-    first = cirq.H.on_each(*qubits) if preparation.kind == "rz" else []
-    return cirq.Circuit(first, (rotate(angle)(qubit) for qubit, angle in zip(qubits, sample, strict=False)))
+    return product(preparation.kind, qubits, sample)
 
 
 def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Noise) -> cirq.Circuit:
@@ -50,6 +50,10 @@ def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Nois
         preparation: Circuit that prepares the sample.
         noise: Noise of gates and readouts.
 
+    Raises:
+        ConfigError: If readouts can be flipped, and one has another operator than Z, or a measured bit conditions a
+            gate.
+
     >>> from qcnn.circuits import circuits, noise
     >>> ring = circuits.ring(4)
     >>> circuit = noisy_circuit(circuits.hybrid(ring), excitation(ring, 1, 0.3), noise.parse("depolarizing=0.01"))
@@ -57,7 +61,12 @@ def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Nois
     178
     """
     every = (*preparation.all_operations(), *ansatz.circuit.all_operations())
-    flips = cirq.bit_flip(noise.readout).on_each(*ansatz.readouts) if noise.readout else []
+    if noise.readout and any(set(paulis.values()) - {"Z"} for each in ansatz.readouts for _, paulis in terms_of(each)):
+        raise ConfigError("noise: readout flips are part of a circuit with readouts in Z only. Given: X or Y")
+    if noise.readout and any(map(count_conditions, ansatz.circuit.all_operations())):
+        raise ConfigError("noise: flips of bits that condition gates are not part of the circuit. Given: readout")
+    read = sorted({qubit for readout in ansatz.readouts for qubit in qubits_of(readout)})
+    flips = cirq.bit_flip(noise.readout).on_each(*read) if noise.readout else []
     return cirq.Circuit(_add_noise(every, noise), flips)
 
 
@@ -73,16 +82,19 @@ def excitation(qubits: Sequence[cirq.Qid], excited: int, angle: float) -> cirq.C
 
 
 def product(kind: Kind, qubits: Sequence[cirq.Qid], features: Sequence[float]) -> cirq.Circuit:
-    """Return the preparation of a product state: one rotation per feature, after H with `rz`.
+    """Return the preparation of a product state: one rotation per feature.
 
     Args:
-        kind: Axis of the rotations: rx, ry or rz.
+        kind: Preparation, one of rx, ry, rz and dense.
         qubits: Qubits of the ring.
         features: Angles in radians.
     """
-    rotate = _ROTATIONS[kind]
+    # |0> is invariant under rotations about Z.
     before = cirq.H.on_each(*qubits) if kind == "rz" else []
-    return cirq.Circuit(before, [rotate(angle)(qubit) for qubit, angle in zip(qubits, features, strict=False)])
+    places = [(rotate, qubit) for rotate in _ROTATIONS[kind] for qubit in qubits]
+    return cirq.Circuit(
+        before, [rotate(angle)(qubit) for (rotate, qubit), angle in zip(places, features, strict=False)]
+    )
 
 
 def _add_noise(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[cirq.Operation]:
@@ -95,8 +107,9 @@ def _add_noise(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[c
             yield from _add_noise(cirq.decompose_once(operation), noise)
             continue
         yield operation
-        if channel := noise.channel(len(operation.qubits)):
-            yield from _noise_operations(channel, operation.qubits)
+        own = operation.qubits[count_conditions(operation) :]
+        if channel := noise.channel(len(own)):
+            yield from _noise_operations(channel, own)
 
 
 def _noise_operations(channel: GateNoise, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:

@@ -10,12 +10,12 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from qcnn.circuits.formats.embedded import is_embedded, is_file, model_display_name
-from qcnn.circuits.formats.loading import embed_file
+from qcnn.circuits.formats.loading import embed_file, with_observables
 from qcnn.cli.estimates import cones_line, estimate_as_json, simulators_table
 from qcnn.cli.options.experiment import complete_field
 from qcnn.cli.options.settings import format_option
@@ -33,13 +33,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from qcnn.circuits.ansatz import Ansatz
-    from qcnn.circuits.preparation import Kind
     from qcnn.planning.plan import CircuitSummary
     from qcnn.simulators.structure.gates import CircuitIR
 
 _ENCODINGS = get_args(EXPERIMENT_FIELDS["encoding"].annotation)
-# Size of the smallest ring.
-_MIN_QUBITS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +56,7 @@ class _CircuitInput:
     type=click.Choice(_ENCODINGS),
     help="State preparation, which affects the light cones.  [default: excitation]",
 )
+@click.option("--observables", metavar="LIST", help="Readouts of a circuit file, such as 'Z0*Z1, 0.5*X2 - Y3'.")
 @format_option
 @click.option("--image", type=click.Path(path_type=Path), metavar="FILE", help="Save the drawing as .png or .svg.")
 @click.option(
@@ -80,6 +78,7 @@ def circuit(
     model: str,
     qubits: int | None,
     encoding: str | None,
+    observables: str | None,
     output_format: str,
     image: Path | None,
     target: Path | None,
@@ -98,7 +97,7 @@ def circuit(
     with importing("cirq"):
         from qcnn.circuits import drawing
         from qcnn.planning.plan import summarize_circuit
-    subject = _circuit_input(model, qubits, encoding)
+    subject = _circuit_input(model, qubits, encoding, observables)
 
     diagram = drawing.draw(subject.network.ansatz)
     summary = summarize_circuit(subject.network, subject.config.limits)
@@ -149,10 +148,12 @@ def _check_target(model: str, target: Path) -> None:
                 raise ConfigError(f"export: must differ from the input file. Given: {target}")
 
 
-def _circuit_input(model: str, qubits: int | None, encoding: str | None) -> _CircuitInput:
+def _circuit_input(model: str, qubits: int | None, encoding: str | None, observables: str | None) -> _CircuitInput:
     if not (is_embedded(model) or is_file(model)) and (parse_bucket_uri(model) or Path(model).is_dir()):
-        if qubits is not None or encoding is not None:
-            raise ConfigError(f"circuit: --qubits and --encoding must not be given for a trained model. Given: {model}")
+        if qubits is not None or encoding is not None or observables is not None:
+            raise ConfigError(
+                f"circuit: --qubits, --encoding and --observables must not be given for a trained model. Given: {model}"
+            )
         from qcnn.results.weights import load_trained
 
         with local_copy(model) as folder:
@@ -160,17 +161,22 @@ def _circuit_input(model: str, qubits: int | None, encoding: str | None) -> _Cir
         return _CircuitInput(trained.config, trained.network, trained.values)
     from qcnn.circuits import circuits
     from qcnn.circuits.formats import cirq_json
-    from qcnn.circuits.preparation import EXCITATION, Preparation
+    from qcnn.circuits.preparation import EXCITATION, preparation_of
     from qcnn.simulators.structure.gates import read_network
 
     text = embed_file(model) if is_file(model) else model
+    if observables is not None:
+        if not is_embedded(text):
+            raise ConfigError(
+                f"observables: must be omitted unless the model is a circuit file. Given: {observables} with {model}"
+            )
+        text = with_observables(text, observables)
     # Read once, because reading a circuit of thousands of gates takes a tenth of a second.
     embedded = _read_embedded(text) if qubits is None else None
     if embedded:
-        qubits = max(_MIN_QUBITS, cirq_json.width(embedded))
+        qubits = cirq_json.width(embedded)
     config = from_mapping({"model": text, **({} if qubits is None else {"qubits": qubits})})
-    kind = cast("Kind", encoding or EXCITATION.kind)
-    preparation = EXCITATION if kind == EXCITATION.kind else Preparation(kind, config.qubits)
+    preparation = preparation_of(encoding or EXCITATION.kind, config.qubits)
     ansatz = embedded or circuits.build(config.model, config.qubits)
     return _CircuitInput(config, read_network(ansatz, circuits.ring(config.qubits), preparation), None)
 
@@ -202,14 +208,26 @@ def _export(subject: _CircuitInput, target: Path, version: int, sample: str | No
 
 
 def _notes(subject: _CircuitInput, sample: str | None) -> list[str]:
-    qubits = ", ".join(map(str, subject.network.readouts))
+    readouts = subject.network.readouts
     trained = "trained parameters as numbers" if subject.values is not None else "parameters as inputs, in rad"
     state = f"after the data state of sample {sample}" if sample else "to be applied to a data state"
     return [
         f"{model_display_name(subject.config.model)} of {subject.network.qubits} qubits, {state}; "
         f"{trained if subject.network.parameters else 'no parameters'}",
-        f"readouts: Z on qubits {qubits}, measured at the end in this order",
+        _readout_note(readouts),
     ]
+
+
+def _readout_note(readouts: Sequence[int | str]) -> str:
+    if all(isinstance(readout, int) for readout in readouts):
+        return f"readouts: Z on qubits {', '.join(map(str, readouts))}, measured at the end in this order"
+    return f"readouts, expectation values at the end: {', '.join(_texts(readouts))}"
+
+
+def _texts(readouts: Sequence[int | str]) -> list[str]:
+    from qcnn.simulators.structure.pauli_strings import texts_of
+
+    return texts_of(readouts)
 
 
 def _numbers(text: str) -> list[float]:
@@ -229,18 +247,24 @@ def _lines(subject: _CircuitInput, summary: CircuitSummary) -> list[str]:
         f"{total} gates: {gates or 'none'}",
         f"depth {summary.depth}; fused depth {summary.fused_depth}, {summary.blocks} blocks",
         f"parameters: {_abbreviate(summary.parameters)}",
-        f"readouts: qubits {_abbreviate([str(readout) for readout in summary.readouts])}",
+        f"readouts: {_readouts_line(summary.readouts)}",
     ]
     if summary.cones is None:
         lines.append("light cones: too wide for any memory")
     else:
-        lines.append(cones_line(len(summary.readouts), summary.cones))
+        lines.append(cones_line(len(summary.readouts), summary.strings, summary.cones))
     lines += ["", simulators_table(summary.estimates, summary.chosen), ""]
     if summary.chosen:
         lines.append(f"simulator {summary.chosen.simulator}, the cheapest that is exact and fits in memory")
     else:
         lines.append(summary.unsupported_reason)
     return lines
+
+
+def _readouts_line(readouts: Sequence[int | str]) -> str:
+    if all(isinstance(readout, int) for readout in readouts):
+        return f"qubits {_abbreviate([str(readout) for readout in readouts])}"
+    return _abbreviate(_texts(readouts))
 
 
 def _abbreviate(names: Sequence[str]) -> str:

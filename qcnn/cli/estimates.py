@@ -18,16 +18,18 @@ SECONDS = "seconds per epoch"
 _SIMULATOR_HEADER = ("simulator", "flops per step", "traffic per step", "memory of states", SECONDS, "")
 
 
-def cones_line(readouts: int, cones: Sequence[Sequence[int]]) -> str:
-    """Return the line about the light cones of the distinct readouts.
+def cones_line(readouts: int, strings: int, cones: Sequence[Sequence[int]]) -> str:
+    """Return the line about the light cones of the distinct Pauli strings of the readouts.
 
     Args:
         readouts: Number of readouts.
-        cones: Qubits of the independent parts of each distinct readout's light cone.
+        strings: Number of their strings.
+        cones: Qubits of the independent parts of each distinct string's light cone.
     """
+    count = f"{readouts} readouts" if readouts == strings else f"{readouts} readouts from {strings} Pauli strings"
     widths = ", ".join(" + ".join(f"{qubits} qubits" for qubits in cone) for cone in dict.fromkeys(cones))
     return (
-        f"{readouts} readouts, {len(cones)} of them distinct; independent parts of their light cones, including "
+        f"{count}, {len(cones)} of them distinct; independent parts of their light cones, including "
         f"traced-out qubits: {widths}"
     )
 

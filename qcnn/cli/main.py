@@ -27,6 +27,7 @@ _SECTIONS = {
         "study": "Run a hyperparameter search.",
         "plan": "Estimate the runtime, memory and cost of an experiment.",
         "circuit": "Draw, analyze or export a circuit.",
+        "doctor": "Check whether a machine, cluster or project is ready for a training.",
         "predict": "Predict samples with a trained model.",
     },
     "Cluster and Cloud Commands": {

@@ -151,7 +151,7 @@ def _counts(counts: Counts) -> str:
         (
             f"{counts.samples} samples; an epoch runs {counts.circuits} circuits in {counts.train_steps} training and "
             f"{counts.validation_steps} validation steps",
-            cones_line(counts.readouts, counts.cones),
+            cones_line(counts.readouts, counts.strings, counts.cones),
             "",
         )
     )

@@ -39,12 +39,15 @@ _METRICS = {
     "val_loss": "validation loss",
     "mse": "test MSE",
     "fresh_mse": "fresh MSE",
+    "loss": "test loss",
     "accuracy": "sign accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "roc_auc": "ROC AUC",
     "r2": "test R2",
     "epoch_seconds": "seconds per epoch",
 }
 # Metrics that a repeated run must reproduce exactly.
-_REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy", "r2")
+_REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "loss", "accuracy", "r2")
 
 
 @click.command()
@@ -239,12 +242,17 @@ def summary(metrics: Mapping[str, float], outputs: Mapping[str, Path], *logs: st
         *logs: Arguments of qcnn tensorboard that select the run.
     """
     rows: list[tuple[str, str]] = [
-        (title, f"{metrics[name]:.4f}") for name, title in _METRICS.items() if name in metrics
+        (_title(name, metrics), f"{metrics[name]:.4f}") for name in _METRICS if name in metrics
     ]
     rows += [(name, _relative(str(path))) for name, path in outputs.items()]
     program = _relative(str(Path(sys.executable).with_name("qcnn")))
     rows.append(("view with", tensorboard_command(*map(_relative, logs), program=program)))
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
+
+
+def _title(name: str, metrics: Mapping[str, float]) -> str:
+    """Return the title of a metric. Classes with names have no signs."""
+    return "accuracy" if name == "accuracy" and "loss" in metrics else _METRICS[name]
 
 
 def compare(before: dict[str, float], after: dict[str, float]) -> str:

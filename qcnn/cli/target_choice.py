@@ -19,6 +19,7 @@ from qcnn.targets.base import (
     ComparesRuns,
     Deploys,
     FindsLogs,
+    IsChecked,
     Predicts,
     ReadsJobs,
     RunsStudies,
@@ -63,6 +64,7 @@ class Command:
 _LOCAL = "local"
 COMMANDS: Mapping[str, Command] = {
     "study": Command(RunsStudies, "qcnn.cli.submit:study_command", _LOCAL, "qcnn.cli.study:study"),
+    "doctor": Command(IsChecked, "qcnn.cli.doctor:doctor_command", _LOCAL),
     "compare": Command(ComparesRuns, "qcnn.cli.compare:compare_command", "kubeflow"),
     "tensorboard": Command(FindsLogs, "qcnn.cli.tensorboard:tensorboard_command", "kubeflow"),
     "submit": Command(Submits, "qcnn.cli.submit:submit_command"),

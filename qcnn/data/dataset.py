@@ -18,7 +18,7 @@ from qcnn.data.generators import generate_excitations
 from qcnn.data.samples import EXCITATIONS, LABEL, PI, ROW, SPLITS, Dataset, FeatureLayout, Samples, Source
 from qcnn.errors import ArtifactError, format_value
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.experiment.fields import CLUSTER_ISING
+from qcnn.experiment.fields import CLUSTER_ISING, MAX_CLASSES
 from qcnn.storage.copies import local_copy
 
 _ARRAYS = "dataset.npz"
@@ -61,8 +61,9 @@ def _arrays(samples: Samples) -> dict[str, npt.NDArray[Any]]:
 
 def describe(layout: FeatureLayout, source: Source | None) -> dict[str, Any]:
     """Return the JSON form of a layout and a source, empty for generated excitations."""
+    written = {name: value for name, value in dataclasses.asdict(layout).items() if value or name != "classes"}
     return {
-        **({"layout": dataclasses.asdict(layout)} if layout != EXCITATIONS else {}),
+        **({"layout": written} if layout != EXCITATIONS else {}),
         **({"source": dataclasses.asdict(source)} if source else {}),
     }
 
@@ -79,8 +80,14 @@ def parse_description(description: Mapping[str, Any]) -> tuple[FeatureLayout, So
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         raise ValueError(f"its layout is wrong: {first['msg']}") from None
-    if not len(layout.features) == len(layout.offsets) == len(layout.factors) <= layout.preparation.features:
+    is_state = layout.preparation.kind == "state"
+    scaled, limit = ((), layout.amplitudes) if is_state else (layout.features, layout.preparation.features)
+    if not (len(scaled) == len(layout.offsets) == len(layout.factors) and len(layout.features) <= limit):
         raise ValueError("its layout is wrong: the numbers of features, offsets and factors differ")
+    if bool(layout.classes) != (layout.labels in ("names", "classes")) or len(layout.classes) > MAX_CLASSES:
+        raise ValueError(
+            f"its layout is wrong: it must have the names of at most {MAX_CLASSES} classes if they have any"
+        )
     if not all(map(math.isfinite, layout.offsets)) or not all(0 < factor < math.inf for factor in layout.factors):
         raise ValueError("its layout is wrong: offsets must be finite and factors positive and finite")
     return layout, source
@@ -105,7 +112,7 @@ def load(folder: Path) -> Dataset:
     with readable("dataset", path), open_arrays(path, max_bytes) as arrays:
         splits = {name: _samples(path, arrays, name, inputs, layout) for name in SPLITS}
     for name, samples in splits.items():
-        _check(path, name, samples, description)
+        _check(path, name, samples, description, layout)
     train, validation, test = (splits[name] for name in SPLITS)
     dataset = Dataset(train, validation, test, qubits, description["rounds"], description["seed"], layout, source)
     if dataset.digest != description.get("digest", dataset.digest):
@@ -114,7 +121,7 @@ def load(folder: Path) -> Dataset:
 
 
 def check_fits(dataset: Dataset, config: ExperimentConfig) -> None:
-    """Raise ArtifactError if a dataset and an experiment differ in qubits or state preparation."""
+    """Raise ArtifactError if a dataset and an experiment differ in qubits, state preparation or type of labels."""
     if dataset.qubits != config.qubits:
         raise ArtifactError(
             f"dataset: must have {config.qubits} qubits, as the experiment. Given: {dataset.qubits} qubits"
@@ -123,6 +130,11 @@ def check_fits(dataset: Dataset, config: ExperimentConfig) -> None:
         raise ArtifactError(
             f"dataset: must have samples of preparation {config.preparation.kind}, as the experiment. "
             f"Given: {dataset.layout.preparation.kind}"
+        )
+    if config.is_classification != dataset.layout.is_classification:
+        raise ArtifactError(
+            f"dataset: must have the labels of loss {config.options.loss}, as the experiment. "
+            f"Given: {dataset.layout.labels}"
         )
 
 
@@ -162,7 +174,7 @@ def _column(path: Path, arrays: Any, name: str, expected: InputSpec) -> npt.NDAr
     return column
 
 
-def _check(path: Path, name: str, samples: Samples, description: Mapping[str, Any]) -> None:
+def _check(path: Path, name: str, samples: Samples, description: Mapping[str, Any], layout: FeatureLayout) -> None:
     split = description.get("split")
     expected = split.get(name) if isinstance(split, dict) else None
     columns = (*samples.inputs.values(), samples.label, *samples.known.values(), *samples.values.values())
@@ -172,13 +184,13 @@ def _check(path: Path, name: str, samples: Samples, description: Mapping[str, An
             f"dataset: {name} must have {expected} samples, at least 1, in each column. Given: "
             f"{' / '.join(map(str, counts))} in {path}"
         )
-    for field, values, is_invalid, allowed in _invalid_values(samples, description["qubits"]):
+    for field, values, is_invalid, allowed in _invalid_values(samples, description["qubits"], layout):
         if is_invalid.any():
             raise ArtifactError(f"dataset: {name}_{field} must be {allowed}. Given: {values[is_invalid][0]} in {path}")
 
 
 def _invalid_values(
-    samples: Samples, qubits: int
+    samples: Samples, qubits: int, layout: FeatureLayout
 ) -> Iterator[tuple[str, npt.NDArray[Any], npt.NDArray[np.bool_], str]]:
     """Yield the name and the values of each column, the mask of invalid values, and the allowed values."""
     for name, values in {**samples.inputs, **samples.known}.items():
@@ -194,9 +206,13 @@ def _invalid_values(
     if samples.row is not None:
         yield ROW, samples.row, samples.row < 1, "at least 1"
     label = samples.label
-    is_class = label.dtype == np.int8
-    is_invalid = np.abs(label) != 1 if is_class else ~np.isfinite(label)
-    yield LABEL, label, is_invalid, "-1 or +1" if is_class else "finite"
+    match layout.labels:
+        case "real":
+            yield LABEL, label, ~np.isfinite(label), "finite"
+        case "classes":
+            yield LABEL, label, (label < 0) | (label >= len(layout.classes)), f"in 0..{len(layout.classes) - 1}"
+        case _:
+            yield LABEL, label, np.abs(label) != 1, "-1 or +1"
 
 
 def generate(config: ExperimentConfig) -> Dataset:
@@ -215,8 +231,20 @@ def generate(config: ExperimentConfig) -> Dataset:
         # SciPy is an optional dependency of ground states only.
         from qcnn.data.generators import generate_ground_states
 
-        return generate_ground_states(config)
-    return generate_excitations(config)
+        generated = generate_ground_states(config)
+    else:
+        generated = generate_excitations(config)
+    return _with_classes(generated) if config.is_classification else generated
+
+
+def _with_classes(dataset: Dataset) -> Dataset:
+    """Return a dataset with labels -1 and +1 as the numbers of two classes."""
+    train, validation, test = (
+        dataclasses.replace(samples, label=(samples.label > 0).astype(np.int8)) for _, samples in dataset.splits()
+    )
+    # The names of these labels in a file.
+    layout = dataclasses.replace(dataset.layout, labels="classes", classes=("-1", "1"))
+    return dataclasses.replace(dataset, train=train, validation=validation, test=test, layout=layout)
 
 
 def load_or_generate(uri: str | None, config: ExperimentConfig) -> Dataset:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import itertools
 import logging
 import math
 import re
@@ -17,25 +15,26 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.atomic_files import sha256_of
+from qcnn.data.labels import first_text_label, format_names, has_number_label, read_labels
 from qcnn.data.samples import (
     EXCITATIONS,
     LABEL,
     NOISE_ERROR,
     PI,
     PREDICTION,
+    PROBABILITY,
     ROW,
     SPLITS,
     Column,
     Dataset,
     FeatureLayout,
-    Labels,
     Samples,
     Source,
     parts,
 )
 from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.experiment.config import ExperimentConfig, SplitCounts, affecting
-from qcnn.experiment.fields import Affects, Encoding
+from qcnn.experiment.fields import MEMORY, Affects, Encoding
 from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.storage.store import parse_bucket_uri
 
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
 MAX_RADIANS = 1e4
 # Tolerance of a state's norm, because float32 rounds every amplitude.
 _NORM_TOLERANCE = 1e-4
-# The variance of squared errors has fourth powers, which must be finite.
-_MAX_REAL_LABEL = 1e30
 
 
 def check(piece: Chunk, layout: FeatureLayout, qubits: int) -> None:
@@ -72,6 +69,11 @@ def check(piece: Chunk, layout: FeatureLayout, qubits: int) -> None:
             with np.errstate(over="ignore"):
                 in_interval = (angle.astype(np.float32) >= -PI) & (angle < np.pi)
             piece.check("angle", in_interval, "must be at least -pi and less than pi")
+        case "state" if layout.features:
+            is_zero = np.all([piece.columns[name] == 0 for name in layout.features], axis=0)
+            if is_zero.any():
+                place = piece.place(piece.first + int(np.argmax(is_zero)))
+                raise piece.error(place, "", "must have a value other than 0, to be divided by its norm", "zeros")
         case "state":
             _check_length(piece, layout)
         case _:
@@ -79,16 +81,6 @@ def check(piece: Chunk, layout: FeatureLayout, qubits: int) -> None:
                 with np.errstate(over="ignore"):
                     angle = np.abs((piece.columns[name] - offset) * factor)
                 piece.check(name, angle <= MAX_RADIANS, _allowed_range(offset, factor))
-
-
-def check_real(piece: Chunk, column: str) -> None:
-    """Raise ArtifactError at the first real label that is too large to compute errors.
-
-    Raises:
-        ArtifactError: If a label is invalid. The message has the row, its value and the allowed values.
-    """
-    allowed = np.abs(piece.columns[column]) <= _MAX_REAL_LABEL
-    piece.check(column, allowed, f"must be from -{_MAX_REAL_LABEL:g} to {_MAX_REAL_LABEL:g}")
 
 
 def _check_length(piece: Chunk, layout: FeatureLayout) -> None:
@@ -120,11 +112,6 @@ _MAX_RANGE = 1e300
 # second one, rounding to float64 at the end of the range changes the angle by more than 0.001 rad.
 _NEARLY_CONSTANT = 1e-6
 _ROUNDING = math.pi * 2.0**-52 / 1e-3
-_NUMERIC_LABEL = "must be a number; write two classes as -1 and +1, or as 0 and 1"
-_LABEL_MESSAGES = {
-    "zero_one": "labels 0 and 1 are read as -1 and +1",
-    "real": "labels are real numbers: metrics have a mean squared error and no accuracy",
-}
 
 
 @functools.lru_cache(maxsize=2**10)
@@ -144,6 +131,8 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
         ArtifactError: If the file cannot be read or used. The message has the invalid row.
         ConfigError: If the experiment cannot use these samples, or the bucket denies access.
     """
+    if config.data == MEMORY:
+        raise ConfigError(f"data: must be a file, unless qcnn.train is given the rows. Given: {config.data}")
     # The import takes 0.25 seconds.
     from qcnn.tables.table import open_table
 
@@ -153,22 +142,36 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
             warn(unused)
         rows = _rows(table, features, config)
         split = _split_of_column(rows) if SPLIT in rows.columns else _random_split(len(rows), config)
-        layout = _layout(rows, features, split[0], config, warn)
+        labels, classes, label = read_labels(rows, split[0], config)
+        layout = dataclasses.replace(_layout(rows, features, split[0], config, warn), labels=labels, classes=classes)
         check(rows, layout, config.qubits)
         source = Source(config.data, sha256_of(table.path))
-    label = _label(rows.columns[LABEL], layout.labels)
     row = np.arange(rows.first, rows.first + len(rows), dtype=np.int32)
     samples = Samples(layout.inputs(rows.columns), label, row=row)
     train, validation, test = map(samples.take, split)
     values = {name: rows.columns[name][split[-1]] for name in layout.rounded_columns}
     test = dataclasses.replace(test, values=values)
-    if message := _LABEL_MESSAGES.get(layout.labels):
+    if message := _label_message(layout):
         logger.info("%s", message)
     return Dataset(train, validation, test, config.qubits, 0, config.seed, layout, source)
 
 
+def _label_message(layout: FeatureLayout) -> str:
+    """Return how labels are read, or an empty string for -1 and +1."""
+    match layout.labels:
+        case "zero_one":
+            return "labels 0 and 1 are read as -1 and +1"
+        case "names":
+            return f"labels {' and '.join(layout.classes)} are read as -1 and +1"
+        case "classes":
+            return f"{len(layout.classes)} classes: {format_names(layout.classes)}"
+        case "real":
+            return "labels are real numbers: metrics have a mean squared error and no accuracy"
+    return ""
+
+
 def with_file_metadata(config: ExperimentConfig, dataset: Dataset) -> ExperimentConfig:
-    """Return an experiment with the number of samples and the split fractions of its data file.
+    """Return an experiment with the numbers of samples and classes and the split fractions of its data file.
 
     Raises:
         ConfigError: If the experiment cannot run with this number of samples.
@@ -178,6 +181,8 @@ def with_file_metadata(config: ExperimentConfig, dataset: Dataset) -> Experiment
     counts = SplitCounts(*(len(samples) for _, samples in dataset.splits()))
     total = sum(dataclasses.astuple(counts))
     values: dict[str, Any] = {"max_samples": total}
+    if config.is_classification:
+        values["classes"] = len(dataset.layout.classes)
     if _with_max_samples(config, total).split_counts != counts:
         values |= {"train_fraction": counts.train / total, "validation_fraction": counts.validation / total}
     return from_mapping(merge(config.model_dump(), values))
@@ -203,7 +208,7 @@ def resolve_files(
     def complete(config: ExperimentConfig) -> ExperimentConfig:
         if not config.is_file:
             return config
-        if not parse_bucket_uri(config.data):
+        if config.data != MEMORY and not parse_bucket_uri(config.data):
             config = config.model_copy(update={"data": str(Path(config.data).absolute())})
         # These fields include the seed, which determines the split.
         rows = set(affecting(Affects.ROWS))
@@ -230,11 +235,14 @@ def _features(table: Table, config: ExperimentConfig) -> tuple[str, ...]:
                 f"Given: {config.encoding} with {', '.join(table.names)} in {config.data}"
             )
         return EXCITATIONS.columns
-    features = features_of(table)
-    if not 1 <= len(features) <= config.qubits:
+    features, is_state = features_of(table), config.preparation.kind == "state"
+    limit = 2**config.qubits if is_state else config.preparation.features
+    if not 1 <= len(features) <= limit:
+        each = {"state": "one feature per amplitude", "dense": "two features per qubit"}
+        most = each.get(config.preparation.kind, "one feature per qubit")
         raise ArtifactError(
-            f"data: must have 1 to {config.qubits} columns in addition to {LABEL} and {SPLIT}, at most one feature per "
-            f"qubit. Given: {len(features)} in {config.data}"
+            f"data: must have 1 to {limit} columns in addition to {LABEL} and {SPLIT}, at most {most}. "
+            f"Given: {len(features)} in {config.data}"
         )
     for name in _RESERVED:
         if name in features:
@@ -242,6 +250,11 @@ def _features(table: Table, config: ExperimentConfig) -> tuple[str, ...]:
                 f"data: no feature may be called {', '.join(_RESERVED[:-1])} or {_RESERVED[-1]}, because predictions "
                 f"have these columns. Given: {name} in {config.data}"
             )
+    if config.is_classification and (named := [name for name in features if name.startswith(PROBABILITY)]):
+        raise ArtifactError(
+            f"data: no feature may begin with {PROBABILITY} with loss cross_entropy, because predictions have these "
+            f"columns. Given: {named[0]} in {config.data}"
+        )
     return features
 
 
@@ -268,13 +281,27 @@ def features_of(table: Table) -> tuple[str, ...]:
 
 def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Chunk:
     """Return the rows to use as one chunk, without reading further rows."""
+    split = tuple(name for name in (SPLIT,) if name in table.names)
+    try:
+        return _limited(table.pieces((*features, LABEL, *split), split), config)
+    except ArtifactError:
+        text_label = first_text_label(table)
+        if text_label is None:
+            raise
+    # A file of numbers with a text is damaged; without a number, the texts are names of classes.
+    if not config.is_classification and has_number_label(table):
+        raise text_label
+    return _limited(table.pieces((*features, LABEL, *split), (LABEL, *split)), config)
+
+
+def _limited(chunks: Iterator[Chunk], config: ExperimentConfig) -> Chunk:
+    """Join chunks up to `max_samples` rows."""
     from qcnn.tables.chunks import Chunk
 
-    text = tuple(name for name in (SPLIT,) if name in table.names)
     wanted, limit = config.options.max_samples, config.sample_limit
     pieces: list[Chunk] = []
     count = 0
-    for piece in _with_label_errors(table, table.pieces((*features, LABEL, *text), text)):
+    for piece in chunks:
         pieces.append(piece)
         count += len(piece)
         if wanted and count >= wanted:
@@ -290,39 +317,6 @@ def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Ch
         name: np.concatenate([piece.columns[name] for piece in pieces])[: wanted or None] for name in pieces[0].columns
     }
     return Chunk(1, columns, pieces[0].place)
-
-
-def _with_label_errors(table: Table, pieces: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Yield chunks. If labels are text, raise an error that states how to write them as numbers.
-
-    Raises:
-        ArtifactError: If a row is invalid.
-    """
-    try:
-        yield from pieces
-    except ArtifactError as error:
-        raise _text_label_error(table) or error from None
-
-
-def _text_label_error(table: Table) -> ArtifactError | None:
-    """Return an error with the first label that is text, or None if there is none."""
-    from qcnn.tables.chunks import value_error
-
-    # Columns of numbers in Parquet and npz files cannot be read as text.
-    with contextlib.suppress(ArtifactError):
-        for piece in table.pieces((LABEL,), (LABEL,)):
-            for row, value in enumerate(piece.columns[LABEL], piece.first):
-                if value.strip() and not _is_number(value):
-                    return value_error(piece.place(row), LABEL, _NUMERIC_LABEL, value)
-    return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _split_of_column(rows: Chunk) -> list[npt.NDArray[np.int64]]:
@@ -351,21 +345,18 @@ def _layout(
     config: ExperimentConfig,
     warn: Callable[[str], None],
 ) -> FeatureLayout:
-    """Return the layout: label type from all rows, feature scales from the training rows."""
-    label = rows.columns[LABEL]
-    labels = _label_type(label)
-    if labels == "real":
-        check_real(rows, LABEL)
-    _check_differ(label[train], labels)
+    """Return the layout without labels, with feature scales from the training rows."""
     if config.encoding == "excitation":
-        return FeatureLayout(labels=labels)
+        return FeatureLayout()
+    if config.preparation.kind == "state":
+        return FeatureLayout(config.preparation, features, amplitudes=2**config.qubits)
     scales = [(0.0, 1.0)] * len(features)
     if config.options.feature_scaling == "minmax":
         for name in features:
             _check_varies(name, rows.columns[name][train], config.data, warn)
         scales = [_scale(name, rows.columns[name][train]) for name in features]
     offsets, factors = zip(*scales, strict=True)
-    return FeatureLayout(config.preparation, features, offsets, factors, labels=labels)
+    return FeatureLayout(config.preparation, features, offsets, factors)
 
 
 def _scale(name: str, values: Column) -> tuple[float, float]:
@@ -396,22 +387,3 @@ def _check_varies(name: str, values: Column, uri: str, warn: Callable[[str], Non
             f"data: column {name} in {uri}: the values of the training split differ by {width:.3g} at a size of "
             f"{size:.9g}; scaling maps this difference to 0..pi, even if it is noise"
         )
-
-
-def _label_type(label: Column) -> Labels:
-    values = set(itertools.islice(np.unique(label).tolist(), 3))
-    if values <= {-1.0, 1.0}:
-        return "signs"
-    return "zero_one" if values <= {0.0, 1.0} else "real"
-
-
-def _check_differ(label: Column, labels: Labels) -> None:
-    """Raise ArtifactError if all labels of the training split are equal."""
-    if len(values := np.unique(label)) < 2:
-        what = "labels must differ" if labels == "real" else "both labels must be"
-        raise ArtifactError(f"data: {what} in the training split. Given: {values[0]:g} in all of its {len(label)} rows")
-
-
-def _label(label: Column, labels: Labels) -> npt.NDArray[Any]:
-    """Return labels in the dtype and encoding of `Samples`."""
-    return label if labels == "real" else np.where(label > 0, 1, -1).astype(np.int8)

@@ -17,6 +17,8 @@ from qcnn.frozen import freeze, frozen_array
 
 # Columns of tables in addition to the inputs of samples.
 LABEL, PREDICTION, NOISE_ERROR = "label", "prediction", "noise_error"
+# Beginning of the columns of predictions with the probabilities of classes.
+PROBABILITY = "probability_"
 # Column of predictions with the row of a sample in its data file, counted from 1.
 ROW = "row"
 # Angles of excitations are in [-pi, pi).
@@ -26,8 +28,8 @@ _MAX_DIGITS = 300
 # Maximum error of an angle, in rad, due to the dtype of the column values.
 _MAX_ANGLE_ERROR = 1e-5
 Column: TypeAlias = npt.NDArray[np.float64]
-# Classes -1 and +1, classes 0 and 1, or real numbers.
-Labels: TypeAlias = Literal["signs", "zero_one", "real"]
+# Two classes -1 and +1, 0 and 1, or two names, as -1 and +1; real numbers; or two and more classes by number.
+Labels: TypeAlias = Literal["signs", "zero_one", "names", "real", "classes"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +37,9 @@ class FeatureLayout:
     """Conversion of table rows to samples of a state preparation, and the type of their labels.
 
     Feature k rotates qubit k by (value - offset k) x factor k, in rad. Qubits without a feature are not rotated.
-    `amplitudes` is the number of amplitudes of a state. `known` names additional columns of generated samples.
+    `amplitudes` is the number of amplitudes of a state, which are those of the row, or of its features divided by their
+    norm. `known` names additional columns of generated samples.
+    `classes` are the names of classes that have names, in order.
     """
 
     preparation: Preparation = EXCITATION
@@ -45,6 +49,7 @@ class FeatureLayout:
     amplitudes: int = 0
     known: tuple[str, ...] = ()
     labels: Labels = "signs"
+    classes: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,9 +57,14 @@ class FeatureLayout:
         match self.preparation.kind:
             case "excitation":
                 return ("qubit", "angle")
-            case "state":
+            case "state" if not self.features:
                 return tuple(f"state_{number}" for number in range(self.amplitudes))
         return self.features
+
+    @property
+    def row_input(self) -> str:
+        """Name of the input of a SavedModel that takes whole rows."""
+        return "features" if self.features else self.preparation.kind
 
     @property
     def rounded_columns(self) -> tuple[str, ...]:
@@ -65,6 +75,21 @@ class FeatureLayout:
     def is_regression(self) -> bool:
         """Whether labels are real numbers, for which accuracy is not defined."""
         return self.labels == "real"
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether labels are numbers of classes, for which predictions are probabilities."""
+        return self.labels == "classes"
+
+    @property
+    def predicted_classes(self) -> tuple[str, ...]:
+        """Names of the classes whose probabilities are predicted, none if predictions are numbers."""
+        return self.classes if self.is_classification else ()
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes in order, none for a regression."""
+        return () if self.is_regression else self.classes or ("-1", "+1")
 
     @property
     def row_type(self) -> Literal["float32", "float64"]:
@@ -88,7 +113,8 @@ class FeatureLayout:
                 # Rounding may reach +pi, which is the same rotation but outside the interval.
                 return {"qubit": columns["qubit"].astype(np.int32), "angle": np.where(angle >= PI, -PI, angle)}
             case "state":
-                return {"state": np.stack([columns[name] for name in self.columns], axis=1).astype(np.float32)}
+                rows = np.stack([columns[name] for name in self.columns], axis=1)
+                return {"state": self.states(rows) if self.features else rows.astype(np.float32)}
         return {"features": self.rotation_angles([columns[name] for name in self.features])}
 
     def recover_columns(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
@@ -101,6 +127,16 @@ class FeatureLayout:
         angles = inputs["features"].astype(np.float64).T
         scales = zip(self.features, angles, self.offsets, self.factors, strict=False)
         return {name: _feature_values(*scale) for name, *scale in scales}
+
+    def states(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+        """Return the states of rows of features, float32 (rows, amplitudes): their values divided by their norm.
+
+        Missing amplitudes are 0. The values are divided by the largest first, so that no square overflows.
+        """
+        scaled = rows / np.abs(rows).max(axis=1, keepdims=True)
+        states = np.zeros((len(rows), self.amplitudes), np.float32)
+        states[:, : rows.shape[1]] = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+        return states
 
     def rotation_angles(self, values: Sequence[Column]) -> npt.NDArray[np.float32]:
         """Return the rotation angles in rad, float32 (rows, qubits), from the values of each feature."""
@@ -139,8 +175,9 @@ SPLITS = ("train", "validation", "test")
 class Samples:
     """Model inputs by input name, each (samples, ...), and labels.
 
-    Labels are int8, -1 or +1, for classification, and float64 for regression. `known` has additional columns, float64
-    (samples,), which are no model inputs. Mappings and arrays are read-only, because digests and metrics refer to them.
+    Labels are int8 for classes, -1 and +1 or numbers from 0, and float64 for regression. `known` has additional
+    columns, float64 (samples,), which are no model inputs. Mappings and arrays are read-only, because digests and
+    metrics refer to them.
 
     For samples of a data file, `row` has their rows in the file, int32 (samples,), counted from 1, and `values` the
     columns of the file that model inputs round, float64 (samples,). Only test samples have `values`. Samples of

@@ -2,15 +2,24 @@
 
 import dataclasses
 import json
+import math
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from qcnn.circuits import noise as noises
-from qcnn.circuits.formats.embedded import MAX_QUBITS, model_display_name
+from qcnn.circuits.formats.embedded import MAX_QUBITS, MIN_QUBITS, MODELS, is_embedded, model_display_name
 from qcnn.circuits.noise import NOISELESS, Noise
-from qcnn.circuits.preparation import EXCITATION, Preparation
+from qcnn.circuits.preparation import Preparation, preparation_of
 from qcnn.errors import ConfigError
 from qcnn.experiment import defaults, requirements
 from qcnn.experiment.fields import (
@@ -18,6 +27,7 @@ from qcnn.experiment.fields import (
     CLUSTER_ISING,
     EXCITATIONS,
     GENERATED,
+    MAX_CLASSES,
     TARGET_LOSS,
     Activation,
     Affects,
@@ -31,12 +41,15 @@ from qcnn.experiment.fields import (
     GpuMemory,
     Gpus,
     Gradient,
+    Head,
     Initialization,
     Integer,
     LearningRateSchedule,
     LogEvery,
+    Loss,
     Model,
     NoiseText,
+    Observables,
     Optimizer,
     Precision,
     Purpose,
@@ -63,9 +76,13 @@ MAX_SAMPLES = 10_000_000
 _MAX_VALUES = 2**26
 # Readouts of a batch, of which `lightcone` stores about eight numbers each: 2 GiB.
 _MAX_BATCH_QUBITS = 2**26
+# Generated samples have the labels -1 and +1.
+_GENERATED_CLASSES = 2
 # Weights of the hidden layer, of which training stores four numbers each: half a GiB.
 _MAX_WEIGHTS = 2**24
 _AUTOMATIC = "0: automatic."
+# Fields that results, and the names of jobs, contain only if they are used: earlier releases did not have them.
+_WRITTEN_IF_USED = ("loss", "head", "classes", "momentum", "steps_per_epoch", "observables")
 
 
 class _FrozenModel(BaseModel):
@@ -171,6 +188,27 @@ class Options(_FrozenModel):
         description="Differentiation method of the circuit. parameter_shift evaluates shifted circuits as hardware "
         "does, with shots too.",
     )
+    loss: Annotated[Loss, Purpose.OPTIMIZATION, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
+        "mse", description="Loss. mse: labels are two classes or real numbers; cross_entropy: two or more classes."
+    )
+    head: Annotated[Head, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
+        "auto",
+        description="Head. expectation: one readout z is the prediction, or (1 + z) / 2 the probability of the second "
+        "class; probabilities: class i is bit string i of the readouts; dense: dense layers over all readouts; auto: "
+        "expectation if it is possible, else dense.",
+    )
+    observables: Annotated[Observables, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
+        "", description="Readouts of a circuit file, which replace its own: sums of Pauli strings, Z0*Z1, 0.5*X2 - Y3."
+    )
+    classes: Annotated[Integer, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
+        0, ge=0, le=MAX_CLASSES, description="Number of classes with loss cross_entropy. 0: those of the data."
+    )
+    momentum: Annotated[float, Purpose.OPTIMIZATION, Affects.NUMBERS | Affects.PROGRAM] = Field(
+        0.9, ge=0, lt=1, description="Momentum of the optimizer nesterov."
+    )
+    steps_per_epoch: Annotated[Integer, Purpose.OPTIMIZATION, Affects.NUMBERS] = Field(
+        0, ge=0, le=MAX_SAMPLES, description="Batches of an epoch, the first of its order. 0: all."
+    )
     feature_scaling: Annotated[FeatureScaling, Purpose.DATA, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
         "minmax",
         description="Feature scaling. minmax: maps the range of the training split to [0, pi]; none: reads radians.",
@@ -221,6 +259,12 @@ class Options(_FrozenModel):
         "", description="GPU memory limit per process."
     )
 
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        unused = {name for name in _WRITTEN_IF_USED if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in values.items() if name not in unused}
+
     @property
     def profiled(self) -> range:
         """Batches to profile, counted from 0. The range is empty without profiling."""
@@ -242,7 +286,7 @@ class ExperimentConfig(_FrozenModel):
     """One experiment. Its fields are the flags of the command and the parameters of the pipeline."""
 
     qubits: Annotated[Integer, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
-        8, ge=4, le=MAX_QUBITS, description="Number of qubits on the ring."
+        8, ge=1, le=MAX_QUBITS, description="Number of qubits on the ring, at least 4 with built-in models."
     )
     rounds: Annotated[Integer, Purpose.DATA, Affects.NUMBERS] = Field(
         0,
@@ -256,7 +300,8 @@ class ExperimentConfig(_FrozenModel):
         description="Data source: generated excitations, cluster-Ising ground states, or a table file.",
     )
     encoding: Annotated[Encoding, Purpose.DATA, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
-        "excitation", description="State preparation: one excited qubit, or one rotation per feature."
+        "excitation",
+        description="State preparation: one excited qubit, rotations by features, or features as amplitudes.",
     )
     seed: Annotated[Integer, Purpose.DATA, Affects.NUMBERS] = Field(
         0,
@@ -314,7 +359,8 @@ class ExperimentConfig(_FrozenModel):
         """Fill in automatic values, and raise ConfigError for combinations that cannot run."""
         config = handler(values)
         config._check_data()
-        if 0 in (*(getattr(config, name) for name in AUTO_FIELDS), config.options.num_initializations):
+        automatic = (*(getattr(config, name) for name in AUTO_FIELDS), config.options.num_initializations)
+        if 0 in (*automatic, *([config.options.classes] if config.is_classification else [])):
             config = handler(config._with_automatic_values())
         config._check()
         return config
@@ -326,6 +372,8 @@ class ExperimentConfig(_FrozenModel):
             model
         )
         if not self.is_file:
+            if self.is_classification:
+                values["options"]["classes"] = self.options.classes or _GENERATED_CLASSES
             if self.data == CLUSTER_ISING:
                 rounds = defaults.rounds_of_ground_states(self.qubits)
             else:
@@ -336,11 +384,12 @@ class ExperimentConfig(_FrozenModel):
         count = self.options.max_samples if self.is_file else values["rounds"] * self.qubits
         samples = max(1, round(self.options.train_fraction * count))
         values["batch_size"] = self.batch_size or defaults.batch_size(samples, self.workers)
-        values["epochs"] = self.epochs or defaults.epochs(model, samples, values["batch_size"])
+        used = min(samples, self.options.steps_per_epoch * values["batch_size"] or samples)
+        values["epochs"] = self.epochs or defaults.epochs(model, used, values["batch_size"])
         return values
 
     def _check(self) -> None:
-        requirements.check(self._values, _DEFAULTS)
+        requirements.check(all_fields(self), _DEFAULTS)
         if self.batch_size < self.num_replicas_in_sync and not (self.needs_row_count and self.batch_size == 0):
             field = "devices" if STRATEGIES[self.strategy].devices else "workers"
             raise ConfigError(
@@ -352,10 +401,11 @@ class ExperimentConfig(_FrozenModel):
             self.qubits,
             noise=bool(self.noise_in_training),
             shifts=self.options.gradient != "adjoint",
-            states=f"with data {self.data}, whose samples are states" if self.preparation.kind == "state" else "",
+            states=self._states,
         ):
             raise ConfigError(reason)
         self._check_noise()
+        self._check_loss()
         for name, limit in (
             ("rounds", self.sample_limit),
             ("hidden_units", _MAX_WEIGHTS),
@@ -383,6 +433,12 @@ class ExperimentConfig(_FrozenModel):
                 f"Given: {number}, split {counts.train} / {counts.validation} / {counts.test}"
             )
 
+    @property
+    def _states(self) -> str:
+        """Reason, as part of a message, why samples are states, or an empty string if they are not."""
+        given = f"data {self.data}" if self.data == CLUSTER_ISING else f"encoding {self.encoding}"
+        return f"with {given}, whose samples are states" if self.preparation.kind == "state" else ""
+
     def _check_noise(self) -> None:
         if not self.noise_by_trajectories:
             return
@@ -398,8 +454,42 @@ class ExperimentConfig(_FrozenModel):
                 f"{self.options.simulator_memory_gib}. Given: {self.options.noise}"
             )
 
+    def _check_loss(self) -> None:
+        options = self.options
+        if options.classes and not self.is_classification:
+            raise ConfigError(f"classes: must be 0 unless loss is cross_entropy. Given: {options.classes}")
+        if options.classes == 1 or (options.classes > _GENERATED_CLASSES and not self.is_file):
+            allowed = "at least 2, or 0" if self.is_file else f"{_GENERATED_CLASSES} with data {self.data}"
+            raise ConfigError(f"classes: must be {allowed}. Given: {options.classes}")
+        if options.momentum != _DEFAULTS["momentum"] and self.optimizer != "nesterov":
+            raise ConfigError(
+                f"momentum: must be {_DEFAULTS['momentum']} unless optimizer is nesterov. Given: {options.momentum} "
+                f"with {self.optimizer}"
+            )
+        if self.is_classification and self.noise_by_trajectories:
+            raise ConfigError(
+                f"loss: must be mse with noise above {NOISE_MAX_QUBITS} qubits, where trajectories estimate the "
+                f"readouts. Given: {options.loss}"
+            )
+        if options.head == "expectation" and options.classes > 2:
+            raise ConfigError(
+                f"head: must be auto, probabilities or dense with {options.classes} classes. Given: {options.head}"
+            )
+        if options.observables and not is_embedded(self.model):
+            raise ConfigError(
+                f"observables: must be empty unless model is a circuit file. Given: {options.observables} with "
+                f"{model_display_name(self.model)}"
+            )
+        if options.head == "probabilities" and not self.is_classification:
+            raise ConfigError(
+                f"head: must be auto, expectation or dense unless loss is cross_entropy. Given: {options.head}"
+            )
+
     def _check_data(self) -> None:
         """Raise ConfigError if a field requires other data than these."""
+        for value in (self.model, self.data):
+            if self.qubits < MIN_QUBITS and value in (*MODELS, CLUSTER_ISING):
+                raise ConfigError(f"qubits: must be at least {MIN_QUBITS} with {value}. Given: {self.qubits}")
         options, is_encoded = self.options, self.encoding != "excitation"
         given = f"with data {self.data}"
         if is_encoded and not self.is_file:
@@ -410,9 +500,10 @@ class ExperimentConfig(_FrozenModel):
             raise ConfigError(
                 f"max_samples: must be 0 unless data is a file; use rounds. Given: {options.max_samples} {given}"
             )
-        if options.feature_scaling != "minmax" and not is_encoded:
+        if options.feature_scaling != "minmax" and self.encoding in ("excitation", "amplitude"):
             raise ConfigError(
-                f"feature_scaling: must be minmax unless encoding is rx, ry or rz. Given: {options.feature_scaling}"
+                "feature_scaling: must be minmax unless encoding is rx, ry, rz or dense. "
+                f"Given: {options.feature_scaling}"
             )
         if self.data == CLUSTER_ISING and self.qubits > CLUSTER_ISING_MAX_QUBITS:
             raise ConfigError(
@@ -433,31 +524,49 @@ class ExperimentConfig(_FrozenModel):
     @property
     def sample_limit(self) -> int:
         """Maximum number of samples, whose features or amplitudes are all kept in memory."""
-        if self.data == CLUSTER_ISING:
+        if self.preparation.kind == "state":
             return _MAX_VALUES >> self.qubits
-        return MAX_SAMPLES if self.encoding == "excitation" else min(MAX_SAMPLES, _MAX_VALUES // self.qubits)
+        if self.encoding == "excitation":
+            return MAX_SAMPLES
+        return min(MAX_SAMPLES, _MAX_VALUES // self.preparation.features)
 
     @property
     def needs_row_count(self) -> bool:
         """Whether the data file must be read before `batch_size` and `epochs` can be resolved."""
         return self.is_file and not self.options.max_samples
 
+    @property
+    def is_classification(self) -> bool:
+        """Whether labels are classes, and predictions their probabilities."""
+        return self.options.loss == "cross_entropy"
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether the MSE lower bound may be known."""
+        return self.data == EXCITATIONS and not self.is_classification
+
     def _check_target(self) -> None:
-        if self.options.target and self.options.target[0] and self.data != EXCITATIONS:
+        if not (self.options.target and self.options.target[0]):
+            return
+        if self.is_classification:
+            raise ConfigError(
+                "target_val_loss: the MSE lower bound is no bound of loss cross_entropy; set a loss such as 0.2. "
+                f"Given: {self.options.target_val_loss}"
+            )
+        if self.data != EXCITATIONS:
             raise ConfigError(
                 f"target_val_loss: the MSE lower bound is known for data {EXCITATIONS} only; set a loss such as 0.2. "
                 f"Given: {self.options.target_val_loss} with data {self.data}"
             )
-        if self.options.target and self.options.target[0]:
-            # Only this check needs NumPy.
-            from qcnn.circuits.error_bound import error_bound
+        # Only this check needs NumPy.
+        from qcnn.circuits.error_bound import error_bound
 
-            if error_bound(self.model, self.hidden_activation) is None:
-                raise ConfigError(
-                    f"target_val_loss: the MSE lower bound of model {model_display_name(self.model)} with "
-                    f"hidden_activation {self.hidden_activation} is unknown; set a loss such as 0.2. "
-                    f"Given: {self.options.target_val_loss}"
-                )
+        if error_bound(self.model, self.hidden_activation) is None:
+            raise ConfigError(
+                f"target_val_loss: the MSE lower bound of model {model_display_name(self.model)} with "
+                f"hidden_activation {self.hidden_activation} is unknown; set a loss such as 0.2. "
+                f"Given: {self.options.target_val_loss}"
+            )
 
     @property
     def split_counts(self) -> "SplitCounts":
@@ -467,12 +576,17 @@ class ExperimentConfig(_FrozenModel):
         validation = round(self.options.validation_fraction * samples)
         return SplitCounts(train, validation, samples - train - validation)
 
+    def updates(self, samples: int) -> int:
+        """Return the number of updates per epoch for a number of training samples."""
+        batches = math.ceil(samples / self.batch_size)
+        return min(batches, self.options.steps_per_epoch or batches)
+
     @property
     def preparation(self) -> Preparation:
         """State preparation of a sample. A qubit without a feature is not rotated."""
         if self.data == CLUSTER_ISING:
             return Preparation("state")
-        return Preparation(self.encoding, self.qubits) if self.encoding != "excitation" else EXCITATION
+        return preparation_of(self.encoding, self.qubits)
 
     @property
     def noise_in_training(self) -> Noise:
@@ -485,20 +599,14 @@ class ExperimentConfig(_FrozenModel):
         return noises.parse(self.options.noise) if self.qubits > NOISE_MAX_QUBITS else NOISELESS
 
     @property
-    def _values(self) -> dict[str, Any]:
-        """All fields, with those of `options` at the same level."""
-        values = self.model_dump()
-        return {**values.pop("options"), **values}
-
-    @property
     def replicas(self) -> dict[str, int]:
         """Number of processes of each role: chief, worker, ps, evaluator."""
-        return requirements.replicas(self._values)
+        return requirements.replicas(all_fields(self))
 
     @property
     def num_replicas_in_sync(self) -> int:
         """Number of replicas that split each batch."""
-        return requirements.num_replicas_in_sync(self._values)
+        return requirements.num_replicas_in_sync(all_fields(self))
 
     @property
     def limits(self) -> SimulatorLimits:
@@ -522,7 +630,7 @@ class ExperimentConfig(_FrozenModel):
     @property
     def gpu_fields(self) -> dict[str, str]:
         """Fields that require a GPU, with their values."""
-        return requirements.gpu_fields(self._values)
+        return requirements.gpu_fields(all_fields(self))
 
     def to_json(self) -> str:
         """Return the experiment as one line of JSON, as passed between steps. Job names depend on it."""
@@ -552,6 +660,14 @@ PURPOSES = {name: metadata_of(name, field, Purpose) for name, field in ALL_FIELD
 def affecting(part: Affects) -> tuple[str, ...]:
     """Return the names of the fields on which a part of a run depends."""
     return tuple(name for name, affects in _AFFECTS.items() if part in affects)
+
+
+def all_fields(config: ExperimentConfig) -> dict[str, Any]:
+    """Return the values of all fields by name, also of those that are written only if they are used."""
+    values = config.model_dump()
+    options = values.pop("options")
+    unused = {name: _DEFAULTS[name] for name in _WRITTEN_IF_USED if name not in options}
+    return {**options, **unused, **values}
 
 
 def changed_fields(config: ExperimentConfig) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, Validator
 from pydantic.fields import FieldInfo
 
 from qcnn.circuits import noise as noises
-from qcnn.circuits.formats.embedded import JSON, MODELS, QASM, embedded_content, is_file
+from qcnn.circuits.formats.embedded import JSON, MODELS, QASM, QPY, embedded_content, is_file
 from qcnn.errors import ConfigError, has_credentials
 from qcnn.experiment.requirements import STRATEGIES
 from qcnn.simulators import registry
@@ -20,11 +20,16 @@ from qcnn.tables import EXTENSIONS, extension_of
 
 # Samples generated from the seed, and computed ground states; all other data are the rows of a file.
 EXCITATIONS, CLUSTER_ISING = GENERATED = ("excitations", "cluster_ising")
+# Rows that `qcnn.train` is given, which it writes to a file.
+MEMORY = "memory"
 BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 TARGET_LOSS = re.compile(r"(floor\+)?((?:[0-9]{1,9}\.?|[0-9]{0,9}\.[0-9]{1,20})(?:e-?[0-9]{1,2})?)")
+_PROGRAM = "__main__:"
 _CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _GPUS = re.compile(r"[0-9]{1,2}(,[0-9]{1,2})*")
 _MEMORY = re.compile(r"growth|(?:[0-9]{1,4}(?:\.[0-9]{1,6})?)")
+# Classes of a data file. Two classes without a file are those of generated samples.
+MAX_CLASSES = 100
 # Maximum magnitude of a number that is accepted as the text of a field.
 _MAX_NUMBER_AS_TEXT = 1e9
 
@@ -141,7 +146,7 @@ def _validate_no_credentials(value: str) -> str:
 
 
 def _validate_data(value: str) -> str:
-    if value not in GENERATED and not extension_of(value):
+    if value not in (*GENERATED, MEMORY) and not extension_of(value):
         raise ValueError("unknown data")
     try:
         place = parse_bucket_uri(value)
@@ -157,7 +162,8 @@ def _validate_model(value: str) -> str:
         embedded_content(value)
     elif is_file(value):
         _validate_no_credentials(value)
-    elif value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):
+    elif value not in MODELS and (not _CUSTOM_MODEL.fullmatch(value) or value.startswith(_PROGRAM)):
+        # No other process can import a function of the program that a process runs.
         raise ValueError("unknown model")
     return value
 
@@ -176,7 +182,7 @@ Model = Annotated[
     AfterValidator(_validate_model),
     AllowedValues(
         f"one of {', '.join(MODELS)}, or a custom circuit: package.module:function, or the path or bucket URI of an "
-        f"OpenQASM file ({QASM}) or a Cirq file ({JSON})"
+        f"OpenQASM file ({QASM}), a Cirq file ({JSON}) or a Qiskit file ({QPY})"
     ),
 ]
 Data = Annotated[
@@ -218,6 +224,13 @@ GpuMemory = Annotated[
     AfterValidator(_validate_memory),
     AllowedValues("growth, a number of GiB greater than 0, or empty for all memory"),
 ]
+Observables = Annotated[
+    str,
+    AllowedValues(
+        "real sums of products of X, Y or Z on qubits, separated by commas, such as Z0*Z1, 0.5*X2 - Y3, or empty for "
+        "the readouts of the circuit"
+    ),
+]
 # A mapping in a file, text everywhere else.
 NoiseText = Annotated[
     str, BeforeValidator(_normalize_noise), AfterValidator(_validate_noise), AllowedValues(noises.ALLOWED)
@@ -240,8 +253,10 @@ Gradient = Literal["adjoint", "parameter_shift"]
 FeatureScaling = Literal["minmax", "none"]
 Reduction = Literal["auto", "hierarchical_copy", "one_device", "nccl"]
 Communication = Literal["auto", "ring", "nccl"]
-Encoding = Literal["excitation", "rx", "ry", "rz"]
-Optimizer = Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"]
+Encoding = Literal["excitation", "rx", "ry", "rz", "dense", "amplitude"]
+Optimizer = Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam", "nesterov"]
+Loss = Literal["mse", "cross_entropy"]
+Head = Literal["auto", "expectation", "probabilities", "dense"]
 Activation = Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"]
 if TYPE_CHECKING:
     # Their values are registered elsewhere.

@@ -28,10 +28,17 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
     SplitCounts(train=28, validation=6, test=6)
     >>> from_mapping({"qubits": 3})
     Traceback (most recent call last):
-    qcnn.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
+    qcnn.errors.ConfigError: qubits: must be at least 4 with hybrid. Given: 3
     """
+    values = with_options(values)
+    options = values.get("options")
+    if isinstance(options, Mapping) and options.get("observables"):
+        # Imported here, because most experiments have no circuit file.
+        from qcnn.circuits.formats.loading import with_embedded_circuit
+
+        values = with_embedded_circuit(values)
     try:
-        return ExperimentConfig.model_validate(with_options(values))
+        return ExperimentConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
 

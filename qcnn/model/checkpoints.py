@@ -18,7 +18,7 @@ from qcnn.artifact_io import open_arrays, seal, unseal
 from qcnn.atomic_files import new_file, readable
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
-from qcnn.experiment.config import ExperimentConfig, affecting
+from qcnn.experiment.config import ExperimentConfig, affecting, all_fields
 from qcnn.experiment.fields import Affects
 from qcnn.experiment.parsing import with_display_values
 from qcnn.experiment.saved import from_saved
@@ -278,10 +278,8 @@ def check_same_experiment(checkpoint: Checkpoint, config: ExperimentConfig) -> N
 
 def _trajectory_fields(config: ExperimentConfig) -> dict[str, Any]:
     """Return the fields that change the numbers of training, except those that the dataset digest covers."""
-    values = with_display_values(config.model_dump())
-    options = values.pop("options")
-    numbers = affecting(Affects.NUMBERS)
-    return {name: value for name, value in {**values, **options}.items() if name in numbers}
+    values, numbers = with_display_values(all_fields(config)), affecting(Affects.NUMBERS)
+    return {name: value for name, value in values.items() if name in numbers}
 
 
 def _paths(folder: Path) -> list[Path]:

@@ -26,7 +26,7 @@ _PLATEAU_EPOCH = 3
 class EpochMetrics:
     """Metrics of one pass over the training samples.
 
-    Losses are mean squared errors, and `seconds` is wall time. Accuracies are None for regression.
+    Losses are mean squared errors or cross-entropies, and `seconds` is wall time. Accuracies are None for regression.
 
     `staleness` is the mean number of updates by other workers between a worker's read of the weights and its own
     update, and `largest_staleness` the maximum. Both are 0 for synchronous replicas.
@@ -154,7 +154,7 @@ def is_undecided(config: ExperimentConfig, tried: int, *, has_leader: bool) -> b
 def plateau(
     progress: Progress, labels: npt.NDArray[Any], config: ExperimentConfig, is_constant: Callable[[], bool]
 ) -> str | None:
-    """Return a warning if the training loss is still near the label variance after a fifth of the epochs.
+    """Return a warning if the training loss is still near that of a constant prediction after a fifth of the epochs.
 
     Returns None at all other epochs, so that the warning appears once.
 
@@ -167,8 +167,9 @@ def plateau(
     """
     if progress.epochs != max(_PLATEAU_EPOCH, math.ceil(config.epochs / 5)):
         return None
-    lowest, variance = progress.lowest_train_loss, float(np.var(labels))
-    if lowest < _PLATEAU_FRACTION * variance:
+    lowest = progress.lowest_train_loss
+    what, constant = ("entropy", _entropy(labels)) if config.is_classification else ("variance", float(np.var(labels)))
+    if lowest < _PLATEAU_FRACTION * constant:
         return None
     advice = (
         "all readouts are equal for all samples; use another circuit"
@@ -178,8 +179,15 @@ def plateau(
     )
     return (
         f"training has not improved: after {progress.epochs} epochs the lowest training loss is {lowest:.2f}, and the "
-        f"label variance is {variance:.2f}; {advice}"
+        f"label {what} is {constant:.2f}; {advice}"
     )
+
+
+def _entropy(labels: npt.NDArray[Any]) -> float:
+    """Return the entropy of the frequencies of classes, the lowest cross-entropy of a constant prediction."""
+    _, counts = np.unique(labels, return_counts=True)
+    frequencies = counts / len(labels)
+    return float(-np.sum(frequencies * np.log(frequencies)))
 
 
 def _target_val_loss(config: ExperimentConfig) -> float:

@@ -1,4 +1,4 @@
-"""The Keras model: quantum layer, and dense layers if there are several readouts.
+"""The Keras model: quantum layer and head, which is one readout or dense layers over all of them.
 
 Everything around the simulator is float64. Sums over samples then agree to the last bits for any order and number of
 workers, so training does not depend on the number of workers.
@@ -14,7 +14,9 @@ import tf_keras
 from qcnn import data, simulators
 from qcnn.circuits import circuits
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.model.signs import signs_match
+from qcnn.model.heads import head_of, outputs_of
+from qcnn.model.losses import correct, losses
+from qcnn.model.probabilities import JointProbabilities, TwoClasses, joint_probabilities, two_classes
 from qcnn.simulators import batch_of
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift
 
@@ -24,7 +26,9 @@ PRECISION = "float64"
 class QuantumLayer(tf_keras.layers.Layer):
     """Layer that maps samples to readouts, with the circuit parameters as its only weight.
 
-    If `centered`, the readouts of the unexcited state (without rotations) are subtracted. Otherwise the constant parts
+    Readouts are sums of Pauli strings. For joint probabilities, the layer returns the strings.
+
+    If `centered`, the strings of the unexcited state (without rotations) are subtracted. Otherwise the constant parts
     of all readouts add up in the prediction. They act as noise that grows with the number of readouts and requires a
     lower learning rate. The network can represent the same functions in both cases.
     """
@@ -54,14 +58,27 @@ class QuantumLayer(tf_keras.layers.Layer):
         self.parameters = self.add_weight(name="parameters", shape=(len(ansatz.symbols),), initializer=initializer)
 
     def call(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return centered or plain readouts, float64 (batch, readouts), of inputs by name, each (batch, ...)."""
-        readouts, unexcited = self.readouts(inputs)
-        return readouts - unexcited
+        """Return the inputs of the head, float64 (batch, readouts), of inputs by name, each (batch, ...)."""
+        strings, unexcited = self.strings(inputs)
+        return self.readouts_of(strings - unexcited, centered=self.centered)
 
-    def readouts(
+    def readouts_of(self, strings: tf.Tensor, *, centered: bool) -> tf.Tensor:
+        """Return the inputs of the head: readouts, float64 (batch, readouts), or the strings for joint probabilities.
+
+        Args:
+            strings: Strings, float64 (batch, strings).
+            centered: Whether those of the unexcited state were subtracted.
+        """
+        network = self.simulator.network
+        if network.joint or network.sums.coefficients is None:
+            return strings
+        readouts = strings @ tf.constant(network.sums.coefficients)
+        return readouts if centered else readouts + tf.constant(network.sums.constants)
+
+    def strings(
         self, inputs: Mapping[str, tf.Tensor], own: tf.Tensor | None = None, parameters: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return Z on the readouts, float64 (batch, readouts), and the values to subtract, (1, readouts).
+        """Return the Pauli strings, float64 (batch, strings), and the values to subtract, (1, strings).
 
         Args:
             inputs: Model inputs by name, each (batch, ...).
@@ -75,7 +92,7 @@ class QuantumLayer(tf_keras.layers.Layer):
     def estimates(
         self, inputs: Mapping[str, tf.Tensor], parameters: tf.Tensor, estimate: Estimate
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the result of `readouts` with estimated readouts, and with their gradient.
+        """Return the result of `strings` with estimated strings, and with their gradient.
 
         The subtracted values are exact: they are the same for all samples, so hardware could measure them once with
         many shots.
@@ -83,7 +100,7 @@ class QuantumLayer(tf_keras.layers.Layer):
         Args:
             inputs: Model inputs by name, each (batch, ...).
             parameters: Circuit parameters.
-            estimate: Function that estimates readouts from expectation values.
+            estimate: Function that estimates strings from expectation values.
         """
 
         def of_samples(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
@@ -111,7 +128,7 @@ def _with_zeros(values: tf.Tensor) -> tf.Tensor:
 
 
 def build_model(config: ExperimentConfig) -> tf_keras.Model:
-    """Build the network of an experiment, with output float64 (batch, 1).
+    """Build the network of an experiment, with predictions float64 (batch, 1), or probabilities (batch, classes).
 
     The inputs are those of the experiment's state preparation. Equal seeds give equal initial weights. The model is
     compiled with the loss and metric for `evaluate`.
@@ -133,6 +150,7 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
         config.preparation,
         config.noise_in_training,
         config.options.gradient,
+        joint=config.options.head == "probabilities",
     )
     return assemble(config, ansatz, simulator)
 
@@ -150,22 +168,30 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
         name: tf_keras.Input(shape=shape, dtype=dtype, name=name)
         for name, (shape, dtype) in preparation.inputs(config.qubits).items()
     }
-    several = len(ansatz.readouts) > 1
+    head = head_of(config, ansatz.readouts)
+    is_dense = head == "dense"
     # Samples that are states have no unexcited state.
-    centered = several and config.options.readout_normalization == "centered" and preparation.kind != "state"
+    centered = is_dense and config.options.readout_normalization == "centered" and preparation.kind != "state"
     layer = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centered=centered)
     # AutoGraph would leave files in the temporary folder when a process ends without the cleanup of libraries.
     outputs = tf.autograph.experimental.do_not_convert(layer)(inputs)
-    if several:
+    if is_dense:
         outputs = _dense("hidden", config.hidden_units, config.hidden_activation, config.seed)(outputs)
-        outputs = _dense("prediction", 1, "linear", config.seed + 1)(outputs)
+        activation = "softmax" if config.is_classification else "linear"
+        outputs = _dense("prediction", outputs_of(config), activation, config.seed + 1)(outputs)
+    elif head == "probabilities":
+        outputs = JointProbabilities(config.options.classes)(outputs)
+    elif config.is_classification:
+        outputs = TwoClasses(name="prediction", dtype=PRECISION)(outputs)
     model = tf_keras.Model(inputs=inputs, outputs=outputs, name="qcnn")
 
-    def sign_accuracy(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
-        matching = signs_match(label, prediction, simulator.rounding)
-        return tf.reduce_mean(tf.cast(matching, prediction.dtype), axis=-1)
+    def loss(label: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        return losses(tf.reshape(label, [-1]), outputs)
 
-    model.compile(loss="mse", metrics=[sign_accuracy])
+    def accuracy(label: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        return tf.cast(correct(tf.reshape(label, [-1]), outputs, simulator.rounding), outputs.dtype)
+
+    model.compile(loss=loss, metrics=[accuracy])
     return model
 
 
@@ -186,22 +212,33 @@ def initial_weights(model: tf_keras.Model, config: ExperimentConfig, start: int)
 
 
 def dense_layers(model: tf_keras.Model) -> list[tf_keras.layers.Dense]:
-    """Return the dense layers in order, or an empty list if one readout is the prediction."""
+    """Return the dense layers in order, or an empty list with other heads."""
     return [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Dense)]
 
 
-def model_outputs(model: tf_keras.Model, readouts: tf.Tensor, weights: Sequence[tf.Tensor] | None = None) -> tf.Tensor:
-    """Return the output of the dense layers, float64 (batch, 1).
+def model_outputs(model: tf_keras.Model, strings: tf.Tensor, weights: Sequence[tf.Tensor] | None = None) -> tf.Tensor:
+    """Return the output of the head, float64 (batch, 1) or (batch, classes).
 
     Args:
         model: Model of the experiment.
-        readouts: Output of the quantum layer, float64 (batch, readouts).
+        strings: Pauli strings, float64 (batch, strings), minus those of the unexcited state if they are centered.
         weights: Weights in the order of the trainable variables, or None for those of the model.
     """
     _, *dense = model.trainable_variables if weights is None else weights
+    quantum = model.get_layer("quantum")
+    readouts, classes = quantum.readouts_of(strings, centered=quantum.centered), model.output_shape[1]
+    if quantum.simulator.network.joint:
+        return joint_probabilities(readouts, classes)
+    if not dense and classes > 1:
+        return two_classes(readouts)
     for layer, kernel, bias in zip(dense_layers(model), dense[0::2], dense[1::2], strict=True):
         readouts = layer.activation(readouts @ kernel + bias)
     return readouts
+
+
+def predictions_of(outputs: tf.Tensor) -> tf.Tensor:
+    """Return outputs of the head as predictions: numbers (batch,), or probabilities (batch, classes)."""
+    return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
 
 def _quantum_initializer(config: ExperimentConfig, seed: int) -> tf_keras.initializers.Initializer:
@@ -219,69 +256,3 @@ def _dense(name: str, units: int, activation: str, seed: int) -> tf_keras.layers
 
 def _dense_initializer(seed: int) -> tf_keras.initializers.Initializer:
     return tf_keras.initializers.GlorotUniform(seed=seed)
-
-
-def sample(expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
-    """Estimate Z on the readouts from shots, float64 (samples, readouts) like `expectations`.
-
-    An estimate is 2 k / shots - 1 with k binomial. Each readout is sampled from its marginal distribution: the mean is
-    the expectation value E and the variance (1 - E^2) / shots. Unlike in a real measurement, readouts of one sample are
-    not correlated.
-
-    The gradient is that of the expectation values, which is exact for equal upstream gradients. With a linear head the
-    mean prediction is exact, so the mean gradient is the exact gradient of the squared error in the circuit parameters.
-    With a nonlinear head it deviates by the order of 1 / shots.
-    """
-    shots, before = tf.cast(draw[0], PRECISION), draw[1]
-    # Simulators compute in float32, so an expectation value may be slightly outside [-1, 1].
-    probability = tf.clip_by_value((1 + expectations) / 2, 0, 1)
-    # TensorFlow samples by index in the output. Samples of preceding replicas take their indices with probability 0,
-    # which is fast.
-    others = tf.zeros([before, tf.shape(expectations)[1]], PRECISION)
-    probabilities = tf.concat([others, probability], axis=0)
-    ones = tf.random.stateless_binomial(tf.shape(probabilities), draw[2:], shots, probabilities, PRECISION)
-    estimates = 2 * ones[before:] / shots - 1
-    return expectations + tf.stop_gradient(estimates - expectations)
-
-
-def sampled_outputs(
-    model: tf_keras.Model,
-    readouts: tuple[tf.Tensor, tf.Tensor],
-    draw: tf.Tensor,
-    weights: Sequence[tf.Tensor] | None = None,
-) -> tf.Tensor:
-    """Return the predictions with sampled readouts, float64 (samples, 1).
-
-    The values that center the readouts are exact: they are the same for all samples, so hardware could measure them
-    once with many shots.
-
-    Args:
-        model: Model of the experiment.
-        readouts: Result of `QuantumLayer.readouts`.
-        draw: Shots, index of the first sample and seed, int64 (4,).
-        weights: Weights in the order of the trainable variables, or None for those of the model.
-    """
-    expectations, unexcited = readouts
-    return model_outputs(model, sample(expectations, draw) - unexcited, weights)
-
-
-def shifted_outputs(
-    model: tf_keras.Model, inputs: Mapping[str, tf.Tensor], draw: tf.Tensor, weights: Sequence[tf.Tensor]
-) -> tf.Tensor:
-    """Return the predictions with sampled readouts and a parameter-shift gradient, float64 (samples, 1).
-
-    Readouts of shifted circuits are sampled, too, with seeds from the batch seed and the index of the shifted circuit.
-
-    Args:
-        model: Model of the experiment.
-        inputs: Model inputs by name, each (samples, ...).
-        draw: Shots, index of the first sample and seed, int64 (4,).
-        weights: Weights in the order of the trainable variables.
-    """
-
-    def estimate(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-        seed = tf.cast(tf.random.experimental.stateless_fold_in(draw[2:], number), draw.dtype)
-        return sample(values, tf.concat([draw[:2], tf.where(number > 0, seed, draw[2:])], axis=0))
-
-    values, unexcited = model.get_layer("quantum").estimates(inputs, weights[0], estimate)
-    return model_outputs(model, values - unexcited, weights)

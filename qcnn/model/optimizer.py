@@ -54,6 +54,7 @@ _OPTIMIZERS: dict[str, type[tf_keras.optimizers.Optimizer]] = {
     "adagrad": tf_keras.optimizers.Adagrad,
     "adamax": tf_keras.optimizers.Adamax,
     "nadam": _Nadam,
+    "nesterov": tf_keras.optimizers.SGD,
 }
 
 
@@ -91,7 +92,8 @@ def build_optimizer(config: ExperimentConfig, updates: int) -> tf_keras.optimize
     """Return the optimizer of an experiment, with Keras' defaults except the learning rate schedule."""
     # Not compiled: entering a compiled program for each variable takes longer than its update.
     schedule = WarmupSchedule(config, updates)
-    optimizer = _OPTIMIZERS[config.optimizer](learning_rate=schedule, jit_compile=False)
+    settings = {"momentum": config.options.momentum, "nesterov": True} if config.optimizer == "nesterov" else {}
+    optimizer = _OPTIMIZERS[config.optimizer](learning_rate=schedule, jit_compile=False, **settings)
     optimizer.schedule = schedule
     return optimizer
 

@@ -10,11 +10,12 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn.model.batches import Shards
-from qcnn.model.network import PRECISION, model_outputs, sampled_outputs, shifted_outputs
-from qcnn.model.signs import signs_match
+from qcnn.model.losses import correct, losses
+from qcnn.model.network import PRECISION, model_outputs
+from qcnn.model.shots import sampled_outputs, shifted_outputs
 
-# float64 (steps, columns): mean squared error and sign accuracy of every global batch. Training adds the Euclidean norm
-# of the gradient, and asynchronous training the number of updates by other workers since the weights were read.
+# float64 (steps, columns): loss and accuracy of every global batch. Training adds the Euclidean norm of the gradient,
+# and asynchronous training the number of updates by other workers since the weights were read.
 Measures: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -247,19 +248,17 @@ def _measures(
         outputs = shifted_outputs(model, inputs, draw, weights)
     elif draw is not None:
         # Compiled separately, because XLA cannot compile the sampling.
-        readouts = quantum.readouts
+        strings = quantum.strings
         if quantum.compiles:
-            readouts = tf.function(readouts, jit_compile=True, autograph=False)
-        outputs = sampled_outputs(model, readouts(inputs, None, weights[0]), draw, weights)
+            strings = tf.function(strings, jit_compile=True, autograph=False)
+        outputs = sampled_outputs(model, strings(inputs, None, weights[0]), draw, weights)
     else:
-        values, unexcited = quantum.readouts(inputs, own, weights[0])
+        values, unexcited = quantum.strings(inputs, own, weights[0])
         outputs = model_outputs(model, values - unexcited, weights)
     if own is not None:
         weight *= tf.cast(tf.reduce_any(tf.equal(inputs["qubit"][:, None], own), axis=1), PRECISION)
-    prediction = outputs[:, 0]
-    squared = tf.math.squared_difference(prediction, label)
-    matching = tf.cast(signs_match(label, prediction, quantum.rounding if draw is None else 0.0), PRECISION)
-    return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * matching)])
+    matching = tf.cast(correct(label, outputs, quantum.rounding if draw is None else 0.0), PRECISION)
+    return tf.stack([tf.reduce_sum(weight * losses(label, outputs)), tf.reduce_sum(weight * matching)])
 
 
 def _sum_over_replicas(values: tf.Tensor) -> Any:

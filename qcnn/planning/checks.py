@@ -141,9 +141,9 @@ def _has_circuit(config: ExperimentConfig, place: Place) -> bool:
 
 
 def _estimate_key(config: ExperimentConfig) -> object:
-    """Return the values on which the network, its simulator and the memory of states depend."""
+    """Return the values on which the network, its head, its simulator and the memory of states depend."""
     circuit = (config.model, config.qubits, config.preparation, config.noise_in_training, config.options.gradient)
-    return circuit, config.simulator, config.limits
+    return circuit, config.options.head, config.options.classes, config.simulator, config.limits
 
 
 def _check_simulator(config: ExperimentConfig, place: Place) -> float:

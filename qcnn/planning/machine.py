@@ -97,7 +97,7 @@ def spread(profiles: Sequence[MachineProfile]) -> float:
 def steps_of(config: ExperimentConfig) -> tuple[int, int]:
     """Return the numbers of training and validation steps of an epoch."""
     counts = config.split_counts
-    return math.ceil(counts.train / config.batch_size), math.ceil(counts.validation / config.batch_size)
+    return config.updates(counts.train), math.ceil(counts.validation / config.batch_size)
 
 
 def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate, machine: MachineProfile) -> float:

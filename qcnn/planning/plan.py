@@ -13,6 +13,7 @@ from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.requirements import SYNCHRONOUS
+from qcnn.model.heads import head_of
 from qcnn.planning.machine import MachineProfile, expected_seconds, steps_of
 from qcnn.planning.training_estimate import WORKERS, estimate_for_workers
 from qcnn.simulators import registry
@@ -29,8 +30,9 @@ from qcnn.simulators.structure.shift_rules import with_shift_rule
 class Counts:
     """Counts of an experiment per epoch, with the cost estimate of each simulator.
 
-    `cones` has the qubits of the independent parts of every distinct readout, including traced-out qubits. `by_workers`
-    has the estimates of the chosen simulator. `trajectories` is the number of noise trajectories in evaluation.
+    `strings` is the number of Pauli strings that determine the readouts. `cones` has the qubits of the independent
+    parts of every distinct string, including traced-out qubits. `by_workers` has the estimates of the chosen simulator.
+    `trajectories` is the number of noise trajectories in evaluation.
     """
 
     samples: int
@@ -38,6 +40,7 @@ class Counts:
     validation_steps: int
     circuits: int
     readouts: int
+    strings: int
     cones: tuple[tuple[int, ...], ...]
     estimates: tuple[Estimate, ...]
     chosen: Estimate
@@ -87,6 +90,7 @@ def count(config: ExperimentConfig, *, is_remote: bool = False) -> Counts:
         validation_steps=validation_steps,
         circuits=splits.train + splits.validation,
         readouts=len(network.readouts),
+        strings=len(network.strings),
         cones=cones_of(network),
         estimates=estimates,
         chosen=next(estimate for estimate in estimates if estimate.simulator == name),
@@ -121,19 +125,28 @@ def network_of(config: ExperimentConfig) -> CircuitIR:
     """Return the network that an experiment trains.
 
     Raises:
-        ConfigError: If the circuit cannot be built, or no simulator or gradient supports it.
+        ConfigError: If the circuit cannot be built, or no simulator, gradient or head supports it.
     """
     # A module can change between two calls.
     read = _network.__wrapped__ if is_function(config.model) else _network
-    return read(
-        config.model, config.qubits, config.preparation, config.noise_in_training, gradient=config.options.gradient
+    network = read(
+        config.model,
+        config.qubits,
+        config.preparation,
+        config.noise_in_training,
+        gradient=config.options.gradient,
+        joint=config.options.head == "probabilities",
     )
+    head_of(config, network.ansatz.readouts)
+    return network
 
 
 # Cached, because the check of an experiment and its plan use the same network. Analyzing large ones takes seconds.
 @functools.lru_cache(maxsize=1)
-def _network(model: str, qubits: int, preparation: Preparation, noise: Noise, *, gradient: str) -> CircuitIR:
-    _, network = read_model(model, qubits, preparation, noise)
+def _network(
+    model: str, qubits: int, preparation: Preparation, noise: Noise, *, gradient: str, joint: bool
+) -> CircuitIR:
+    _, network = read_model(model, qubits, preparation, noise, joint=joint)
     return with_shift_rule(network, gradient)
 
 
@@ -165,7 +178,7 @@ def with_synchronous_workers(config: ExperimentConfig, workers: int) -> Experime
 
 
 def cones_of(network: CircuitIR) -> tuple[tuple[int, ...], ...]:
-    """Return the qubits of the independent parts of every distinct readout, including traced-out qubits."""
+    """Return the qubits of the independent parts of every distinct Pauli string, including traced-out qubits."""
     kinds = find_kinds(network).kinds
     return tuple(tuple(part.cone.inner + part.cone.outer for part in kind.parts) for kind in kinds)
 
@@ -181,7 +194,8 @@ class CircuitSummary:
 
     qubits: int
     parameters: tuple[str, ...]
-    readouts: tuple[int, ...]
+    readouts: tuple[int | str, ...]
+    strings: int
     gates: dict[str, int]
     depth: int
     blocks: int
@@ -206,6 +220,7 @@ def summarize_circuit(network: CircuitIR, limits: SimulatorLimits) -> CircuitSum
         qubits=network.qubits,
         parameters=tuple(str(symbol.name) for symbol in network.ansatz.symbols),
         readouts=network.readouts,
+        strings=len(network.strings),
         gates=dict(Counter(map(kind_of, operations)).most_common()),
         depth=_depth(operation.qubits for operation in operations),
         blocks=len(blocks),

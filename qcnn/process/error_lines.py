@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TextIO
 
 from qcnn.errors import ConfigError, QcnnError, RetryableError, WriteError
@@ -12,6 +13,9 @@ from qcnn.monitoring import logs
 from qcnn.process.exit_codes import PERMANENT_ERROR, RETRYABLE
 from qcnn.process.limits import process_limits, reached_limit
 from qcnn.process.standard_streams import ERROR, drop_output
+
+# Beginning of the names of modules that TensorFlow's AutoGraph generates (autograph/pyct/loader.py).
+_GENERATED = "__autograph_generated_file"
 
 
 @contextlib.contextmanager
@@ -28,8 +32,17 @@ def exit_immediately() -> Iterator[None]:
     except BaseException:
         code = 1
         sys.excepthook(*sys.exc_info())
+    _remove_generated_files()
     drop_output()
     os._exit(code)
+
+
+def _remove_generated_files() -> None:
+    """Remove the files of functions that TensorFlow converted, which it would remove at a normal exit."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_GENERATED) and module.__file__:
+            with contextlib.suppress(OSError):
+                Path(module.__file__).unlink()
 
 
 @contextlib.contextmanager

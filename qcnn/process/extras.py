@@ -51,6 +51,7 @@ LIBRARIES = {
     "qiskit_qasm3_import": _Library("Qiskit's reader of OpenQASM 3", ("run",)),
     "scipy": _Library("SciPy", ("run",)),
     "matplotlib": _Library("matplotlib", ("run",)),
+    "sklearn": _Library("scikit-learn", ("run",)),
     "h5py": _Library("h5py", ("run",)),
     "pyarrow": _Library("pyarrow", ("serve", "vertex", "run")),
     "prometheus_client": _Library("Prometheus' client", ("run",)),

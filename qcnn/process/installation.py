@@ -25,7 +25,13 @@ def install_command(extra: str) -> str:
 
 @functools.cache
 def warn_about_other_distribution() -> None:
-    """Log a warning once per process if the distribution `qcnn` is installed in the folder of this distribution.
+    """Log a warning once per process if the distribution `qcnn` is installed in the folder of this distribution."""
+    if warning := other_distribution():
+        logging.getLogger(_PACKAGE).warning("%s", warning)
+
+
+def other_distribution() -> str | None:
+    """Return a warning if the distribution `qcnn` is installed in the folder of this distribution, or None.
 
     It is https://pypi.org/project/qcnn. Its release 1.0.3 has the module QCNN, but a release may have files of the same
     names as this package.
@@ -39,7 +45,8 @@ def warn_about_other_distribution() -> None:
         else:
             text = f"{name} is another project than {DISTRIBUTION}, which does not use it"
             remedy = f"pip uninstall {_PACKAGE}"
-        logging.getLogger(_PACKAGE).warning("%s: %s", text, remedy)
+        return f"{text}: {remedy}"
+    return None
 
 
 def _installed() -> importlib.metadata.Distribution:

@@ -40,13 +40,16 @@ def process_limits() -> dict[str, int]:
     return {flag: limit for flag, limit in limits.items() if limit != resource.RLIM_INFINITY}
 
 
-def check_limits() -> None:
-    """Check that TensorFlow can start in this process, which otherwise crashes.
+def check_limits(limits: Mapping[str, int] | None = None) -> None:
+    """Check that TensorFlow can start with limits, with which it otherwise crashes.
+
+    Args:
+        limits: Limits as `process_limits` returns them. None: those of this process.
 
     Raises:
         ConfigError: If a limit is too small.
     """
-    limits = process_limits()
+    limits = process_limits() if limits is None else limits
     for flag, minimum in _MINIMUM.items():
         if limits.get(flag, minimum) < minimum:
             raise ConfigError(_message(flag, limits[flag]))

@@ -71,12 +71,24 @@ def buffer_stderr() -> Iterator[None]:
                 is_relevant = bool
                 raise
             finally:
+                # Before later lines go to the stream itself, so that the lines of a thread keep their order.
+                done = _copy_lines(buffer.fileno(), 0, original, is_relevant)
                 os.dup2(original, 2)
                 _stderr = 2
-                buffer.seek(0)
-                with contextlib.suppress(OSError):
-                    os.write(original, b"".join(line for line in buffer if is_relevant(line)))
+                _copy_lines(buffer.fileno(), done, original, is_relevant)
                 os.close(original)
+
+
+def _copy_lines(buffer: int, start: int, original: int, is_relevant: Callable[[bytes], bool]) -> int:
+    """Copy the relevant lines of a file from a position on, and return its end.
+
+    The file is read without a change of its position, at which other threads write.
+    """
+    while content := os.pread(buffer, os.fstat(buffer).st_size - start, start):
+        start += len(content)
+        with contextlib.suppress(OSError):
+            os.write(original, b"".join(line for line in content.splitlines(keepends=True) if is_relevant(line)))
+    return start
 
 
 def _is_from_other_thread(line: bytes) -> bool:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from qcnn.data import parse_description
-from qcnn.data.file_data import check, check_real, warn_once
+from qcnn.data.file_data import check, warn_once
+from qcnn.data.labels import comparable_labels, text_columns
 from qcnn.data.samples import LABEL, PREDICTION, Column, FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.signs import unsigned_message
 from qcnn.process.library_loading import load_tensorflow
-from qcnn.results.error_accumulator import ErrorAccumulator
+from qcnn.results.class_scores import prediction_columns
+from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import PredictionFiles
 from qcnn.storage.copies import new_file_copy
@@ -105,26 +107,54 @@ def predict_table(
         ConfigError: If a bucket denies access.
     """
     layout, config = predictor.layout, predictor.config
-    labels = (LABEL,) if LABEL in table.names else ()
-    accumulator, rows = ErrorAccumulator(layout, config.qubits, predictor.rounding), 0
+    has_labels = LABEL in table.names
+    rows, accumulator = 0, accumulator_of(layout, config.qubits, predictor.rounding)
     with contextlib.ExitStack() as stack:
         # Both files are renamed when they are complete, and the report after the predictions.
         page = stack.enter_context(new_file_copy(files.report)) if files.report else None
         with print_csv(report) if files.is_printed else _open_output(files.output, stack) as write:
-            for piece in table.pieces((*layout.columns, *labels)):
-                check(piece, layout, config.qubits)
-                label = _label(piece, layout) if labels else None
-                prediction = predictor.predict(layout.inputs(piece.columns))
-                _check_finite(piece, prediction)
-                write({**_output_columns(piece.columns, layout), PREDICTION: prediction})
-                if label is not None:
+            pieces = predicted_pieces(
+                table,
+                layout,
+                config.qubits,
+                lambda columns: predictor.predict(layout.inputs(columns)),
+                with_labels=has_labels,
+            )
+            for piece, label, prediction in pieces:
+                write({**_output_columns(piece.columns, layout), **_predicted(prediction, layout)})
+                if has_labels:
                     accumulator.add(piece.columns, label, prediction)
                 rows += len(piece)
                 report_rows(len(piece))
         if page:
             _write_page(page, table.address, config, accumulator)
     warning = unsigned_message(accumulator.unsigned, rows, predictor.rounding) if accumulator.unsigned else ""
-    return PredictionSummary(rows, accumulator.metrics if labels else {}, warning)
+    return PredictionSummary(rows, accumulator.metrics if has_labels else {}, warning)
+
+
+def predicted_pieces(
+    table: Table, layout: FeatureLayout, qubits: int, predict: Callable[[Columns], Column], *, with_labels: bool
+) -> Iterator[tuple[Chunk, Column, Column]]:
+    """Yield the chunks of a table, with their labels and predictions.
+
+    Args:
+        table: Open table of the data.
+        layout: Layout of the rows.
+        qubits: Number of qubits of the network.
+        predict: Function that returns the predictions for the input columns of a chunk.
+        with_labels: Whether to read the labels. They are empty otherwise.
+
+    Raises:
+        ArtifactError: If a column is missing, or a row is invalid or has a prediction that is not finite. The message
+            has the row.
+    """
+    labels, texts = ((LABEL,), text_columns(layout.classes)) if with_labels else ((), ())
+    for piece in table.pieces((*layout.columns, *labels), texts):
+        check(piece, layout, qubits)
+        label = comparable_labels(piece, layout.labels, layout.classes) if with_labels else np.zeros(0)
+        prediction = predict({name: piece.columns[name] for name in layout.columns})
+        _check_finite(piece, prediction)
+        yield piece, label, prediction
 
 
 def _open_output(output: str, stack: contextlib.ExitStack) -> AbstractContextManager[Write]:
@@ -146,34 +176,39 @@ def _check_columns(table: Table, layout: FeatureLayout, files: PredictionFiles) 
 
 def _output_columns(columns: Columns, layout: FeatureLayout) -> Columns:
     """Return the columns to write in addition to the prediction, with qubits as integers."""
-    kind = layout.preparation.kind
-    output = {name: values for name, values in columns.items() if kind != "state" or name == LABEL}
+    kind, has_columns = layout.preparation.kind, layout.features or layout.preparation.kind != "state"
+    output = {name: values for name, values in columns.items() if has_columns or name == LABEL}
     return {**output, "qubit": columns["qubit"].astype(np.int32)} if kind == "excitation" else output
 
 
-def _label(piece: Chunk, layout: FeatureLayout) -> Column:
-    """Return labels for comparison with predictions, with classes as -1 and +1."""
-    label = piece.columns[LABEL]
-    match layout.labels:
-        case "signs":
-            piece.check(LABEL, np.abs(label) == 1, "must be -1 or +1, as in training")
-        case "zero_one":
-            piece.check(LABEL, (label == 0) | (label == 1), "must be 0 or 1, as in training")
-            return np.where(label > 0, 1.0, -1.0)
-        case "real":
-            check_real(piece, LABEL)
-    return label
+def accumulator_of(layout: FeatureLayout, qubits: int, rounding: float) -> ErrorAccumulator | ClassAccumulator:
+    """Return the empty accumulator of the metrics of predictions.
+
+    Args:
+        layout: Layout of the rows.
+        qubits: Number of qubits of the network.
+        rounding: Bound on the rounding error of predictions.
+    """
+    return (
+        ClassAccumulator(layout, rounding) if layout.is_classification else ErrorAccumulator(layout, qubits, rounding)
+    )
+
+
+def _predicted(prediction: Column, layout: FeatureLayout) -> Columns:
+    return prediction_columns(prediction, layout) if layout.is_classification else {PREDICTION: prediction}
 
 
 def _check_finite(piece: Chunk, prediction: Column) -> None:
-    if not (finite := np.isfinite(prediction)).all():
+    if not (finite := np.isfinite(prediction).reshape(len(piece), -1).all(axis=1)).all():
         row = int(np.argmin(finite))
         raise ArtifactError(
             f"model: the prediction for {piece.place(piece.first + row)} must be finite. Given: {prediction[row]}"
         )
 
 
-def _write_page(path: Path, data: str, config: ExperimentConfig, accumulator: ErrorAccumulator) -> None:
+def _write_page(
+    path: Path, data: str, config: ExperimentConfig, accumulator: ErrorAccumulator | ClassAccumulator
+) -> None:
     # The import of matplotlib takes a second.
     from qcnn.results.report import prediction_page
 

@@ -8,6 +8,14 @@ import numpy.typing as npt
 
 from qcnn.data.samples import FeatureLayout
 from qcnn.model.signs import has_sign, signs_match
+from qcnn.results.class_scores import (
+    Confusion,
+    brier_scores,
+    confusion_of_classes,
+    cross_entropies,
+    is_undetermined,
+    scores_of_confusion,
+)
 
 # Number of sampled rows for plots. More dots would not be visible.
 _SAMPLE_SIZE = 2000
@@ -34,6 +42,52 @@ class Moments:
         self.squares += float(np.sum((values - mean) ** 2)) + distance**2 * self.count * len(values) / count
         self.mean += distance * len(values) / count
         self.count = count
+
+
+class ClassAccumulator:
+    """Metrics of class probabilities over all rows.
+
+    Args:
+        layout: Layout of the rows.
+        rounding: Bound on the rounding error of the probabilities, see `qcnn.results.class_scores`.
+    """
+
+    def __init__(self, layout: FeatureLayout, rounding: float = 0.0) -> None:
+        self.layout, self.rounding = layout, rounding
+        # Number of predictions whose class is not determined.
+        self.unsigned = 0
+        self._losses, self._distances = Moments(), Moments()
+        self._matrix = np.zeros((len(layout.classes), len(layout.classes)), np.int64)
+
+    def add(self, columns: Mapping[str, Values], label: Values, probabilities: Values) -> None:
+        """Add the next rows.
+
+        Args:
+            columns: Input columns by name, which are not used.
+            label: Numbers of the classes, (rows,).
+            probabilities: Probabilities, (rows, classes).
+        """
+        numbers = label.astype(np.int64)
+        self._losses.add(cross_entropies(numbers, probabilities))
+        self._distances.add(brier_scores(numbers, probabilities))
+        self._matrix += np.array(confusion_of_classes(numbers, probabilities, self.rounding))
+        self.unsigned += int(np.sum(is_undetermined(probabilities, self.rounding)))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self._losses.count
+
+    @property
+    def confusion(self) -> Confusion:
+        """Confusion matrix of labels and predicted classes."""
+        return Confusion(self.layout.classes, self._matrix.tolist())
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Cross-entropy, Brier score, accuracies, and recall of each class."""
+        scores = scores_of_confusion(self.confusion.matrix, self.layout.classes)
+        return {"loss": self._losses.mean, "brier_score": self._distances.mean, **scores}
 
 
 class ErrorAccumulator:

@@ -21,9 +21,17 @@ from qcnn.data.samples import LABEL, NOISE_ERROR, PREDICTION, ROW
 from qcnn.errors import ArtifactError, TrainingError
 from qcnn.experiment.saved import from_saved
 from qcnn.model.batches import shard
-from qcnn.model.network import sampled_outputs
+from qcnn.model.network import predictions_of
+from qcnn.model.shots import sampled_outputs
 from qcnn.model.signs import has_sign, signs_match, unsigned_message
 from qcnn.results import export
+from qcnn.results.class_scores import (
+    Confusion,
+    confusion_of_classes,
+    is_undetermined,
+    prediction_columns,
+    scores_of_probabilities,
+)
 from qcnn.results.noise_estimate import predict_from_trajectories
 from qcnn.results.serving import fresh_mse, simulated_predictor
 
@@ -38,8 +46,9 @@ _LOGGED_SAMPLES, _LOGGED_COLUMNS = 10, 8
 class EvaluationResult:
     """Test samples with predictions, metrics of the experiment, and the content of model.json.
 
-    `layout` is the feature layout of the samples. `errors` are the standard errors of estimated predictions, or None.
-    `rounding` is the bound below which predictions have no sign, see `qcnn.model.signs`.
+    Predictions are numbers (samples,), or with loss cross_entropy probabilities (samples, classes). `layout` is the
+    feature layout of the samples. `errors` are the standard errors of estimated predictions, or None. `rounding` is the
+    bound below which predictions have no sign, see `qcnn.model.signs`.
     """
 
     description: dict[str, Any]
@@ -62,10 +71,29 @@ class EvaluationResult:
             **self.samples.values,
             **self.samples.known,
             LABEL: self.samples.label,
-            PREDICTION: self.predictions,
+            **self._predicted,
             **({} if self.errors is None else {NOISE_ERROR: self.errors}),
         }
+        if self.layout.is_classification:
+            columns[LABEL] = np.array(self.layout.classes, object)[self.samples.label]
         return {name: column.tolist() for name, column in columns.items()}
+
+    @property
+    def confusion(self) -> Confusion:
+        """Confusion matrix of labels and predicted classes, empty for a regression."""
+        if self.layout.is_regression:
+            return Confusion((), ())
+        if self.layout.is_classification:
+            matrix = confusion_of_classes(self.samples.label, self.predictions, self.rounding)
+        else:
+            matrix = confusion(self.samples, self.predictions, self.rounding)
+        return Confusion(self.layout.class_names, matrix)
+
+    @property
+    def _predicted(self) -> dict[str, npt.NDArray[Any]]:
+        if self.layout.is_classification:
+            return dict(prediction_columns(self.predictions, self.layout))
+        return {PREDICTION: self.predictions}
 
 
 def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
@@ -75,6 +103,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
     `exact_accuracy` those of exact readouts. The same applies if noise is estimated from trajectories. Then predictions
     have standard errors, and `noise_error` is the standard error of `mse`. `fresh_mse` on the experiment's fresh
     samples is always computed with the exact readouts of training. A regression has `r2` instead of accuracies.
+    With loss cross_entropy, the metrics are those of `scores_of_probabilities`.
 
     Raises:
         ArtifactError: If model or dataset cannot be used, or do not match.
@@ -103,6 +132,8 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
     predictions, rounding = predict(model, dataset.test), model.get_layer("quantum").rounding
 
     def score() -> dict[str, float]:
+        if dataset.layout.is_classification:
+            return scores_of_probabilities(dataset.test.label, predictions, dataset.layout.classes, rounding)
         if dataset.layout.is_regression:
             return scores_of_regression(dataset.test, predictions)
         return scores_of_classes(dataset.test, predictions, rounding)
@@ -128,12 +159,12 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
 
 
 def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:
-    """Return the predictions for samples, float64 (samples,)."""
+    """Return the predictions for samples, float64 (samples,) or (samples, classes)."""
     return simulated_predictor(model)(samples.inputs)
 
 
 def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed: int) -> npt.NDArray[np.float64]:
-    """Return the predictions for samples from sampled readouts, float64 (samples,).
+    """Return the predictions for samples from sampled readouts, float64 (samples,) or (samples, classes).
 
     Args:
         model: Model of the experiment.
@@ -151,7 +182,7 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
     @tf.function(autograph=False)
     def outputs(batch: tf.Tensor) -> tf.Tensor:
         share = {name: values[batch] for name, values in inputs.items()}
-        return sampled_outputs(model, quantum.readouts(share), draw[batch])[:, 0]
+        return predictions_of(sampled_outputs(model, quantum.strings(share), draw[batch]))
 
     predictions: npt.NDArray[np.float64] = np.concatenate([outputs(batch).numpy() for batch in tf.range(batches)])
     # Remove the padding of the last batch.
@@ -204,25 +235,37 @@ def report(evaluation: EvaluationResult) -> None:
     if count > _LOGGED_SAMPLES:
         logger.info("... %d more in predictions.csv", count - _LOGGED_SAMPLES)
     logger.info("%s over %d samples", _format_errors(metrics), count)
-    unsigned = count - int(np.sum(has_sign(evaluation.predictions, evaluation.rounding)))
-    if unsigned and not evaluation.layout.is_regression:
+    if not evaluation.layout.is_regression and (unsigned := _count_unsigned(evaluation)):
         logger.warning("%s", unsigned_message(unsigned, count, evaluation.rounding))
     if "fresh_mse" in metrics:
         logger.info("mse %.6f over %d fresh samples", metrics["fresh_mse"], data.FRESH_SAMPLES)
     if "noise_error" in metrics:
         logger.info("standard error of mse under noise, from trajectories: %.6f", metrics["noise_error"])
-    if "exact_mse" in metrics:
+    if "exact_accuracy" in metrics or "exact_mse" in metrics:
         what = "noise" if "noise_error" in metrics else "shot noise"
         logger.info("without %s: %s", what, _format_errors(metrics, "exact_"))
 
 
-def _text(value: float) -> str:
-    return f"{value:d}" if isinstance(value, int) else f"{value:.4f}"
+def _count_unsigned(evaluation: EvaluationResult) -> int:
+    """Return the number of predictions whose class is not determined up to rounding."""
+    if evaluation.layout.is_classification:
+        return int(np.sum(is_undetermined(evaluation.predictions, evaluation.rounding)))
+    return int(np.sum(~has_sign(evaluation.predictions, evaluation.rounding)))
+
+
+def _text(value: float | str) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def _format_errors(metrics: Mapping[str, float], prefix: str = "") -> str:
-    """Return the mean squared error, and accuracy or r2, as text."""
+    """Return the loss, and accuracy or r2, as text."""
     formats = {"mse": "mse {:.6f}", "accuracy": "sign accuracy {:.4f}", "r2": "r2 {:.4f}"}
+    if f"{prefix}loss" in metrics:
+        formats = {
+            "loss": "loss {:.6f}",
+            "accuracy": "accuracy {:.4f}",
+            "balanced_accuracy": "balanced accuracy {:.4f}",
+        }
     values = {name: metrics.get(f"{prefix}{name}") for name in formats}
     return ", ".join(formats[name].format(value) for name, value in values.items() if value is not None)
 

@@ -44,8 +44,8 @@ class TrajectoryEstimate:
 
 
 @dataclasses.dataclass(frozen=True)
-class _ReadoutMoments:
-    """Means over trajectories, (samples, readouts), and the covariances of these means."""
+class _StringMoments:
+    """Means of the Pauli strings over trajectories, (samples, strings), and the covariances of these means."""
 
     means: Floats
     covariances: Floats
@@ -70,14 +70,14 @@ def predict_from_trajectories(
     network = quantum.simulator.network
     noisy = read_network(network.ansatz, network.ring, network.preparation, noise)
     logger.info("noise: %d trajectories for each of %d samples", config.options.trajectories, len(samples))
-    readouts = _estimate(noisy, quantum.parameters.numpy(), config, samples)
-    unexcited = _ReadoutMoments(0 * readouts.means[:1], 0 * readouts.covariances[:1])
+    strings = _estimate(noisy, quantum.parameters.numpy(), config, samples)
+    unexcited = _StringMoments(0 * strings.means[:1], 0 * strings.covariances[:1])
     if quantum.centered:
         zeros = {name: np.zeros_like(values[:1]) for name, values in samples.inputs.items()}
         sample = Samples(zeros, samples.label[:1])
         unexcited = _estimate(noisy, quantum.parameters.numpy(), config, sample, first=len(samples))
-    predictions, slopes = _outputs(model, readouts.means - unexcited.means)
-    own = np.einsum("si,sij,sj->s", slopes, readouts.covariances, slopes)
+    predictions, slopes = _outputs(model, strings.means - unexcited.means)
+    own = np.einsum("si,sij,sj->s", slopes, strings.covariances, slopes)
     shared = np.einsum("si,ij,sj->s", slopes, unexcited.covariances[0], slopes)
     residuals = predictions - samples.label
     # The error of the subtracted readouts is common to all predictions.
@@ -86,9 +86,9 @@ def predict_from_trajectories(
     return TrajectoryEstimate(predictions, np.sqrt(own + shared), float(np.sqrt(variance + np.mean(own + shared) ** 2)))
 
 
-def _outputs(model: tf_keras.Model, readouts: Floats) -> tuple[Floats, Floats]:
-    """Return predictions (samples,) and their slopes in the readouts, (samples, readouts)."""
-    values = tf.constant(readouts)
+def _outputs(model: tf_keras.Model, strings: Floats) -> tuple[Floats, Floats]:
+    """Return predictions (samples,) and their slopes in the strings, (samples, strings)."""
+    values = tf.constant(strings)
     with tf.GradientTape() as tape:
         tape.watch(values)
         outputs = model_outputs(model, values)
@@ -97,10 +97,10 @@ def _outputs(model: tf_keras.Model, readouts: Floats) -> tuple[Floats, Floats]:
 
 def _estimate(
     network: CircuitIR, parameters: Floats, config: ExperimentConfig, samples: Samples, first: int = 0
-) -> _ReadoutMoments:
-    """Estimate the readouts of samples, whose random streams are numbered from `first` on."""
-    count, readouts = len(samples), len(network.readouts)
-    moments = _ReadoutMoments(np.empty((count, readouts)), np.empty((count, readouts, readouts)))
+) -> _StringMoments:
+    """Estimate the strings of samples, whose random streams are numbered from `first` on."""
+    count, strings = len(samples), len(network.strings)
+    moments = _StringMoments(np.empty((count, strings)), np.empty((count, strings, strings)))
     # Chunks must fit in memory. Smaller chunks, which fit in the cache, are faster. Measured with 11 to 16 qubits.
     fitting = int(config.options.simulator_memory_gib * 2**30 // (TRAJECTORY_BYTES * 2**network.qubits))
     chunk = max(1, min(fitting, _AMPLITUDES >> network.qubits))
@@ -110,7 +110,7 @@ def _estimate(
         for part in np.array_split(indices, -(-len(indices) * config.options.trajectories // chunk)):
             for index, values in _readouts(trajectories, config, samples, part, chunk, first):
                 moments.means[index] = values.mean(axis=0)
-                moments.covariances[index] = np.cov(values.T, ddof=1).reshape(readouts, readouts) / len(values)
+                moments.covariances[index] = np.cov(values.T, ddof=1).reshape(strings, strings) / len(values)
             done, now = done + len(part), time.monotonic()
             if now - logged >= _LOG_SECONDS:
                 left = (now - started) * (count - done) / max(done, 1)
@@ -127,7 +127,7 @@ def _readouts(
     chunk: int,
     first: int,
 ) -> Iterator[tuple[int, Floats]]:
-    """Yield the index of each sample and its readouts, (trajectories, readouts), computed in chunks."""
+    """Yield the index of each sample and its strings, (trajectories, strings), computed in chunks."""
     count = config.options.trajectories
     pairs = [(int(index), number) for index in indices for number in range(count)]
     values = []
@@ -136,7 +136,7 @@ def _readouts(
         units = [data.trajectory_units(config.seed, first + index, each, trajectories.draws) for index, each in part]
         selected = [index for index, _ in part]
         inputs: dict[str, npt.NDArray[Any]] = {name: each[selected] for name, each in samples.inputs.items()}
-        values.append(trajectories.readouts(inputs, np.array(units)))
+        values.append(trajectories.values(inputs, np.array(units)))
     every = np.concatenate(values).reshape(len(indices), count, -1) if indices.size else ()
     yield from zip(indices.tolist(), every, strict=True)
 

@@ -25,6 +25,10 @@ TRAIN, VALIDATION, TEST, FRESH, BOUND = "#0072b2", "#d55e00", "#3b4657", "#8b95a
 # Colors of the best runs, and of all others.
 DISTINCT = tuple(to_hex(color) for color in colormaps["tab10"].colors)  # type: ignore[attr-defined]
 OTHERS = "#c4cad3"
+# Names of losses.
+MEAN_SQUARED_ERROR, CROSS_ENTROPY = "mean squared error", "cross-entropy"
+# Largest confusion matrix whose counts and names fit.
+_MAX_COUNTS, _MAX_NAMES = 12, 25
 # A figure is about 500 pixels wide, so more points on a line, or more separate dots, would not be visible.
 _POINTS = 600
 _ALL_POINTS = 40_000
@@ -64,8 +68,9 @@ def loss_curves(
     *,
     labels: Sequence[str] = (),
     bound: ErrorBound | None = None,
+    loss_name: str = MEAN_SQUARED_ERROR,
 ) -> str:
-    """Plot mean squared errors against epochs.
+    """Plot losses against epochs.
 
     Args:
         curves: Loss of each epoch, from epoch 1 on, for each curve.
@@ -73,8 +78,9 @@ def loss_curves(
         name: Title for screen readers and element ids.
         labels: Label of each curve in the legend, or empty for no legend.
         bound: MSE lower bound to plot.
+        loss_name: Name of the loss.
     """
-    figure, axes = _figure("epoch", "mean squared error")
+    figure, axes = _figure("epoch", loss_name)
     limit = max(2, min(_POINTS, _ALL_POINTS // max(1, len(curves))))
     for losses, color in zip(curves, colors, strict=True):
         epoch, loss = _downsample(np.asarray(losses, np.float64), limit)
@@ -247,6 +253,33 @@ def against_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], n
 
 
 @mpl.rc_context(_STYLE)
+def confusion_matrix(matrix: Sequence[Sequence[int]], classes: Sequence[str], name: str) -> str:
+    """Plot a confusion matrix, with the counts of few classes.
+
+    Args:
+        matrix: Counts, with labels in rows and predicted classes in columns.
+        classes: Names of the classes.
+        name: Title for screen readers and element ids.
+    """
+    figure, axes = _figure("prediction", "label")
+    counts = np.array(matrix)
+    # Rows have different numbers of samples.
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    axes.grid(visible=False)
+    if len(classes) <= _MAX_NAMES:
+        shown = [_shorten(each) for each in classes]
+        is_wide = sum(map(len, shown)) > _TICK_LABELS
+        axes.set_xticks(range(len(classes)), shown, rotation=90 if is_wide else 0)
+        axes.set_yticks(range(len(classes)), shown)
+    if len(classes) <= _MAX_COUNTS:
+        for (row, column), count in np.ndenumerate(counts):
+            color = "white" if shares[row, column] > 1 / 2 else "black"
+            axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=9)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
 def phase_diagram(
     h1: npt.NDArray[np.float64], h2: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64], name: str
 ) -> str:
@@ -300,16 +333,23 @@ def error_by_qubit(error: npt.NDArray[np.float64], bound: ErrorBound | None, nam
 
 
 @mpl.rc_context(_STYLE)
-def error_bars(errors: Mapping[str, float], colors: Sequence[str], bound: ErrorBound | None, name: str) -> str:
-    """Plot mean squared errors as bars, with the lower bound as a line.
+def error_bars(
+    errors: Mapping[str, float],
+    colors: Sequence[str],
+    bound: ErrorBound | None,
+    name: str,
+    loss_name: str = MEAN_SQUARED_ERROR,
+) -> str:
+    """Plot losses as bars, with the lower bound as a line.
 
     Args:
-        errors: Mean squared errors by name.
+        errors: Losses by name.
         colors: Color of each bar.
         bound: MSE lower bound to plot.
         name: Title for screen readers and element ids.
+        loss_name: Name of the loss.
     """
-    figure, axes = _figure("mean squared error", "")
+    figure, axes = _figure(loss_name, "")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     bars = axes.barh(list(errors), list(errors.values()), color=colors, height=0.6)
     axes.bar_label(bars, fmt="%.4f", padding=4)

@@ -14,7 +14,8 @@ from qcnn.experiment.fields import EXCITATIONS
 from qcnn.experiment.parsing import with_display_values
 from qcnn.model.history import EpochMetrics
 from qcnn.results import html, plots
-from qcnn.results.error_accumulator import ErrorAccumulator
+from qcnn.results.class_scores import Confusion
+from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator
 from qcnn.results.html import ReportFigure
 
 # Titles of metrics, in the order of the page.
@@ -22,10 +23,15 @@ _HEADLINE = {
     "mse": "Test MSE",
     "fresh_mse": "Fresh MSE",
     "r2": "Test R2",
+    "loss": "Test loss",
     "accuracy": "Sign accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "roc_auc": "ROC AUC",
     "train_loss": "Training loss",
     "val_loss": "Validation loss",
 }
+# Titles with loss cross_entropy.
+_OF_CLASSES = {"accuracy": "Accuracy"}
 _NO_BOUND = "No MSE lower bound is known for this model."
 _DIAGONAL = "Exact predictions are on the diagonal."
 _SIGN = "The sign of a prediction is its class."
@@ -37,6 +43,7 @@ def report_page(
     samples: Samples,
     predictions: npt.NDArray[np.float64],
     metrics: Mapping[str, float],
+    confusion: Confusion | None = None,
 ) -> str:
     """Return the HTML report of a run, with equal bytes for equal input.
 
@@ -44,11 +51,13 @@ def report_page(
         description: Content of model.json.
         history: Epochs of training.
         samples: Samples of the test split.
-        predictions: Predictions for the test split, (samples,).
+        predictions: Predictions for the test split, (samples,) or (samples, classes).
         metrics: Metrics of the evaluation.
+        confusion: Confusion matrix of classes with names.
     """
     experiment, (layout, _) = with_display_values(description["experiment"]), data.parse_description(description)
-    is_generated = experiment.get("data", EXCITATIONS) == EXCITATIONS
+    # Other data, and other losses, have no bound.
+    is_generated = experiment.get("data", EXCITATIONS) == EXCITATIONS and not layout.is_classification
     bound = error_bound(experiment["model"], experiment["hidden_activation"]) if is_generated else None
     experiment.update(experiment.pop("options"))
     network = f"{experiment['model']}, {experiment['qubits']} qubits, seed {experiment['seed']}"
@@ -63,9 +72,15 @@ def report_page(
             html.columns(
                 html.figure(figure)
                 for figure in (
-                    _losses(history, bound),
-                    *_of_samples(samples, predictions, experiment["qubits"], layout, bound, is_generated=is_generated),
-                    _errors(metrics, bound, is_generated=is_generated),
+                    _losses(history, bound, layout),
+                    *(
+                        _of_classes(samples, predictions, layout, confusion)
+                        if layout.is_classification
+                        else _of_samples(
+                            samples, predictions, experiment["qubits"], layout, bound, is_generated=is_generated
+                        )
+                    ),
+                    _errors(metrics, bound, layout, is_generated=is_generated),
                 )
             ),
             html.heading("Experiment"),
@@ -91,7 +106,8 @@ def qubit_errors(samples: Samples, predictions: npt.NDArray[np.float64], qubits:
 
 
 def _headline(metrics: Mapping[str, float], bound: ErrorBound | None, *, is_generated: bool) -> dict[str, str]:
-    values = {title: f"{metrics[name]:.4f}" for name, title in _HEADLINE.items() if name in metrics}
+    titles = {**_HEADLINE, **_OF_CLASSES} if "loss" in metrics else _HEADLINE
+    values = {title: f"{metrics[name]:.4f}" for name, title in titles.items() if name in metrics}
     if is_generated:
         values["MSE lower bound"] = f"{bound.mse:.4f}" if bound else "not known"
     return values
@@ -126,11 +142,34 @@ def _of_samples(
         yield _by_qubit(samples, predictions, qubits, bound)
 
 
-def _losses(history: Sequence[EpochMetrics], bound: ErrorBound | None) -> ReportFigure:
+def _of_classes(
+    samples: Samples, probabilities: npt.NDArray[np.float64], layout: data.FeatureLayout, confusion: Confusion | None
+) -> Iterator[ReportFigure]:
+    """Yield the figures of test samples with classes."""
+    if confusion:
+        yield _confusion(confusion, f"The {len(samples)} test samples.")
+    if {"h1", "h2"} <= samples.known.keys():
+        title = "Phase diagram"
+        svg = plots.phase_diagram(samples.known["h1"], samples.known["h2"], 2 * probabilities[:, 1] - 1, title)
+        yield ReportFigure(title, svg, f"Probability of {layout.classes[1]} from 0 to 1, as -1 to 1, by test sample.")
+
+
+def _confusion(confusion: Confusion, samples: str) -> ReportFigure:
+    title = "Confusion matrix"
+    svg = plots.confusion_matrix(confusion.matrix, confusion.classes, title)
+    return ReportFigure(title, svg, f"{samples} Colors are fractions of a row.")
+
+
+def _loss_name(layout: data.FeatureLayout) -> str:
+    return plots.CROSS_ENTROPY if layout.is_classification else plots.MEAN_SQUARED_ERROR
+
+
+def _losses(history: Sequence[EpochMetrics], bound: ErrorBound | None, layout: data.FeatureLayout) -> ReportFigure:
     curves = [[epoch.train_loss for epoch in history], [epoch.val_loss for epoch in history]]
     colors = (plots.TRAIN, plots.VALIDATION)
-    svg = plots.loss_curves(curves, colors, "Loss", labels=("training", "validation"), bound=bound)
-    return ReportFigure("Loss", svg, "Mean squared error of every epoch.")
+    name, labels = _loss_name(layout), ("training", "validation")
+    svg = plots.loss_curves(curves, colors, "Loss", labels=labels, bound=bound, loss_name=name)
+    return ReportFigure("Loss", svg, f"{name.capitalize()} of every epoch.")
 
 
 def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], bound: ErrorBound | None) -> ReportFigure:
@@ -151,12 +190,15 @@ def _by_qubit(
     )
 
 
-def _errors(metrics: Mapping[str, float], bound: ErrorBound | None, *, is_generated: bool) -> ReportFigure:
+def _errors(
+    metrics: Mapping[str, float], bound: ErrorBound | None, layout: data.FeatureLayout, *, is_generated: bool
+) -> ReportFigure:
     title = "Error and lower bound" if is_generated else "Error by split"
-    names = {"training": "train_loss", "validation": "val_loss", "test": "mse", "fresh": "fresh_mse"}
+    test = "loss" if layout.is_classification else "mse"
+    names = {"training": "train_loss", "validation": "val_loss", "test": test, "fresh": "fresh_mse"}
     errors = {split: metrics[name] for split, name in names.items() if name in metrics}
     colors = (plots.TRAIN, plots.VALIDATION, plots.TEST, plots.FRESH)[: len(errors)]
-    svg = plots.error_bars(errors, colors, bound, title)
+    svg = plots.error_bars(errors, colors, bound, title, _loss_name(layout))
     chance = "The lower bound applies to fresh samples. A small split may be below it by chance."
     return ReportFigure(title, svg, "" if not is_generated else chance if bound else _NO_BOUND)
 
@@ -179,10 +221,17 @@ def _provenance(description: Mapping[str, Any]) -> dict[str, Any]:
     return {**source, **digests}
 
 
-_TITLES = {"mse": "MSE", "accuracy": "Sign accuracy", "r2": "R2"}
+_TITLES = {
+    "mse": "MSE",
+    "loss": "Cross-entropy",
+    "accuracy": "Sign accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "brier_score": "Brier score",
+    "r2": "R2",
+}
 
 
-def prediction_page(config: ExperimentConfig, errors: ErrorAccumulator, data: str) -> str:
+def prediction_page(config: ExperimentConfig, errors: ErrorAccumulator | ClassAccumulator, data: str) -> str:
     """Return the HTML report of predictions, with equal bytes for equal input.
 
     Args:
@@ -190,12 +239,13 @@ def prediction_page(config: ExperimentConfig, errors: ErrorAccumulator, data: st
         errors: Metrics and sampled rows.
         data: Path or URI of the predicted file.
     """
-    tiles = {"Rows": f"{errors.rows:,}", **{_TITLES[name]: f"{value:.4f}" for name, value in errors.metrics.items()}}
+    titles = {**_TITLES, **_OF_CLASSES} if "loss" in errors.metrics else _TITLES
+    named = {title: f"{errors.metrics[name]:.4f}" for name, title in titles.items() if name in errors.metrics}
     return html.document(
         "Predictions",
         f"{config.model}, {config.qubits} qubits, of {data}",
         [
-            html.tiles(tiles),
+            html.tiles({"Rows": f"{errors.rows:,}", **named}),
             html.heading("Figures"),
             html.columns(map(html.figure, _figures(errors))),
             html.heading("Metrics"),
@@ -204,7 +254,9 @@ def prediction_page(config: ExperimentConfig, errors: ErrorAccumulator, data: st
     )
 
 
-def _figures(errors: ErrorAccumulator) -> list[ReportFigure]:
+def _figures(errors: ErrorAccumulator | ClassAccumulator) -> list[ReportFigure]:
+    if isinstance(errors, ClassAccumulator):
+        return [_confusion(errors.confusion, f"All {errors.rows:,} rows.")]
     sample = errors.sample
     label, prediction, count = sample["label"], sample["prediction"], len(sample["label"])
     rows = f"{count:,} of {errors.rows:,} rows, sampled at random." if count < errors.rows else f"All {count:,} rows."

@@ -4,7 +4,7 @@ An excitation rotates one qubit, so a table replaces the circuit, and a predicti
 the servable model evolves one state per sample with standard TensorFlow operations.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,12 +14,14 @@ import tf_keras
 
 from qcnn import data
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.experiment.fields import EXCITATIONS
-from qcnn.model.network import PRECISION, build_model, dense_layers, model_outputs
+from qcnn.model.network import PRECISION, QuantumLayer, build_model, dense_layers, model_outputs, predictions_of
+from qcnn.model.probabilities import joint_kernel, two_classes
 from qcnn.simulators import registry
 
 # Number of samples per batch whose states are evolved.
 _BATCH = 1024
+# Matrix, constants and activation of a layer.
+_Layer: TypeAlias = tuple[tf.Tensor, tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]
 _Weights: TypeAlias = Sequence[npt.NDArray[Any]]
 ExactPredictor: TypeAlias = Callable[[Mapping[str, npt.NDArray[Any]]], npt.NDArray[np.float64]]
 
@@ -32,17 +34,22 @@ class ServableModel(tf.Module):
     each, replaces the circuit and the first layer.
     """
 
-    def __init__(self, model: tf_keras.Model, weights: _Weights | None = None) -> None:
-        """Create the table from the model's weights, or from others in the order of its trainable variables."""
+    def __init__(self, model: tf_keras.Model, weights: _Weights | None = None, classes: Sequence[str] = ()) -> None:
+        """Create the table from the model's weights, or from others in the order of its trainable variables.
+
+        `classes` are the names of the classes that `predict` returns.
+        """
         super().__init__()
+        self._classes = tuple(classes)
         parameters, *rest = model.trainable_variables if weights is None else weights
         pairs = zip(map(_tensor, rest[0::2]), map(_tensor, rest[1::2]), strict=True)
         activations = [layer.activation for layer in dense_layers(model)]
         layers = [(*pair, activation) for pair, activation in zip(pairs, activations, strict=True)]
+        quantum, self._outputs = model.get_layer("quantum"), model.output_shape[1]
         # A single readout is the prediction itself.
         readout = (tf.ones([1, 1], PRECISION), tf.zeros([1], PRECISION), tf.identity)
-        (kernel, bias, self._activation), *self._layers = layers or [readout]
-        quantum = model.get_layer("quantum")
+        layers = [*_sums(quantum, self._outputs), *layers] or [readout]
+        (kernel, bias, self._activation), *self._layers = layers
         table = quantum.simulator.table(_tensor(parameters))
         unexcited = tf.zeros_like(table.unexcited) if quantum.centered else table.unexcited
 
@@ -67,11 +74,11 @@ class ServableModel(tf.Module):
         autograph=False,
     )
     def predict(self, qubit: tf.Tensor, angle: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the prediction, float32 (batch,), of excited qubits (batch,) and angles (batch,) in rad."""
-        return {"prediction": tf.cast(self.predictions(qubit, angle), tf.float32)}
+        """Return the answers (see `answers`) for excited qubits (batch,) and angles (batch,) in rad."""
+        return answers(self.predictions(qubit, angle), self._classes)
 
     def predictions(self, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
-        """Return the predictions of `predict` as float64 (batch,), without tf.function."""
+        """Return the predictions of `predict`, float64 (batch,) or (batch, classes), without tf.function."""
         rotation = tf.cast(angle, PRECISION)[:, None]
         values = self._activation(
             tf.gather(self._constant, qubit)
@@ -80,14 +87,25 @@ class ServableModel(tf.Module):
         )
         for kernel, bias, activation in self._layers:
             values = activation(values @ kernel + bias)
-        return values[:, 0]
+        return predictions_of(values if values.shape[1] == self._outputs else two_classes(values))
+
+
+def _sums(quantum: QuantumLayer, outputs: int) -> Iterator[_Layer]:
+    """Yield the linear layers before the dense layers: from strings to readouts, or to joint probabilities."""
+    network = quantum.simulator.network
+    if network.joint:
+        yield *map(tf.constant, joint_kernel(len(network.strings), outputs)), tf.identity
+    elif network.sums.coefficients is not None:
+        constants = tf.constant(network.sums.constants)
+        bias = tf.zeros_like(constants) if quantum.centered else constants
+        yield tf.constant(network.sums.coefficients), bias, tf.identity
 
 
 class ServableCircuit(tf.Module):
     """Network for features or states with fixed weights, which TensorFlow Serving can load.
 
     `predict` takes table rows, (batch, columns): float32 states, or features in the dtype `FeatureLayout.row_type`,
-    which it scales. It returns the predictions, float32 (batch,).
+    which it scales. It returns the answers, see `answers`.
     """
 
     def __init__(self, model: tf_keras.Model, layout: data.FeatureLayout) -> None:
@@ -98,14 +116,32 @@ class ServableCircuit(tf.Module):
         ((name, (shape, _)),) = layout.preparation.inputs(model.get_layer("quantum").simulator.network.qubits).items()
 
         def predict(rows: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"prediction": tf.cast(prediction({name: _model_input(rows, layout)}), tf.float32)}
+            return answers(prediction({name: _model_input(rows, layout)}), layout.predicted_classes)
 
         columns = len(layout.features) or shape[0]
         self.predict = tf.function(
             predict,
-            input_signature=[tf.TensorSpec([None, columns], tf.as_dtype(layout.row_type), name=name)],
+            input_signature=[tf.TensorSpec([None, columns], tf.as_dtype(layout.row_type), name=layout.row_input)],
             autograph=False,
         )
+
+
+def answers(predictions: tf.Tensor, classes: Sequence[str]) -> dict[str, tf.Tensor]:
+    """Return the outputs of a SavedModel by name.
+
+    Args:
+        predictions: Predictions, float64 (batch,), or probabilities of the classes, (batch, classes).
+        classes: Names of the classes.
+
+    Returns:
+        `prediction`, float32 (batch,). With classes, `prediction` is the name of the most probable class, text
+        (batch,), and `probabilities` are float32 (batch, classes), in the order of the classes.
+    """
+    if not classes:
+        return {"prediction": tf.cast(predictions, tf.float32)}
+    names = tf.constant(classes)
+    best = tf.gather(names, tf.argmax(predictions, axis=1))
+    return {"prediction": best, "probabilities": tf.cast(predictions, tf.float32)}
 
 
 def servable_of(model: tf_keras.Model, config: ExperimentConfig, layout: data.FeatureLayout) -> tf.Module:
@@ -117,7 +153,7 @@ def servable_of(model: tf_keras.Model, config: ExperimentConfig, layout: data.Fe
         layout: Layout of the rows to predict.
     """
     if layout.preparation.kind == "excitation":
-        return ServableModel(model)
+        return ServableModel(model, classes=layout.predicted_classes)
     if not registry.declaration(model.get_layer("quantum").simulator.name).builtin_operations:
         # TensorFlow Serving has built-in operations only.
         served = build_model(config.model_copy(update={"simulator": "statevector"}))
@@ -146,7 +182,9 @@ def simulated_predictor(model: tf_keras.Model, weights: _Weights | None = None) 
     def in_batches(inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
         starts = range(0, len(next(iter(inputs.values()))), _BATCH)
         batches = ({name: values[start : start + _BATCH] for name, values in inputs.items()} for start in starts)
-        return np.concatenate([np.zeros(0), *(prediction(batch).numpy() for batch in batches)])
+        outputs = model.output_shape[1]
+        empty = np.zeros([0, outputs] if outputs > 1 else 0)
+        return np.concatenate([empty, *(prediction(batch).numpy() for batch in batches)])
 
     return in_batches
 
@@ -154,37 +192,46 @@ def simulated_predictor(model: tf_keras.Model, weights: _Weights | None = None) 
 def _prediction(
     model: tf_keras.Model, weights: _Weights | None = None
 ) -> Callable[[Mapping[str, tf.Tensor]], tf.Tensor]:
-    """Return a function of model inputs that returns the predictions, float64 (batch,)."""
+    """Return a function of model inputs that returns the predictions, float64 (batch,) or (batch, classes)."""
     fixed = [_tensor(each) for each in (model.trainable_variables if weights is None else weights)]
     quantum = model.get_layer("quantum")
 
     def prediction(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        readouts, unexcited = quantum.readouts(inputs, None, fixed[0])
-        return model_outputs(model, readouts - unexcited, fixed)[:, 0]
+        strings, unexcited = quantum.strings(inputs, None, fixed[0])
+        return predictions_of(model_outputs(model, strings - unexcited, fixed))
 
     return prediction
 
 
 def _model_input(rows: tf.Tensor, layout: data.FeatureLayout) -> tf.Tensor:
-    """Return rotation angles, float32 (batch, qubits), of feature rows, or state rows unchanged."""
+    """Return rotation angles, float32 (batch, qubits), or states of feature rows, or state rows unchanged."""
     if not layout.features:
         return rows
+    if layout.preparation.kind == "state":
+        return _states(tf.cast(rows, PRECISION), layout.amplitudes)
     angles = (tf.cast(rows, PRECISION) - layout.offsets) * layout.factors
     missing = layout.preparation.features - len(layout.features)
     return tf.pad(tf.cast(angles, tf.float32), [[0, 0], [0, missing]])
 
 
+def _states(rows: tf.Tensor, amplitudes: int) -> tf.Tensor:
+    """Return the states of rows of features as `FeatureLayout.states` does, NaN for a row of zeros."""
+    scaled = rows / tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
+    states = tf.cast(scaled / tf.norm(scaled, axis=1, keepdims=True), tf.float32)
+    return tf.pad(states, [[0, 0], [0, amplitudes - rows.shape[1]]])
+
+
 def fresh_mse(model: tf_keras.Model, config: ExperimentConfig, weights: _Weights | None = None) -> float | None:
     """Return the mean squared error on 10,000 fresh samples with exact readouts.
 
-    Only generated excitations have fresh samples. For other data the result is None.
+    Only generated excitations have fresh samples. For other data, and other losses, the result is None.
 
     Args:
         model: Model of the experiment.
         config: Experiment.
         weights: Weights in the order of the trainable variables, or None for those of the model.
     """
-    if config.data != EXCITATIONS:
+    if not config.has_bound:
         return None
     samples = data.sample_fresh(config.qubits, config.seed)
     return float(np.mean((exact_predictor(model, weights)(samples.inputs) - samples.label) ** 2))

@@ -9,10 +9,10 @@ from qcnn.simulators.interface import (
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
-    ReadoutCoefficients,
     Simulator,
     SimulatorLimits,
     StateBatch,
+    StringCoefficients,
     batch_of,
 )
 
@@ -29,10 +29,10 @@ __all__ = [
     "ExcitationBatch",
     "Inputs",
     "ProductStateBatch",
-    "ReadoutCoefficients",
     "Simulator",
     "SimulatorLimits",
     "StateBatch",
+    "StringCoefficients",
     "batch_of",
     "create",
 ]
@@ -46,6 +46,8 @@ def create(
     preparation: Preparation = EXCITATION,
     noise: Noise = NOISELESS,
     gradient: str = "adjoint",
+    *,
+    joint: bool = False,
 ) -> Simulator:
     """Create a simulator for an ansatz on a ring of qubits.
 
@@ -57,6 +59,7 @@ def create(
         preparation: Preparation of the data states.
         noise: Noise channels after the gates.
         gradient: `adjoint`, the simulator's own gradient, or `parameter_shift`.
+        joint: Whether the joint probabilities of the readouts are predicted.
 
     Raises:
         ConfigError: If the simulator cannot run the circuit, or needs more memory than the limit.
@@ -76,7 +79,7 @@ def create(
     from qcnn.simulators.structure.gates import read_network
     from qcnn.simulators.structure.shift_rules import with_shift_rule
 
-    network = read_network(ansatz, qubits, preparation, noise)
+    network = read_network(ansatz, qubits, preparation, noise, joint=joint)
     simulated = with_shift_rule(network, gradient)
     if simulator == "auto":
         simulator = registry.cheapest(registry.estimates(simulated, limits), simulated, limits).simulator

@@ -159,20 +159,28 @@ def data_states(network: CircuitIR, samples: Inputs, dtype: tf.DType) -> tf.Tens
         real = tf.cast(samples.state, dtype)
         return tf.stack([real, tf.zeros_like(real)], axis=2)
     if isinstance(samples, ProductStateBatch):
-        # Qubits without a feature have angle 0.
-        angles = tf.pad(samples.features, [[0, 0], [0, qubits - network.preparation.features]])
-        return product_states(network.preparation.kind, angles, dtype)
+        return product_states(network.preparation.kind, angles_of_qubits(network, samples), dtype)
     edges = ring_edges(qubits)
     masks = tf.gather(flip_masks(qubits, edges, range(qubits)), samples.qubit)
     return sample_states(qubits, edges, masks, samples.angle, dtype)
+
+
+def angles_of_qubits(network: CircuitIR, batch: ProductStateBatch) -> tf.Tensor:
+    """Return the rotation angles of all qubits, (samples, qubits), or (samples, 2 qubits) with `dense`, in radians.
+
+    Missing features have angle 0.
+    """
+    rotations = 2 if network.preparation.kind == "dense" else 1
+    missing = rotations * network.qubits - network.preparation.features
+    return tf.pad(batch.features, [[0, 0], [0, missing]])
 
 
 def product_states(kind: Kind, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Return product states of rotated qubits, real and imaginary parts, (samples, 2^qubits, 2).
 
     Args:
-        kind: Preparation, which names the rotation axis.
-        angles: Rotation angles, (samples, qubits), in radians.
+        kind: Preparation, which names the rotation axes.
+        angles: Rotation angles, see `angles_of_qubits`.
         dtype: Floating-point type of the parts.
     """
     factors = tf.unstack(qubit_states(kind, angles, dtype), axis=1)
@@ -187,20 +195,23 @@ def qubit_states(kind: Kind, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Return the states of rotated qubits, real and imaginary parts, (samples, qubits, 2, 2).
 
     Args:
-        kind: Preparation, which names the rotation axis.
-        angles: Rotation angles, (samples, qubits), in radians.
+        kind: Preparation, which names the rotation axes.
+        angles: Rotation angles, see `angles_of_qubits`.
         dtype: Floating-point type of the parts.
     """
     half = tf.cast(angles, dtype) / 2
     cos, sin, zero = tf.cos(half), tf.sin(half), tf.zeros_like(half)
-    if kind == "rx":
+    if kind == "dense":
+        (cos, cos_y), (sin, sin_y) = tf.split(cos, 2, axis=1), tf.split(sin, 2, axis=1)
+        parts = cos * cos_y, sin * sin_y, cos * sin_y, -sin * cos_y
+    elif kind == "rx":
         parts = cos, zero, zero, -sin
     elif kind == "ry":
         parts = cos, zero, sin, zero
     else:
         root = math.sqrt(0.5)
         parts = root * cos, -root * sin, root * cos, root * sin
-    return tf.reshape(tf.stack(parts, axis=2), [-1, angles.shape[1], 2, 2])
+    return tf.reshape(tf.stack(parts, axis=2), [-1, parts[0].shape[1], 2, 2])
 
 
 def _kronecker(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

@@ -14,9 +14,9 @@ from qcnn.simulators.interface import (
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
-    ReadoutCoefficients,
     SimulatorLimits,
     StateBatch,
+    StringCoefficients,
 )
 from qcnn.simulators.structure import heisenberg
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
@@ -122,7 +122,7 @@ class DensitySimulator:
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
         match batch:
             case ExcitationBatch():
                 return self._of_excitations(parameters, batch)
@@ -135,15 +135,15 @@ class DensitySimulator:
                 columns = [operator(observable, state) for operator, (_, observable) in pairs]
         return tf.stack(columns, axis=1)
 
-    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return the readout coefficients of every possible excitation.
+    def table(self, parameters: tf.Tensor) -> StringCoefficients:
+        """Return the coefficients of every possible excitation.
 
-        Every qubit reaches all readouts.
+        Every qubit reaches all strings.
         """
         constant, cosine, sine = self._rows(parameters)
         still = constant + cosine
         reached = tf.tile(tf.range(still.shape[1])[None, :], [still.shape[0], 1])
-        return ReadoutCoefficients(still[0], reached, -2 * cosine, 2 * sine, still - still[0])
+        return StringCoefficients(still[0], reached, -2 * cosine, 2 * sine, still - still[0])
 
     def _of_excitations(self, parameters: tf.Tensor, batch: ExcitationBatch) -> tf.Tensor:
         rows = tf.concat(self._rows(parameters), axis=1)
@@ -159,12 +159,12 @@ class DensitySimulator:
         return constant, cosine, sine
 
     def _observables(self, parameters: tf.Tensor) -> list[tuple[PropagatedObservable, tf.Tensor]]:
-        """Return the propagated observable of each readout, float64 (4^cone,)."""
+        """Return the propagated observable of each Pauli string, float64 (4^cone,)."""
         matrices = self._superoperators(parameters)
         return [(pulled, self._propagate(pulled, matrices)) for pulled in self._pulled]
 
     def _propagate(self, pulled: PropagatedObservable, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
-        observable = self.network.noise.visibility * tf.constant([0, 0, 0, 1], tf.float64)
+        observable = tf.constant(heisenberg.coefficients(pulled.string, self.network.noise))
         for step in pulled.steps:
             rows = tf.reshape(_move_axes(observable, step), [-1, 4 ** len(step.held)])
             observable = tf.matmul(rows, _rows_of(matrices[self._superoperators.index(step.block)], step))
@@ -262,7 +262,7 @@ def _piece_last(state: Floats, piece: range) -> Floats:
 
 
 class _ProductReadouts:
-    """Pauli coefficients of product states: a + b cos(feature) + c sin(feature) for each qubit."""
+    """Pauli coefficients of product states: for each rotation (A + B cos(feature) + C sin(feature)) x coefficients."""
 
     def __init__(self, network: CircuitIR) -> None:
         preparation = network.preparation
@@ -271,15 +271,27 @@ class _ProductReadouts:
             # H transforms |0> into |+>.
             after = heisenberg.channel_matrix(channel, 1) if channel else np.eye(4)
             ground = after @ np.array([1.0, 1.0, 0.0, 0.0])
-        self._rotated = [matrix @ ground for matrix in _rotation(preparation.kind, network)]
-        self._idle = np.tile(ground, (network.qubits - preparation.features, 1))
+        axes = ("rx", "ry") if preparation.kind == "dense" else (preparation.kind,)
+        first, *self._later = (_rotation(axis, network) for axis in axes)
+        self._rotated = [matrix @ ground for matrix in first]
+        self._ground, self._qubits = ground, network.qubits
 
     def __call__(self, features: tf.Tensor) -> list[tf.Tensor]:
         """Return each qubit's coefficients, float64 (samples, 4), or (1, 4) for qubits without a feature."""
-        angle = tf.cast(features, tf.float64)[:, :, None]
-        constant, cosine, sine = self._rotated
-        rotated = constant + cosine * tf.cos(angle) + sine * tf.sin(angle)
-        return [*tf.unstack(rotated, axis=1), *(tf.constant(row[None]) for row in self._idle)]
+        angles, qubits = tf.cast(features, tf.float64)[:, :, None], self._qubits
+        rotated = _rotate(self._rotated, angles[:, :qubits])
+        for number, rotation in enumerate(self._later, start=1):
+            angle = angles[:, number * qubits : (number + 1) * qubits]
+            before, rest = rotated[:, : angle.shape[1]], rotated[:, angle.shape[1] :]
+            after = _rotate([tf.linalg.matvec(as_input(matrix), before) for matrix in rotation], angle)
+            rotated = tf.concat([after, rest], axis=1)
+        idle = [tf.constant(self._ground[None])] * (qubits - rotated.shape[1])
+        return [*tf.unstack(rotated, axis=1), *idle]
+
+
+def _rotate(parts: Sequence[tf.Tensor], angle: tf.Tensor) -> tf.Tensor:
+    constant, cosine, sine = parts
+    return constant + cosine * tf.cos(angle) + sine * tf.sin(angle)
 
 
 def _of_products(vectors: Sequence[tf.Tensor], pulled: PropagatedObservable, observable: tf.Tensor) -> tf.Tensor:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
 
-# Bounds on the rounding error of a readout, by the bytes of the real part of an amplitude.
+# Bounds on the rounding error of a Pauli string, by the bytes of the real part of an amplitude.
 ROUNDING = {4: 1e-6, 8: 1e-12}
 
 
@@ -28,6 +28,7 @@ class Declaration:
         holds: The stored values that limit the number of qubits, for error messages.
         noise: Whether noise channels are supported.
         states: Whether samples may be states.
+        strings: Whether readouts may have other Pauli strings than Z on a qubit.
         shifts: Whether gate exponents can be shifted for gradients by parameter shift.
         builtin_operations: Whether the simulator uses built-in TensorFlow operations only. Every device and TensorFlow
             server runs these.
@@ -40,6 +41,7 @@ class Declaration:
     holds: str = ""
     noise: bool = False
     states: bool = True
+    strings: bool = False
     shifts: bool = True
     builtin_operations: bool = True
     compiled_kernels: bool = False
@@ -110,16 +112,16 @@ def batch_of(preparation: Preparation, inputs: Mapping[str, tf.Tensor]) -> Input
     return kinds.get(preparation.kind, ProductStateBatch)(**inputs)
 
 
-class ReadoutCoefficients(NamedTuple):
-    """Coefficients from which the readouts of every possible excitation are computed, float64.
+class StringCoefficients(NamedTuple):
+    """Coefficients from which the Pauli strings of every possible excitation are computed, float64.
 
-    In a shallow circuit a sample changes only the readouts in the row `reached` of its qubit. To each it adds
+    In a shallow circuit a sample changes only the strings in the row `reached` of its qubit. To each it adds
     (1 - cos(angle)) / 2 x flipped + sin(angle) / 2 x mixed. Unused columns have zero coefficients. Under noise the
-    readouts depend on the rotated qubit even at angle 0: `unexcited` is then the value for qubit 0, and `still` the
+    strings depend on the rotated qubit even at angle 0: `unexcited` is then the value for qubit 0, and `still` the
     difference for the other qubits.
     """
 
-    unexcited: tf.Tensor  # (readouts,)
+    unexcited: tf.Tensor  # (strings,)
     reached: tf.Tensor  # int32 (qubits, columns)
     flipped: tf.Tensor  # (qubits, columns)
     mixed: tf.Tensor  # (qubits, columns)
@@ -147,7 +149,7 @@ class Simulator(Protocol):
 
     @property
     def rounding(self) -> float:
-        """Bound on the rounding error of a readout, see `ROUNDING`."""
+        """Bound on the rounding error of a Pauli string, see `ROUNDING`."""
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return whether replicas should split a batch by qubit (`ExcitationBatch.own`) instead of by sample.
@@ -156,7 +158,7 @@ class Simulator(Protocol):
         """
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return the expectation values of Z on the readouts, float64 (batch, readouts).
+        """Return the expectation values of the network's Pauli strings, float64 (batch, strings).
 
         Differentiable in the parameters; the gradient sums over the samples. Works in a tf.function and under every
         strategy that the simulator's hardware supports.
@@ -166,8 +168,8 @@ class Simulator(Protocol):
             batch: Samples of the network's preparation.
         """
 
-    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return the readout coefficients of every possible excitation.
+    def table(self, parameters: tf.Tensor) -> StringCoefficients:
+        """Return the coefficients of every possible excitation.
 
         Only called if samples are excitations: the other preparations have no finite set of coefficients.
 

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from qcnn.circuits.preparation import Kind
 from qcnn.simulators import data_states
 from qcnn.simulators.costs.lightcone import DECLARATION, fitting
 from qcnn.simulators.data_states import product_states
 from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
-from qcnn.simulators.interface import ROUNDING, ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
+from qcnn.simulators.interface import ROUNDING, ExcitationBatch, Inputs, SimulatorLimits, StringCoefficients
 from qcnn.simulators.structure.gate_fusion import GateGroup
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.light_cones import Factorization, LightCone
@@ -102,8 +101,8 @@ class ProductLightconeSimulator:
     def __init__(self, network: CircuitIR, limits: SimulatorLimits) -> None:
         self.network = network
         self._samples = fitting(network, limits)
-        found, prepared = find_products(network), network.preparation.kind
-        self._parts = [_Parts([found.parts[part] for part in batch], prepared) for batch in found.parts_by_shape]
+        found = find_products(network)
+        self._parts = [_Parts([found.parts[part] for part in batch], network) for batch in found.parts_by_shape]
         # Index of a part's first density matrix among those with the same number of targets.
         starts, ends = {}, collections.Counter[int]()
         for number in itertools.chain(*found.parts_by_shape):
@@ -124,10 +123,10 @@ class ProductLightconeSimulator:
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
         return map_in_chunks(self._measure, parameters, (batch[0],), self._samples, (len(self._readouts),))
 
-    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
+    def table(self, parameters: tf.Tensor) -> StringCoefficients:
         """Raise NotImplementedError, because product states have no finite set of coefficients."""
         raise NotImplementedError
 
@@ -147,16 +146,19 @@ class ProductLightconeSimulator:
 class _Parts:
     """Parts of the same shape and number of places, which are evolved as one batch."""
 
-    def __init__(self, parts: Sequence[PlacedFactor], kind: Kind) -> None:
+    def __init__(self, parts: Sequence[PlacedFactor], network: CircuitIR) -> None:
         self.groups = [groups_of(part.cone) for part in parts]
         self.targets, self._qubits = parts[0].cone.targets, parts[0].cone.inner
-        self._kind = kind
+        self._kind, features = network.preparation.kind, network.preparation.features
         self._features = np.array([place for part in parts for place in part.places], np.int32)
+        if self._kind == "dense":
+            # The second rotation of a qubit is by a feature of a later column.
+            self._features = np.hstack([self._features, np.minimum(self._features + network.qubits, features)])
 
     def densities(self, unitaries: GroupUnitaries, forms: Sequence[tf.Tensor], angles: tf.Tensor) -> tf.Tensor:
         """Return the targets' density matrices, complex128 (places of all parts, samples, d^2)."""
         rotations = tf.transpose(tf.gather(angles, as_input(self._features)), [0, 2, 1])
-        states = product_states(self._kind, tf.reshape(rotations, [-1, self._qubits]), tf.float64)
+        states = product_states(self._kind, tf.reshape(rotations, [-1, rotations.shape[2]]), tf.float64)
         places, every = sweeps_of(self.groups, unitaries, forms)
         if len(self.groups) > 1:
             states = tf.reshape(states, [len(self.groups), -1, *states.shape[1:]])
@@ -237,7 +239,7 @@ class LightconeSimulator:
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
         assert isinstance(batch, ExcitationBatch)
         table = self.table(parameters)
         width = table.reached.shape[1]
@@ -248,8 +250,8 @@ class LightconeSimulator:
         where = tf.one_hot(tf.gather(table.reached, batch.qubit), len(self._readouts.unexcited), dtype=change.dtype)
         return table.unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1)
 
-    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return the readout coefficients of every possible excitation."""
+    def table(self, parameters: tf.Tensor) -> StringCoefficients:
+        """Return the coefficients of every possible excitation."""
         found = self._readouts
         readouts, (qubits, width) = len(found.unexcited), found.reached.shape
         per_qubit = found.flipped, found.unexcited[found.reached], found.mixed
@@ -257,7 +259,7 @@ class LightconeSimulator:
         every = fixed_rows(self._values(parameters)[:, None], self._places[places])[:, 0]
         unexcited, *parts = tf.split(every, [readouts, *[qubits * width] * 3])
         flipped, before, mixed = (tf.reshape(part, [qubits, width]) for part in parts)
-        return ReadoutCoefficients(unexcited, as_input(found.reached), flipped - before, mixed)
+        return StringCoefficients(unexcited, as_input(found.reached), flipped - before, mixed)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return the values of all distinct readouts, float64, followed by a zero."""

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
-from qcnn.simulators.interface import Inputs, ReadoutCoefficients, Simulator
+from qcnn.simulators.interface import Inputs, Simulator, StringCoefficients
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.shift_rules import shift_parameters
 from qcnn.simulators.tensor_ops import as_input
@@ -35,7 +35,7 @@ class ParameterShift:
         return self._simulator.shards_by_qubit(batch, replicas)
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
         return self._differentiable(self._simulator.expectations, lambda values, _: values, parameters, batch)
 
     def estimates(self, parameters: tf.Tensor, batch: Inputs, estimate: Estimate) -> tf.Tensor:
@@ -48,8 +48,8 @@ class ParameterShift:
         """
         return self._differentiable(self._compiled, estimate, parameters, batch)
 
-    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return the readout coefficients of every possible excitation."""
+    def table(self, parameters: tf.Tensor) -> StringCoefficients:
+        """Return the coefficients of every possible excitation."""
         return self._simulator.table(self._exponents(parameters))
 
     def _differentiable(

@@ -103,7 +103,9 @@ def describe_limits() -> str:
     return f"At most {', '.join(limits)}."
 
 
-def unsupported_reason(simulator: str, qubits: int, *, noise: bool, shifts: bool, states: str = "") -> str:
+def unsupported_reason(
+    simulator: str, qubits: int, *, noise: bool, shifts: bool, states: str = "", strings: bool = False
+) -> str:
     """Return why a simulator does not support an experiment, or an empty string if it does.
 
     Args:
@@ -112,6 +114,7 @@ def unsupported_reason(simulator: str, qubits: int, *, noise: bool, shifts: bool
         noise: Whether the circuit has noise.
         shifts: Whether gradients use parameter shift.
         states: Condition under which samples are states, for the message. Empty if samples are not states.
+        strings: Whether a readout has another Pauli string than Z on a qubit.
     """
     if simulator == "auto":
         return ""
@@ -132,6 +135,9 @@ def unsupported_reason(simulator: str, qubits: int, *, noise: bool, shifts: bool
     if states and not declared.states:
         able = ", ".join(name for name, each in SIMULATORS.items() if each.DECLARATION.states)
         return f"simulator: must be {able} or auto {states}. Given: {simulator}"
+    if strings and not declared.strings:
+        able = ", ".join(name for name, each in SIMULATORS.items() if each.DECLARATION.strings)
+        return f"simulator: must be {able} or auto with readouts other than Z on a qubit. Given: {simulator}"
     return ""
 
 
@@ -236,6 +242,7 @@ def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
         noise=bool(network.noise),
         shifts=bool(network.evaluations),
         states="where samples are states" if network.preparation.kind == "state" else "",
+        strings=not all(string.is_single_z for string in network.strings),
     )
 
 

@@ -6,6 +6,8 @@ only the flipped states of their share. With other preparations every sample is 
 limit are evolved in chunks.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -26,12 +28,13 @@ from qcnn.simulators.interface import (
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
-    ReadoutCoefficients,
     SimulatorLimits,
     StateBatch,
+    StringCoefficients,
 )
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.pauli_strings import PauliString
 from qcnn.simulators.tensor_ops import map_in_chunks
 
 
@@ -42,14 +45,14 @@ def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorSimulator
 
 
 class StatevectorSimulator:
-    """Simulator that evolves state vectors and sums probabilities for each readout."""
+    """Simulator that evolves state vectors and sums probabilities, or overlaps, for each Pauli string."""
 
     name = "statevector"
     compiles = DECLARATION.builtin_operations
 
     def __init__(self, network: CircuitIR, columns: int, dtype: tf.DType) -> None:
         self.network = network
-        self._qubits, self._readouts = network.qubits, network.readouts
+        self._qubits, self._strings = network.qubits, network.strings
         self._columns, self._dtype = columns, dtype
         self.rounding = ROUNDING[dtype.size]
         self.large = not few_amplitudes(network.qubits)
@@ -63,9 +66,9 @@ class StatevectorSimulator:
         return self.network.preparation.kind == "excitation" and shards_by_qubit(self._qubits, batch, replicas)
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
         if isinstance(batch, ProductStateBatch | StateBatch):
-            kind, shape = type(batch), (len(self._readouts),)
+            kind, shape = type(batch), (len(self._strings),)
 
             def measure(parameters: tf.Tensor, samples: tf.Tensor) -> tf.Tensor:
                 return self._measure(data_states(self.network, kind(samples), self._dtype), parameters)
@@ -74,30 +77,30 @@ class StatevectorSimulator:
         return self._excited(parameters, batch)
 
     def _excited(self, parameters: tf.Tensor, batch: ExcitationBatch) -> tf.Tensor:
-        size, readouts = batch.qubit.shape[0], len(self._readouts)
+        size, strings = batch.qubit.shape[0], len(self._strings)
         if batch.own is None and size is not None and size <= self._qubits:
             masks = tf.gather(self._masks, batch.qubit)
-            return map_in_chunks(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
+            return map_in_chunks(self._measure_samples, parameters, (masks, batch.angle), self._columns, (strings,))
         qubits, places = rows_of_batch(self._qubits, batch)
         unexcited, flipped, mixed = self._rows(parameters, tf.gather(self._masks, qubits))
         return readouts_from_rows(unexcited, flipped, mixed, places, batch.angle)
 
-    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return the readout coefficients of every possible excitation.
+    def table(self, parameters: tf.Tensor) -> StringCoefficients:
+        """Return the coefficients of every possible excitation.
 
-        Every qubit reaches all readouts.
+        Every qubit reaches all strings.
         """
         unexcited, flipped, mixed = self._rows(parameters, tf.constant(self._masks))
-        reached = tf.tile(tf.range(len(self._readouts))[None, :], [self._qubits, 1])
-        return ReadoutCoefficients(unexcited, reached, flipped, mixed)
+        reached = tf.tile(tf.range(len(self._strings))[None, :], [self._qubits, 1])
+        return StringCoefficients(unexcited, reached, flipped, mixed)
 
     def _rows(self, parameters: tf.Tensor, masks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return the unexcited, flipped and mixed rows, float64.
 
-        The unexcited row is (readouts,). The flipped rows, minus the unexcited row, and the mixed rows are
-        (masks, readouts).
+        The unexcited row is (strings,). The flipped rows, minus the unexcited row, and the mixed rows are
+        (masks, strings).
         """
-        shape = 3, len(self._readouts)
+        shape = 3, len(self._strings)
         rows = map_in_chunks(self._measure_spanning, parameters, (masks,), self._columns - 1, shape)
         unexcited = rows[0, 0]
         return unexcited, rows[:, 1] - unexcited, rows[:, 2]
@@ -107,17 +110,15 @@ class StatevectorSimulator:
         return self._measure(states, parameters)
 
     def _measure(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
-        values, norms = self._z(tf.reduce_sum(tf.square(self._evolve(states, parameters)), axis=2))
-        return self._normalized(values, norms)
+        return self._normalized(*self._values(self._evolve(states, parameters)))
 
     def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
-        """Return the unexcited, flipped and mixed rows of every flipped qubit, float64 (masks, 3, readouts)."""
+        """Return the unexcited, flipped and mixed rows of every flipped qubit, float64 (masks, 3, strings)."""
         states = spanning_states(self._qubits, self._edges, masks, self._dtype)
         final = self._evolve(states, parameters)
-        values, norms = self._z(tf.reduce_sum(tf.square(final), axis=2))
+        values, norms = self._values(final)
         own = self._normalized(values, norms)
-        graph, flipped = final[:1], final[1:]
-        between, _ = self._z(2 * (graph[..., 0] * flipped[..., 1] - graph[..., 1] * flipped[..., 0]))
+        between = self._between(final[:1], final[1:])
         mixed = self._normalized(between, tf.sqrt(norms[:1] * norms[1:]))
         return tf.stack([tf.broadcast_to(own[:1], mixed.shape), own[1:], mixed], axis=1)
 
@@ -138,25 +139,78 @@ class StatevectorSimulator:
         """
         return values if self._dtype == tf.float64 else tf.math.divide_no_nan(values, norms)
 
-    def _z(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return Z on the readouts, float64 (states, readouts), and the squared norms, float64 (states, 1).
+    def _values(self, states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the strings, float64 (states, strings), of states that are not normalized, and their squared norms.
 
         Args:
-            weights: Probabilities that are not normalized, (states, 2^qubits).
+            states: Real and imaginary parts, (states, 2^qubits, 2).
+
+        Returns:
+            The values, and the norms, float64 (states, 1).
         """
-        high = self._qubits // 2
-        halves = tf.reshape(tf.cast(weights, tf.float64), [-1, 2**high, 2 ** (self._qubits - high)])
-        # Each readout needs only one of the two partial sums.
-        over_low, over_high = tf.reduce_sum(halves, axis=2), tf.reduce_sum(halves, axis=1)
+        sums = _SignedSums(tf.reduce_sum(tf.square(states), axis=2), self._qubits)
         columns = [
-            tf.linalg.matvec(over_low, _bit_signs(readout, high))
-            if readout < high
-            else tf.linalg.matvec(over_high, _bit_signs(readout - high, self._qubits - high))
-            for readout in self._readouts
+            sums(string) if string.is_diagonal else self._overlaps(states, states, string)[0]
+            for string in self._strings
         ]
-        part = over_low if self._readouts[0] < high else over_high
-        return tf.stack(columns, axis=1), tf.reduce_sum(part, axis=1, keepdims=True)
+        first = self._strings[0].qubits[0]
+        return tf.stack(columns, axis=1), sums.total(first)
+
+    def _between(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        """Return the strings of i|left><right| - i|right><left|, float64 (states, strings)."""
+        sums = _SignedSums(2 * (left[..., 0] * right[..., 1] - left[..., 1] * right[..., 0]), self._qubits)
+        columns = [
+            sums(string) if string.is_diagonal else 2 * self._overlaps(left, right, string)[1]
+            for string in self._strings
+        ]
+        return tf.stack(columns, axis=1)
+
+    def _overlaps(self, left: tf.Tensor, right: tf.Tensor, string: PauliString) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the real and imaginary parts of <left|string|right>, float64 (states,) each."""
+        bits = {qubit: 1 << (self._qubits - 1 - qubit) for qubit in string.qubits}
+        places = dict(zip(string.qubits, string.axes, strict=True))
+        flips = sum(bits[qubit] for qubit, axis in places.items() if axis != "Z")
+        signed = [qubit for qubit, axis in places.items() if axis != "X"]
+        # Since Y = i X Z, a string flips bits of a basis state, with a sign for each Z and Y and a factor i for each Y.
+        flipped = tf.gather(left, tf.bitwise.bitwise_xor(tf.range(2**self._qubits), flips), axis=1)
+        real = tf.reduce_sum(flipped * right, axis=2)
+        imaginary = flipped[..., 0] * right[..., 1] - flipped[..., 1] * right[..., 0]
+        turned = [(real, imaginary), (-imaginary, real), (-real, -imaginary), (imaginary, -real)]
+        signs = PauliString(tuple(signed), "Z" * len(signed))
+        real, imaginary = (_SignedSums(part, self._qubits)(signs) for part in turned[string.axes.count("Y") % 4])
+        return real, imaginary
 
 
-def _bit_signs(position: int, bits: int) -> npt.NDArray[np.float64]:
-    return (1.0 - 2 * (np.arange(2**bits) >> (bits - 1 - position) & 1)).astype(np.float64)
+class _SignedSums:
+    """Sums over basis states of weights, (states, 2^qubits), with the signs of diagonal Pauli strings."""
+
+    def __init__(self, weights: tf.Tensor, qubits: int) -> None:
+        self._high, self._low = qubits // 2, qubits - qubits // 2
+        self._halves = tf.reshape(tf.cast(weights, tf.float64), [-1, 2**self._high, 2**self._low])
+        # A string with qubits in one half only needs one of the two partial sums.
+        self._over_low, self._over_high = tf.reduce_sum(self._halves, axis=2), tf.reduce_sum(self._halves, axis=1)
+
+    def __call__(self, string: PauliString) -> tf.Tensor:
+        """Return the sums with the signs of a diagonal string, float64 (states,)."""
+        high = [qubit for qubit in string.qubits if qubit < self._high]
+        low = [qubit - self._high for qubit in string.qubits if qubit >= self._high]
+        if not low:
+            return tf.linalg.matvec(self._over_low, _bit_signs(high, self._high))
+        if not high:
+            return tf.linalg.matvec(self._over_high, _bit_signs(low, self._low))
+        return tf.linalg.matvec(
+            tf.linalg.matvec(self._halves, _bit_signs(low, self._low)), _bit_signs(high, self._high)
+        )
+
+    def total(self, qubit: int) -> tf.Tensor:
+        """Return the sums of the weights, float64 (states, 1), by the partial sums that Z on a qubit needs."""
+        part = self._over_low if qubit < self._high else self._over_high
+        return tf.reduce_sum(part, axis=1, keepdims=True)
+
+
+def _bit_signs(positions: Sequence[int], bits: int) -> npt.NDArray[np.float64]:
+    """Return the product of the signs of Z on some of the bits, most significant first, for each number, (2^bits,)."""
+    signs = np.ones(2**bits)
+    for position in positions:
+        signs *= 1 - 2 * (np.arange(2**bits) >> (bits - 1 - position) & 1)
+    return signs

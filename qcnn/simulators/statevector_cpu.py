@@ -23,21 +23,21 @@ from qcnn.simulators.costs.statevector_cpu import (
     spanning_bundles,
     spanning_program,
 )
-from qcnn.simulators.data_states import data_states, qubit_states, readouts_from_rows, rows_of_batch
+from qcnn.simulators.data_states import angles_of_qubits, data_states, qubit_states, readouts_from_rows, rows_of_batch
 from qcnn.simulators.interface import (
     ROUNDING,
     Inputs,
     ProductStateBatch,
-    ReadoutCoefficients,
     SimulatorLimits,
     StateBatch,
+    StringCoefficients,
 )
 from qcnn.simulators.kernels import library
 from qcnn.simulators.kernels.encoding import EncodedProgram, encode
 from qcnn.simulators.kernels.lanes import lane_weights, spread
 from qcnn.simulators.kernels.program import Program, build
 from qcnn.simulators.structure.gates import CircuitIR
-from qcnn.simulators.tensor_ops import map_in_chunks
+from qcnn.simulators.tensor_ops import map_groups, map_in_chunks
 
 
 def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorCpuSimulator":
@@ -93,7 +93,7 @@ class StatevectorCpuSimulator:
         )
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
         if isinstance(batch, StateBatch):
             return self._in_chunks(parameters, batch)
         if isinstance(batch, ProductStateBatch):
@@ -105,14 +105,14 @@ class StatevectorCpuSimulator:
         unexcited, flipped, mixed = self._rows(parameters, excited)
         return readouts_from_rows(unexcited, flipped, mixed, places, batch.angle)
 
-    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return the readout coefficients of every possible excitation.
+    def table(self, parameters: tf.Tensor) -> StringCoefficients:
+        """Return the coefficients of every possible excitation.
 
-        Every qubit reaches all readouts.
+        Every qubit reaches all strings.
         """
-        qubits, readouts = self.network.qubits, len(self.network.readouts)
+        qubits, readouts = self.network.qubits, len(self.network.strings)
         unexcited, flipped, mixed = self._rows(parameters, tf.range(qubits))
-        return ReadoutCoefficients(unexcited, tf.tile(tf.range(readouts)[None, :], [qubits, 1]), flipped, mixed)
+        return StringCoefficients(unexcited, tf.tile(tf.range(readouts)[None, :], [qubits, 1]), flipped, mixed)
 
     def _rows(self, parameters: tf.Tensor, excited: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return the unexcited, flipped and mixed rows of excited qubits, float64.
@@ -149,7 +149,7 @@ class StatevectorCpuSimulator:
             zero = self._in_lanes(self._excitation_inputs(tf.zeros([1], tf.int32), tf.zeros([1], tf.float64)))
             inputs = tf.concat([inputs, tf.tile(zero, [bundles, 1, 1, 1])], axis=1)
         found = self._of_spanning_states(parameters, inputs, keep=keep)
-        readouts = len(self.network.readouts)
+        readouts = len(self.network.strings)
         values = tf.transpose(found.map(lambda each: each[:, : 2 * readouts]).readouts(), [1, 0, 2])
         own, between = values[:readouts], values[readouts:]
         alone = found.map(lambda each: tf.reduce_sum(each[0, 2 * readouts :], axis=1))
@@ -166,14 +166,12 @@ class StatevectorCpuSimulator:
         def measure(parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
             return self._readouts(parameters, data_states(self.network, StateBatch(states), self._dtype))
 
-        shape = (len(self.network.readouts),)
+        shape = (len(self.network.strings),)
         return map_in_chunks(measure, parameters, tuple(batch), self._memory.columns, shape)
 
     def _product_inputs(self, batch: ProductStateBatch) -> tf.Tensor:
         """Return the states of each qubit, (samples, 2 qubits, 2)."""
-        preparation = self.network.preparation
-        angles = tf.pad(batch.features, [[0, 0], [0, self.network.qubits - preparation.features]])
-        states = qubit_states(preparation.kind, angles, self._dtype)
+        states = qubit_states(self.network.preparation.kind, angles_of_qubits(self.network, batch), self._dtype)
         return tf.reshape(states, [-1, 2 * self.network.qubits, 2])
 
     def _excitation_inputs(self, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
@@ -185,11 +183,10 @@ class StatevectorCpuSimulator:
 
     def _readouts(self, parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
         """Return the readouts of input states (samples, amplitudes, 2), float64 (samples, readouts)."""
-        size, readouts = states.shape[0], len(self.network.readouts)
+        size, readouts = states.shape[0], len(self.network.strings)
         if size is None:
             # The number of bundles of a call is a constant of the program.
-            one = tf.TensorSpec((readouts,), tf.float64)
-            return tf.map_fn(lambda state: self._of_states(parameters, state[None])[0], states, fn_output_signature=one)
+            return map_groups(self._of_states, parameters, (states[:, None],), (1, readouts))[:, 0]
         return self._of_states(parameters, states)
 
     def _of_states(self, parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:

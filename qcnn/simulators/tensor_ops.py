@@ -120,9 +120,29 @@ def map_in_chunks(
     groups = -(-count // size) if known else tf.maximum(-(-count // size), 1)
     size = -(-count // groups)
     padded = [tf.pad(values, [[0, groups * size - count], *[[0, 0]] * (values.shape.rank - 1)]) for values in inputs]
+    grouped = tuple(tf.reshape(values, [groups, size, *values.shape[1:]]) for values in padded)
+    every = map_groups(rows, parameters, grouped, (size if known else None, *shape))
+    return tf.reshape(every, [groups * size, *every.shape[2:]])[:count]
+
+
+def map_groups(
+    rows: Callable[..., tf.Tensor],
+    parameters: tf.Tensor,
+    grouped: tuple[tf.Tensor, ...],
+    shape: tuple[int | None, ...],
+) -> tf.Tensor:
+    """Return rows(parameters, *group) of each group of the inputs.
+
+    Differentiable in the parameters only. The gradient evaluates `rows` again, to save memory.
+
+    Args:
+        rows: Function of parameters and inputs that returns float64 of `shape`.
+        parameters: Circuit parameters, float64 (parameters,).
+        grouped: Tensors whose first dimension is that of the groups.
+        shape: Shape of the result of a group.
+    """
     # There is no control flow to convert, and AutoGraph would log a warning.
     rows = tf.autograph.experimental.do_not_convert(rows)
-    grouped = tuple(tf.reshape(values, [groups, size, *values.shape[1:]]) for values in padded)
 
     @tf.custom_gradient
     def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
@@ -130,11 +150,11 @@ def map_in_chunks(
             lambda group: rows(parameters, *group),
             grouped,
             parallel_iterations=1,
-            fn_output_signature=tf.TensorSpec((size if known else None, *shape), tf.float64),
+            fn_output_signature=tf.TensorSpec(shape, tf.float64),
         )
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            # The forward pass is repeated, because the states of all chunks do not fit in memory.
+            # The forward pass is repeated, because the states of all groups do not fit in memory.
             def add(total: tf.Tensor, group: tuple[tuple[tf.Tensor, ...], tf.Tensor]) -> tf.Tensor:
                 with tf.GradientTape() as tape:
                     tape.watch(parameters)
@@ -145,8 +165,7 @@ def map_in_chunks(
 
         return every, gradient
 
-    every = run(parameters)
-    return tf.reshape(every, [groups * size, *every.shape[2:]])[:count]
+    return run(parameters)
 
 
 # Maximum size of matrices whose batched products are faster as elementwise products and sums.

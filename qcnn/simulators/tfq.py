@@ -8,12 +8,12 @@ import sympy
 import tensorflow as tf
 
 from qcnn.circuits.circuits import cluster_state
+from qcnn.circuits.sample_circuits import product
 from qcnn.simulators.costs.tfq import DECLARATION, library
-from qcnn.simulators.interface import ROUNDING, ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
+from qcnn.simulators.interface import ROUNDING, ExcitationBatch, Inputs, SimulatorLimits, StringCoefficients
 from qcnn.simulators.structure.gates import CircuitIR
 
 _ANGLE, _FEATURE = "excitation_angle", "feature"
-_ROTATIONS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
 # Period of a rotation's unitary in its angle, in radians.
 _PERIOD = 4 * math.pi
 
@@ -46,7 +46,11 @@ class TensorFlowQuantum:
             prepared = [_product(network, angles)]
         self._circuits = tfq.convert_to_tensor([preparation + network.circuit for preparation in prepared])
         self._names = tf.constant([*(angle.name for angle in angles), *names])
-        self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in network.ansatz.readouts]])
+        strings: list[cirq.PauliString[cirq.Qid]] = [
+            cirq.PauliString(dict(zip((network.ring[qubit] for qubit in qubits), axes, strict=True)))
+            for qubits, axes in network.strings
+        ]
+        self._strings = tfq.convert_to_tensor([strings])
         # The library's Keras layers would rebuild the circuits of every batch.
         self._expectation = tfq.differentiators.Adjoint().generate_differentiable_op(
             analytic_op=tfq.get_expectation_op()
@@ -57,7 +61,7 @@ class TensorFlowQuantum:
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return the expectation values of Z on the readouts, float64 (batch, readouts)."""
+        """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
         size = tf.shape(batch[0])[0]
         # Cast after tiling, so that the gradient sums over samples in float64.
         repeated = tf.cast(tf.tile(parameters[None, :], [size, 1]), tf.float32)
@@ -66,32 +70,27 @@ class TensorFlowQuantum:
         else:
             angles, circuits = batch[0], tf.tile(self._circuits, [size])
         values = tf.concat([_reduce_angles(angles), repeated], axis=1)
-        values = self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
+        values = self._expectation(circuits, self._names, values, tf.tile(self._strings, [size, 1]))
         return tf.cast(values, tf.float64)
 
-    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
-        """Return the readout coefficients of every possible excitation.
+    def table(self, parameters: tf.Tensor) -> StringCoefficients:
+        """Return the coefficients of every possible excitation.
 
-        Every qubit reaches all readouts.
+        Every qubit reaches all strings.
         """
-        qubits, readouts = self._circuits.shape[0], self._readouts.shape[1]
+        qubits, strings = self._circuits.shape[0], self._strings.shape[1]
         every = tf.tile(tf.range(qubits), [3])
         angles = tf.repeat(tf.constant([0.0, math.pi, math.pi / 2]), qubits)
         values = self.expectations(parameters, ExcitationBatch(every, angles))
         at_zero, at_pi, between = tf.split(values, 3)
-        reached = tf.tile(tf.range(readouts)[None, :], [qubits, 1])
-        return ReadoutCoefficients(at_zero[0], reached, at_pi - at_zero, 2 * between - at_zero - at_pi)
+        reached = tf.tile(tf.range(strings)[None, :], [qubits, 1])
+        return StringCoefficients(at_zero[0], reached, at_pi - at_zero, 2 * between - at_zero - at_pi)
 
 
 def _product(network: CircuitIR, angles: Sequence[sympy.Symbol]) -> cirq.Circuit:
-    """Return the circuit that prepares the product state of features.
-
-    Qubits without a feature have angle 0.
-    """
-    kind = network.preparation.kind
-    hadamards = cirq.H.on_each(*network.ring) if kind == "rz" else []
-    rotations = zip([*angles, *[0.0] * (len(network.ring) - len(angles))], network.ring, strict=True)
-    return cirq.Circuit(hadamards, (_ROTATIONS[kind](angle)(qubit) for angle, qubit in rotations))
+    """Return the circuit that prepares the product state of features, with a gate on every qubit."""
+    idle = (cirq.I(qubit) for qubit in network.ring)
+    return cirq.Circuit(idle, product(network.preparation.kind, network.ring, angles))
 
 
 def _reduce_angles(angles: tf.Tensor) -> tf.Tensor:

@@ -21,6 +21,7 @@ from qcnn.circuits.sample_circuits import product
 from qcnn.simulators.structure.gate_fusion import Block, GateGroup, expand_to_block, fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR, Complex, Gate, read_gates
 from qcnn.simulators.structure.heisenberg import Floats, paulis
+from qcnn.simulators.structure.pauli_strings import PauliString
 
 
 class Trajectories:
@@ -40,10 +41,11 @@ class Trajectories:
     @property
     def draws(self) -> int:
         """Number of random numbers of a trajectory."""
-        return sum(_draws(gate) for group in self._groups for block in group.blocks for gate in block.gates)
+        gates = [gate for group in self._groups for block in group.blocks for gate in block.gates]
+        return sum(_draws(gate) + len(gate.bit_flips) for gate in gates)
 
-    def readouts(self, inputs: Mapping[str, npt.NDArray[Any]], units: Floats) -> Floats:
-        """Return Z on the readouts, (trajectories, readouts), with one trajectory per sample.
+    def values(self, inputs: Mapping[str, npt.NDArray[Any]], units: Floats) -> Floats:
+        """Return the network's Pauli strings, (trajectories, strings), with one trajectory per sample.
 
         Args:
             inputs: Model inputs of the samples, by name.
@@ -62,7 +64,12 @@ class Trajectories:
             order, rows = _last(states, order, group.qubits)
             operators = self._operators(group, angles, rows, columns)
             states = np.matmul(rows, operators.transpose(0, 2, 1)).reshape(count, -1)
-        return network.noise.visibility * _z(states, [order.index(readout) for readout in network.readouts])
+        strings, weights = network.strings, np.square(states.real) + np.square(states.imag)
+        values = [
+            _z(weights, order.index(string.qubits[0])) if string.is_single_z else _overlap(states, string, order)
+            for string in strings
+        ]
+        return np.stack(values, axis=1) * [network.noise.visibility ** len(string.qubits) for string in strings]
 
     def _operators(self, group: GateGroup, angles: Floats, rows: Complex, columns: Iterator[Floats]) -> Complex:
         """Return the sampled operators of a group, (trajectories, d, d)."""
@@ -72,7 +79,7 @@ class Trajectories:
         density = np.matmul(rows.transpose(0, 2, 1), rows.conj()) if damped else None
         operators = np.tile(np.eye(size, dtype=np.complex128), (count, 1, 1))
         for block in group.blocks:
-            unitaries = [self._unitary(gate, angles) for gate in block.gates]
+            unitaries = [_flipped(gate, self._unitary(gate, angles), columns) for gate in block.gates]
             reduced = None if density is None else _reduced_densities(density, group.qubits, block.qubits)
             sampled = _block_operators(block, unitaries, reduced, count, columns)
             wide = expand_to_block(sampled, block.qubits, group.qubits, levels=2)
@@ -92,6 +99,16 @@ class Trajectories:
         phases = np.exp(1j * np.pi * np.multiply.outer(exponent, gate.spectrum.phases))
         matrix: Complex = np.tensordot(phases, gate.spectrum.projectors, 1)
         return matrix
+
+
+def _flipped(gate: Gate, unitary: Complex, columns: Iterator[Floats]) -> Complex:
+    """Return a gate's matrix with random flips of the bits that condition it, (trajectories, d, d) if there are any."""
+    for place, probability in enumerate(gate.bit_flips):
+        flips = next(columns) < probability
+        unitary = np.array(np.broadcast_to(unitary, (len(flips), *unitary.shape[-2:])))
+        order = np.arange(unitary.shape[1]) ^ (unitary.shape[1] >> (place + 1))
+        unitary[flips] = unitary[flips][:, order][:, :, order]
+    return unitary
 
 
 def _preparation(network: CircuitIR, angles: Sequence[sympy.Symbol], excited: int) -> Iterator[cirq.Operation]:
@@ -218,8 +235,26 @@ def _by_bit(operators: npt.NDArray[Any], bit: int) -> npt.NDArray[Any]:
     return operators.reshape(count, 2**bit, 2, size >> (bit + 1), columns)
 
 
-def _z(states: Complex, axes: Sequence[int]) -> Floats:
-    """Return the expectation values of Z on the given axes, (trajectories, axes)."""
-    weights = np.square(states.real) + np.square(states.imag)
-    columns = [weights.reshape(len(states), 2**axis, 2, -1).sum(axis=(1, 3)) for axis in axes]
-    return np.stack([both[:, 0] - both[:, 1] for both in columns], axis=1)
+def _z(weights: Floats, axis: int) -> Floats:
+    """Return the expectation values of Z on an axis of probabilities, (trajectories,)."""
+    both = weights.reshape(len(weights), 2**axis, 2, -1).sum(axis=(1, 3))
+    values: Floats = both[:, 0] - both[:, 1]
+    return values
+
+
+def _overlap(states: Complex, string: PauliString, order: Sequence[int]) -> Floats:
+    """Return the expectation values of a Pauli string, (trajectories,).
+
+    Args:
+        states: Normalized states, (trajectories, 2^qubits).
+        string: Pauli string.
+        order: Qubit of each bit of an amplitude's index.
+    """
+    bits = states.reshape(-1, *(2,) * len(order))
+    for qubit, axis in zip(string.qubits, string.axes, strict=True):
+        at = 1 + order.index(qubit)
+        phases = {"X": (1, 1), "Y": (-1j, 1j), "Z": (1, -1)}[axis]
+        flipped = bits if axis == "Z" else np.flip(bits, at)
+        bits = flipped * np.reshape(phases, [2 if other == at else 1 for other in range(bits.ndim)])
+    values: Floats = np.einsum("bi,bi->b", states.conj(), bits.reshape(states.shape)).real
+    return values

@@ -69,9 +69,14 @@ _STATUS = re.compile(r"(?:: )?\('Request failed with status code', (\d+), .*\)$"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
+def proxies_in(environment: Mapping[str, str]) -> list[str]:
+    """Return the names of the proxy variables that are set."""
+    return [name for name, value in environment.items() if value and name.lower() in _PROXIES]
+
+
 def proxy_note(environment: Mapping[str, str]) -> str:
     """Return a note about proxy variables for the message of a connection error, or "" if none is set."""
-    found = sorted(name for name, value in environment.items() if value and name.lower() in _PROXIES)
+    found = sorted(proxies_in(environment))
     return f"; {' and '.join(found)} may lead to a proxy that cannot reach it, see no_proxy" if found else ""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ArtifactError
-from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig
+from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig, all_fields
 from qcnn.experiment.parsing import with_display_values
 from qcnn.experiment.saved import from_saved
 from qcnn.results import html
@@ -197,5 +197,4 @@ def _measures(trial: Trial) -> list[Any]:
 
 
 def _field_values(experiment: ExperimentConfig) -> dict[str, Any]:
-    values = with_display_values(experiment.model_dump())
-    return {**values, **values.pop("options")}
+    return with_display_values(all_fields(experiment))

@@ -9,7 +9,7 @@ from typing import Any
 
 from qcnn.components.steps.tensorboard import BACKEND_METADATA
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment.config import ALL_FIELDS
+from qcnn.experiment.config import ALL_FIELDS, all_fields
 from qcnn.experiment.parsing import from_mapping
 from qcnn.experiment.saved import from_saved
 from qcnn.storage.store import parse_bucket_uri
@@ -88,7 +88,7 @@ def deduplicate(found: Iterable[LogSource]) -> list[LogSource]:
 
 _METRICS, _MODEL = "system.Metrics", "system.Model"
 _LOGS_OF_ARTIFACTS = "logs"
-_FIRST = ("mse", "accuracy")
+_FIRST = ("mse", "loss", "accuracy")
 # Pipeline parameters of a study: the fields that all trials share, and the fields that differ.
 _SHARED, _SEARCHED = "experiment", ("grid", "ranges")
 
@@ -148,7 +148,7 @@ def run_fields(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> d
     # A separate pipeline parameter, not a field.
     fields.pop("data_sha256", None)
     try:
-        fields = (from_saved(fields) if recorded else from_mapping(fields)).model_dump()
+        fields = all_fields(from_saved(fields) if recorded else from_mapping(fields))
     except ConfigError:
         # The run fails in its first step for the same reason. The submitted fields can still be compared.
         fields = dict(fields)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qcnn.results.batch_prediction import Progress
     from qcnn.studies.trials import StudyPlan
     from qcnn.targets.artifacts import LogSource
+    from qcnn.targets.checks import Check
 
 # Callback that receives one line of text for the user.
 ReportLine = Callable[[str], None]
@@ -159,6 +160,17 @@ class Submits(Prepares, Protocol[S_contra]):
         Raises:
             ConfigError: If the target cannot run the experiment, or a setting is invalid.
         """
+        ...
+
+
+@runtime_checkable
+class IsChecked(Target, Protocol[S_contra]):
+    """A target that can be checked before a training. `check_settings` is the class of the settings of its checks."""
+
+    check_settings: ClassVar[type[TargetSettings]]
+
+    def checks(self, settings: S_contra) -> Sequence[Check]:
+        """Return the checks, without network requests."""
         ...
 
 

@@ -168,6 +168,14 @@ def _convert(field: Described, value: Any) -> Any:
     return value
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckSettings(TargetSettings):
+    """Settings of the checks of a target."""
+
+    output: str | None = setting("Output folder to check, such as gs://BUCKET/FOLDER.", None, metavar="URI")
+    read_only: bool = setting("List the output folder without writing a file to it.", False)
+
+
 ACCELERATOR_HELP = "GPU model, such as nvidia-l4. Processes with GPUs use the image with the tag suffix -gpu."
 
 

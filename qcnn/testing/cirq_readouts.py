@@ -1,6 +1,8 @@
 """Readouts of circuits, simulated by Cirq in double precision."""
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import cirq
 import numpy as np
@@ -8,6 +10,7 @@ import numpy.typing as npt
 
 from qcnn.circuits.circuits import Ansatz, ring
 from qcnn.circuits.noise import NOISELESS, Noise
+from qcnn.circuits.observables import as_pauli_sum
 from qcnn.circuits.preparation import Preparation
 from qcnn.circuits.sample_circuits import data_state, noisy_circuit
 from qcnn.simulators import ExcitationBatch, Inputs
@@ -35,15 +38,25 @@ def _noisy_readouts(
 ) -> Floats:
     is_state = preparation.kind == "state"
     prepared = cirq.Circuit() if is_state else data_state(preparation, ring(qubits), sample.tolist())
+    observables: list[Any] = list(map(as_pauli_sum, ansatz.readouts))
+    if any(not isinstance(readout, cirq.Qid) for readout in ansatz.readouts):
+        # A flipped bit changes the sign of a string's outcome, in any basis.
+        observables = [_with_flips(observable, noise) for observable in observables]
+        noise = dataclasses.replace(noise, readout=0.0)
     simulator = cirq.DensityMatrixSimulator(dtype=np.complex128)
     found = simulator.simulate_expectation_values(
         noisy_circuit(ansatz, prepared, noise),
-        [cirq.Z(qubit) for qubit in ansatz.readouts],
+        observables,
         param_resolver=dict(zip(ansatz.symbols, values.tolist(), strict=True)),
         qubit_order=ring(qubits),
         initial_state=(sample / np.linalg.norm(sample)).astype(np.complex128) if is_state else None,
     )
     return np.real(np.array(found))
+
+
+def _with_flips(observable: cirq.PauliSum, noise: Noise) -> cirq.PauliSum:
+    """Return an observable as it is read out, where each bit is flipped with `noise.readout`."""
+    return cirq.PauliSum.from_pauli_strings([term * (1 - 2 * noise.readout) ** len(term) for term in observable])
 
 
 def readouts_of_excitation(ansatz: Ansatz, qubits: int, values: Floats, excited: int, angle: float) -> Floats:
@@ -57,7 +70,9 @@ def readouts_of_excitations(
 ) -> Floats:
     """Return Z on the readouts of excitations, (samples, readouts), by Cirq in double precision."""
     line = ring(qubits)
-    data = [*(cirq.H(q) for q in line), *(cirq.CZ(line[i], line[(i + 1) % qubits]) for i in range(qubits))]
+    # A pair of two qubits is joined once.
+    pairs = {(min(pair), max(pair)) for pair in ((i, (i + 1) % qubits) for i in range(qubits)) if pair[0] != pair[1]}
+    data = [*(cirq.H(q) for q in line), *(cirq.CZ(line[a], line[b]) for a, b in sorted(pairs))]
     unexcited = _final(cirq.Circuit(data), qubits)
     turns = [cirq.Circuit(cirq.rx(angle)(line[qubit])) for qubit, angle in zip(excited, angles, strict=True)]
     return _readouts(np.array([_final(turn, qubits, unexcited) for turn in turns]), ansatz, qubits, values)
@@ -70,9 +85,10 @@ def readouts_of_samples(
     if preparation.kind == "state":
         states = samples / np.linalg.norm(samples, axis=1, keepdims=True)
         return _readouts(states.astype(np.complex128), ansatz, qubits, values)
-    turn = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}[preparation.kind]
+    axes = {"rx": (cirq.rx,), "ry": (cirq.ry,), "rz": (cirq.rz,), "dense": (cirq.rx, cirq.ry)}[preparation.kind]
     begun = [cirq.H(q) for q in ring(qubits)] if preparation.kind == "rz" else []
-    turned = ([turn(angle)(q) for angle, q in zip(each, ring(qubits), strict=False)] for each in samples.tolist())
+    turns = [(axis, q) for axis in axes for q in ring(qubits)]
+    turned = ([axis(angle)(q) for angle, (axis, q) in zip(each, turns, strict=False)] for each in samples.tolist())
     prepared = np.array([_final(cirq.Circuit(begun, turns), qubits) for turns in turned])
     return _readouts(prepared, ansatz, qubits, values)
 
@@ -95,8 +111,8 @@ def _readouts(states: Complex, ansatz: Ansatz, qubits: int, values: Floats) -> F
         initial_state=beside.reshape(-1),
     )
     evolved = final.final_state_vector.reshape(beside.shape)[: len(states)]
-    of_readouts = {qubit: number for number, qubit in enumerate(ring(qubits))}
-    observables = [cirq.Z(qubit) for qubit in ansatz.readouts]
+    of_readouts: dict[cirq.Qid, int] = {qubit: number for number, qubit in enumerate(ring(qubits))}
+    observables = list(map(as_pauli_sum, ansatz.readouts))
     return np.array(
         [
             [np.real(each.expectation_from_state_vector(state, of_readouts)) for each in observables]

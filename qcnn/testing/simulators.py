@@ -1,6 +1,8 @@
 """Contract of simulators: readouts and gradients that are equal to those of Cirq."""
 
+import dataclasses
 import functools
+import itertools
 from typing import NamedTuple
 
 import cirq
@@ -10,7 +12,7 @@ import sympy
 import tensorflow as tf
 
 from qcnn import simulators
-from qcnn.circuits import circuits
+from qcnn.circuits import circuits, observables
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.noise import NOISELESS, Noise, parse
 from qcnn.circuits.preparation import EXCITATION, Kind, Preparation
@@ -19,10 +21,10 @@ from qcnn.simulators import (
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
-    ReadoutCoefficients,
     Simulator,
     SimulatorLimits,
     StateBatch,
+    StringCoefficients,
     registry,
 )
 from qcnn.simulators.structure.gates import read_network
@@ -31,11 +33,15 @@ from qcnn.testing.steps import step
 
 LIMITS = SimulatorLimits(memory=2**31, batch=32)
 NOISE = parse("depolarizing.one=0.01,depolarizing.two=0.04,amplitude_damping=0.03,phase_damping.two=0.05,readout=0.02")
-KINDS: tuple[Kind, ...] = ("excitation", "rx", "ry", "rz", "state")
+KINDS: tuple[Kind, ...] = ("excitation", "rx", "ry", "rz", "dense", "state")
 # Step of numerical derivatives, whose error is of fourth order.
 _STEP = 1e-3
 # Error of numerical derivatives, and of states, whose float32 amplitudes are not exactly normalized.
 _MIN_ERROR = 1e-6
+
+
+# A gate has at most this number of qubits: longer strings are evaluated in another way.
+_WIDE = 4
 
 
 class Case(NamedTuple):
@@ -43,7 +49,8 @@ class Case(NamedTuple):
 
     Attributes:
         circuit: Name of a model, or `shifts`: four qubits with all types of shift rules, or `cones`: five qubits with
-            two readouts, whose light cones have three and four qubits.
+            two readouts, whose light cones have three and four qubits, or `strings`: `deep` with Pauli strings on one
+            to five qubits as readouts, or `few`: one to three qubits.
         qubits: Number of qubits.
         kind: Type of the samples.
         features: Number of features of product states.
@@ -73,6 +80,10 @@ class Case(NamedTuple):
     @property
     def ansatz(self) -> Ansatz:
         """Trainable circuit."""
+        if self.circuit == "strings":
+            return _with_strings(self.qubits)
+        if self.circuit == "few":
+            return _with_few_qubits(self.qubits)
         build = {"shifts": _with_all_shift_rules, "cones": _with_two_cones}.get(self.circuit)
         return build() if build else circuits.build(self.circuit, self.qubits)
 
@@ -110,6 +121,7 @@ class Case(NamedTuple):
             noise=self.is_noisy,
             shifts=gradient != "adjoint",
             states="of the test" if self.kind == "state" else "",
+            strings=self.circuit == "strings",
         )
         if reason:
             pytest.skip(reason)
@@ -138,12 +150,30 @@ def _with_two_cones() -> Ansatz:
     return Ansatz(cirq.Circuit(gates), (s, t), (ring[0], ring[3]))
 
 
+def _with_strings(qubits: int) -> Ansatz:
+    """Return `deep` with all kinds of strings: single operators, and products in one and in several bases."""
+    ansatz, last = circuits.build("deep", qubits), qubits - 1
+    texts = [f"Z{last}", "Y0", f"Z0*Z{last}", "X0*Y1*Z2", "*".join(f"Z{qubit}" for qubit in range(min(qubits, 5)))]
+    if qubits > _WIDE:
+        texts += ["*".join(f"{axis}{qubit}" for qubit, axis in enumerate(axes)) for axes in ("XYXZX", "YYZXY")]
+    return dataclasses.replace(ansatz, readouts=observables.parse(", ".join(texts)))
+
+
+def _with_few_qubits(qubits: int) -> Ansatz:
+    """Return gates on at most three qubits, with Z on each as readouts."""
+    ring, (s, t) = circuits.ring(qubits), sympy.symbols("s t")
+    gates = [cirq.X(ring[0]) ** s, cirq.Y(ring[0]) ** t]
+    for one, other in itertools.pairwise(ring):
+        gates += [cirq.YY(one, other) ** s, cirq.CNOT(one, other), cirq.X(other) ** t]
+    return Ansatz(cirq.Circuit(gates), (s, t), tuple(ring))
+
+
 class Expected(NamedTuple):
-    """Cirq's readouts of a case, and derivatives of their weighted sum in some parameters."""
+    """Cirq's readouts of a case, and the derivative of their weighted sum along a direction in all parameters."""
 
     readouts: Floats
-    chosen: list[int]
-    slopes: list[float]
+    direction: Floats
+    slope: float
 
 
 @functools.cache
@@ -157,13 +187,11 @@ def by_cirq(case: Case) -> Expected:
         found = readouts_of_batch(ansatz, case.qubits, values, case.preparation, few, case.noise)
         return float(np.sum(weights[weighed] * found))
 
-    chosen = np.random.default_rng(1).permutation(len(values))[:2].tolist()
-    slopes = []
-    for along in _STEP * np.eye(len(values))[chosen]:
-        near, far = (loss(values + steps * along) - loss(values - steps * along) for steps in (1, 2))
-        slopes.append((8 * near - far) / (12 * _STEP))
+    direction = np.random.default_rng(1).choice([-1.0, 1.0], len(values)) / np.sqrt(len(values))
+    along = _STEP * direction
+    near, far = (loss(values + steps * along) - loss(values - steps * along) for steps in (1, 2))
     readouts = readouts_of_batch(ansatz, case.qubits, values, case.preparation, batch, case.noise)
-    return Expected(readouts, chosen, slopes)
+    return Expected(readouts, direction, (8 * near - far) / (12 * _STEP))
 
 
 class SimulatorContract:
@@ -220,6 +248,28 @@ class SimulatorContract:
         compiled = compiled and kind in ("ry", "state")
         self.assert_equals_cirq(simulator, Case(model, qubits, kind, features), compiled=compiled)
 
+    @pytest.mark.parametrize("qubits", [1, 2, 3])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_few_qubits_equal_cirq(self, simulator: str, kind: Kind, qubits: int) -> None:
+        """Compare readouts and gradients of circuits that are smaller than the built-in ones."""
+        features = 2 * qubits if kind == "dense" else qubits
+        self.assert_equals_cirq(simulator, Case("few", qubits, kind, features, batch_size=5), compiled=False)
+
+    @pytest.mark.parametrize(
+        ("qubits", "kind", "is_noisy"),
+        [
+            (4, "excitation", False),
+            (4, "excitation", True),
+            (6, "excitation", False),
+            (5, "ry", False),
+            (5, "state", False),
+        ],
+    )
+    def test_pauli_strings_equal_cirq(self, simulator: str, qubits: int, kind: Kind, is_noisy: bool) -> None:
+        """Compare Pauli strings and gradients."""
+        case = Case("strings", qubits, kind, qubits, is_noisy)
+        self.assert_equals_cirq(simulator, case, compiled=qubits == _WIDE and not is_noisy)
+
     @pytest.mark.parametrize(
         ("circuit", "qubits", "kind"),
         [("hybrid", 4, "excitation"), ("deep", 5, "excitation"), *(("cones", 5, kind) for kind in KINDS)],
@@ -230,12 +280,12 @@ class SimulatorContract:
         self.assert_equals_cirq(simulator, Case(circuit, qubits, kind, 4, is_noisy=True), compiled=compiled)
 
     def assert_equals_cirq(self, simulator: str, case: Case, *, compiled: bool) -> None:
-        """Compare all readouts, and some derivatives of a weighted sum."""
+        """Compare all readouts, and the derivative of a weighted sum along a direction in all parameters."""
         created, expected = case.create(simulator), by_cirq(case)
         readouts, gradient = step(created, case.values, case.batch, case.weights, compiled=compiled)
         np.testing.assert_allclose(readouts, expected.readouts, rtol=0, atol=self.readout_error(created))
         np.testing.assert_allclose(
-            gradient[expected.chosen], expected.slopes, rtol=0, atol=self.gradient_error(created)
+            gradient @ expected.direction, expected.slope, rtol=0, atol=self.gradient_error(created)
         )
 
     @pytest.mark.parametrize("is_noisy", [False, True])
@@ -252,7 +302,8 @@ class SimulatorContract:
     @pytest.mark.parametrize(
         "case",
         [Case(model, 7, batch_size=20) for model in ("hybrid", "deep")]
-        + [Case("cones", 5, batch_size=20, is_noisy=is_noisy) for is_noisy in (False, True)],
+        + [Case("cones", 5, batch_size=20, is_noisy=is_noisy) for is_noisy in (False, True)]
+        + [Case("strings", 6, batch_size=20)],
         ids=str,
     )
     def test_table_equals_expectations(self, simulator: str, case: Case) -> None:
@@ -265,7 +316,7 @@ class SimulatorContract:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_batch_size_does_not_change_readouts(self, simulator: str, kind: Kind) -> None:
-        """Compare batches of static and of dynamic size, also without samples."""
+        """Compare batches of static and of dynamic size, also without samples, and the gradient of the largest."""
         case = Case("hybrid", 5, kind, 4, batch_size=40)
         created, parameters = case.create(simulator), tf.constant(case.values)
         batch_type = type(case.batch)
@@ -277,12 +328,17 @@ class SimulatorContract:
         shapes = [tf.TensorSpec([None, *column.shape[1:]], column.dtype) for column in columns]
 
         @tf.function(input_signature=shapes, autograph=False)
-        def of_any_size(*columns: tf.Tensor) -> tf.Tensor:
-            return created.expectations(parameters, batch_type(*columns))
+        def of_any_size(*columns: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            with tf.GradientTape() as tape:
+                tape.watch(parameters)
+                readouts = created.expectations(parameters, batch_type(*columns))
+            return readouts, tape.gradient(readouts, parameters)
 
         for size in (0, 1, 39, 40):
-            readouts = of_any_size(*(column[:size] for column in columns))
+            readouts, gradient = of_any_size(*(column[:size] for column in columns))
             np.testing.assert_allclose(readouts, every[:size], rtol=0, atol=error)
+        _, expected = step(created, case.values, case.batch, np.ones(every.shape))
+        np.testing.assert_allclose(gradient, expected, rtol=0, atol=64 * error)
 
     def test_replicas_that_split_by_qubit_add_up(self, simulator: str) -> None:
         """Compare the shares of replicas with the step of the whole batch."""
@@ -309,7 +365,7 @@ class SimulatorContract:
         assert not Case("deep", 9, kind, 9).create(simulator).shards_by_qubit(64, 2)
 
 
-def _readouts_of_table(table: ReadoutCoefficients, batch: ExcitationBatch) -> Floats:
+def _readouts_of_table(table: StringCoefficients, batch: ExcitationBatch) -> Floats:
     """Return the readouts of excitations from coefficients, (samples, readouts)."""
     readouts = np.tile(table.unexcited.numpy(), (batch.qubit.shape[0], 1))
     for row, excited, angle in zip(readouts, batch.qubit.numpy(), batch.angle.numpy().astype(np.float64), strict=True):

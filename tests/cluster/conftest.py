@@ -27,13 +27,18 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 # Pod security standard of the namespace.
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 # Timeout of a test in seconds. The machine may be busy with other work.
-_SECONDS = 1200
+_SECONDS = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(autouse=True)
+def _forked(forks: None) -> None:
+    """Fork commands and launchers, because each would import libraries for seconds."""
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import pickle
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,6 @@ from qcnn.jobs.kubernetes.training_manifest import JobTimeouts
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.engine import TFJOB
 from tests.cluster.programs import Program
-
-_PROGRAM = """
-import base64, pickle, sys
-from qcnn.jobs.kubernetes.launch import launch
-from qcnn.process.error_lines import one_line_errors
-
-training, namespace, pending_seconds = pickle.loads(base64.b64decode(sys.argv[1]))
-with one_line_errors():
-    launch(training, namespace, pending_seconds=pending_seconds)
-"""
-
 
 every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=list(ENGINES), indirect=True)
 
@@ -69,7 +57,7 @@ class Launchers:
         training = self.training(job, policy)
         self._names.add(training.name)
         arguments = base64.b64encode(pickle.dumps((training, namespace or self.namespace, pending_seconds))).decode()
-        launcher = Program(self._kubeconfig, [sys.executable, "-c", _PROGRAM, arguments])
+        launcher = Program(self._kubeconfig, "tests.cluster.launch_process", arguments)
         self._started.append(launcher)
         return launcher
 
@@ -147,6 +135,8 @@ class Launchers:
         """Kill the launchers and delete the jobs."""
         for launcher in self._started:
             launcher.close()
-        for name in self._names:
+        of_run = self.api.find(self.engine.resource, labelSelector=f"{RUN_LABEL}={run_label(self.identity.run)}")
+        # The jobs of a failed test would use the CPUs that the next ones request.
+        for name in self._names | {each["metadata"]["name"] for each in of_run}:
             self.api.delete(self.engine.resource, name)
         self.api.close()

@@ -1,33 +1,34 @@
 """Child processes that use the cluster, and their output."""
 
+import contextlib
 import json
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Sequence
+import signal
 from pathlib import Path
 from typing import Any
 
+from tests.forks import started
+
 
 class Program:
-    """Child process, whose output is read on demand."""
+    """Child process of a Python module, whose output is read on demand."""
 
-    def __init__(self, kubeconfig: Path, argv: Sequence[str]) -> None:
+    def __init__(self, kubeconfig: Path, module: str, *arguments: str) -> None:
         self.output = ""
-        self.process = subprocess.Popen(
-            argv,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+        self._stack = contextlib.ExitStack()
+        self.process, self._printed = self._stack.enter_context(
+            started("-m", module, *arguments, environment=environment)
         )
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        os.kill(self.process.pid, number)
 
     def wait_for_line(self, pattern: str) -> str:
         """Wait for a line that matches a pattern, and return it."""
-        assert self.process.stdout
-        for line in self.process.stdout:
+        for line in self._printed:
             self.output += line
             if re.search(pattern, line):
                 return line
@@ -45,16 +46,12 @@ class Program:
 
     def exit_code(self) -> int:
         """Wait for the process to exit, and return its exit code."""
-        assert self.process.stdout
-        self.output += self.process.stdout.read()
+        self.output += self._printed.read()
         return self.process.wait()
 
     def close(self) -> None:
         """Kill the process and close its output."""
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
+        self._stack.close()
 
     @property
     def errors(self) -> list[str]:
@@ -72,7 +69,7 @@ class Qcnn:
 
     def start(self, *arguments: str) -> Program:
         """Start a command."""
-        program = Program(self.kubeconfig, [sys.executable, "-c", "from qcnn.cli.main import main; main()", *arguments])
+        program = Program(self.kubeconfig, "qcnn.cli", *arguments)
         self._started.append(program)
         return program
 

@@ -21,8 +21,11 @@ from tests.cluster.programs import Qcnn
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
 INDEX = "import json, os, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
 FAILED, INVALID, INTERRUPTED = 1, 2, 130
-# The image does not exist, so the pods never start.
-MISSING_IMAGE = ("--image", "localhost/none:1", "--output", "gs://none/none", "--qubits", "4", "--rounds", "5")
+# The image does not exist, so the pods never start. They request few CPUs, which other tests need.
+MISSING_IMAGE = (
+    *("--image", "localhost/none:1", "--cpu", "10m", "--memory", "64Mi"),
+    *("--output", "gs://none/none", "--qubits", "4", "--rounds", "5"),
+)
 
 
 def _name(created: dict[str, Any]) -> str:
@@ -139,7 +142,7 @@ def test_interrupted_logs_follow_keeps_job(launchers: Launchers, qcnn: Qcnn) -> 
     name = _name(launchers.create(job(WAITER, restarts=3)))
     following = qcnn.start("logs", "-f", name)
     following.wait_for_line(r"\[worker 0\] up")
-    following.process.send_signal(signal.SIGINT)
+    following.send(signal.SIGINT)
     following.wait_for_line("stopped following; the job continues")
     assert following.exit_code() == INTERRUPTED
     while _status(qcnn, name)["state"] != "running":
@@ -236,7 +239,7 @@ def test_repeated_submit_adopts_job(launchers: Launchers, qcnn: Qcnn) -> None:
     assert len(launchers.wait_until(TFJOBS, bool)) == 1
     following = qcnn.start(*arguments, "--follow")
     following.wait_for_line("cannot start, (ErrImagePull|ImagePullBackOff|Failed)")
-    following.process.send_signal(signal.SIGTERM)
+    following.send(signal.SIGTERM)
     following.wait_for_line("stopped following; the job continues. Follow again: qcnn logs -f")
     assert following.exit_code() == INTERRUPTED
     error = qcnn("predict", "--target", "tfjob", name, code=INVALID)

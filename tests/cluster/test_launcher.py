@@ -221,7 +221,7 @@ def test_job_with_same_name_and_other_task_is_config_error(launchers: Launchers)
 def test_signal_deletes_job_with_dependents(launchers: Launchers, number: signal.Signals) -> None:
     launcher = launchers.start(job(WAITER))
     launcher.wait_for_line(r"\[worker 0\] up")
-    launcher.process.send_signal(number)
+    launcher.send(number)
     assert launcher.exit_code() == 128 + number
     launchers.wait_until_deleted()
 
@@ -229,7 +229,7 @@ def test_signal_deletes_job_with_dependents(launchers: Launchers, number: signal
 def test_sigterm_during_creation_deletes_job(launchers: Launchers) -> None:
     launcher = launchers.start(job(WAITER))
     launcher.wait_for_line("is created")
-    launcher.process.terminate()
+    launcher.send(signal.SIGTERM)
     assert launcher.exit_code() == 128 + signal.SIGTERM
     launchers.wait_until_deleted()
 

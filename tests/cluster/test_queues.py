@@ -21,8 +21,11 @@ from tests.cluster.programs import Qcnn
 
 _PRIORITY = 1000
 _PENDING_SECONDS = 30
-# The image does not exist, so the pods never start.
-_MISSING_IMAGE = ("--image", "localhost/none:1", "--output", "gs://none/none", "--qubits", "4", "--rounds", "5")
+# The image does not exist, so the pods never start. They request few CPUs, which other tests need.
+_MISSING_IMAGE = (
+    *("--image", "localhost/none:1", "--cpu", "10m", "--memory", "64Mi"),
+    *("--output", "gs://none/none", "--qubits", "4", "--rounds", "5"),
+)
 _POD = """
 queue: team
 priority_class: {}

@@ -20,7 +20,7 @@ def test_error_of_step_in_subprocess_is_raised(tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(ArtifactError) as alone:
         evaluate_step(folders.run)
     with pytest.raises(ArtifactError, match=f"^{re.escape(str(alone.value))}$"):
-        run_in_subprocess(evaluate_step, folders.run, None, print)
+        run_in_subprocess(evaluate_step, [folders.run], None, print)
     assert capsys.readouterr().out == ""
     assert not list(tmp_path.iterdir())
 
@@ -33,7 +33,7 @@ def test_step_ends_if_its_output_is_lost(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     before = psutil.Process().children()
     with pytest.raises(BrokenPipeError):
-        run_in_subprocess(export_step, tmp_path / "run", None, output)
+        run_in_subprocess(export_step, [tmp_path / "run"], None, output)
     assert psutil.Process().children() == before
 
 

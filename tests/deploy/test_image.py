@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
 SECRETS = [
-    *(".env", ".git/config", "kubeconfig", ".netrc", "key.json", "runs/a", "deploy/rbac.yaml"),
+    *(".env", ".git/config", "kubeconfig", ".netrc", "key.json", "runs/a", "infra/network.py"),
     *(f"trainer/{name}" for name in (".env", ".env.local", ".netrc", ".git/config", "server.key", "key.pem", "id_rsa")),
     *(
         "qcnn/cli/kubeconfig",
@@ -56,7 +56,7 @@ def test_packages_are_sent_to_builder() -> None:
     for package in ("components", "examples", "pipelines", "qcnn", "trainer"):
         for path in (ROOT / package).rglob("*.py"):
             assert _is_sent(path.relative_to(ROOT).as_posix()), path
-    assert all(map(_is_sent, ("pyproject.toml", "uv.lock", "LICENSE", "examples/pod.yaml")))
+    assert all(map(_is_sent, ("pyproject.toml", "uv.lock", "LICENSE", "examples/pod.yaml", "deploy/rbac.yaml")))
 
 
 def _last_stage() -> str:

@@ -37,3 +37,16 @@ def test_example_trains_and_shows_no_bar_in_a_pipe(tmp_path: Path) -> None:
     assert float(measured.split()[0]) < 0.25
     assert (predicted[0], predicted[-1]) == ("[", "]")
     assert not done.stderr
+
+
+@pytest.mark.long
+def test_circuit_and_rows_from_memory_train(tmp_path: Path) -> None:
+    (block,) = (block for block in blocks(PAGE, "python") if block.title == "memory.py")
+    (tmp_path / block.title).write_text(block.text)
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    command = [sys.executable, block.title]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    accuracy, classes = done.stdout.strip().split(" ", 1)
+    assert 0.4 < float(accuracy) <= 1
+    assert classes == "('left', 'right')"
+    assert len(list(tmp_path.glob("runs/*/rows.parquet"))) == 1

@@ -111,4 +111,4 @@ def test_invalid_experiment_fails_in_first_step(kubeflow: Kubeflow, tmp_path: Pa
     row = kubeflow.rows()["rejected"]
     assert (row["state"], row["qubits"], row["mse"]) == ("failed", 3, None)
     if "KUBECONFIG" in os.environ:
-        assert "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3" in steps_log(run)
+        assert "error: qubits: must be at least 4 with hybrid. Given: 3" in steps_log(run)

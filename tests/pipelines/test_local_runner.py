@@ -20,6 +20,7 @@ from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
 from qcnn.results.local_run import METADATA
 from tests.buckets import ROWS
+from tests.class_runs import rows_of
 from tests.shared_training_runs import assert_same_training
 
 with warnings.catch_warnings():
@@ -53,6 +54,25 @@ def test_local_runner_generates_data_from_file(tmp_path: Path, monkeypatch: pyte
         outputs = generate_data(**{**words, **own}).outputs
     assert outputs["dataset"].metadata["data_sha256"] == sha256
     assert from_json(outputs["experiment"]).options.max_samples == 40
+
+
+@pytest.mark.long
+def test_local_runner_trains_ten_classes_with_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = tuple(f"kind {letter}" for letter in "abcdefghij")
+    (file := tmp_path / "rows.csv").write_text(rows_of(names))
+    source = {"data": str(file), "data_sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    own = {**source, "encoding": "ry", "qubits": 4, "workers": 1, "epochs": 2}
+    options = {**Options().model_dump(), "loss": "cross_entropy"}
+    with _local_runner(tmp_path, monkeypatch):
+        outputs = main_pipeline()(**own, batch_size=8, options=options).outputs
+    measured = outputs["metrics"].metadata
+    assert {"loss", "accuracy", "balanced_accuracy", "brier_score"} <= measured.keys()
+    columns = json.loads(Path(outputs["confusion"].path).read_text())
+    assert columns["labels"] == list(names)
+    specs = outputs["confusion"].metadata["confusionMatrix"]["annotationSpecs"]
+    assert [each["displayName"] for each in specs] == list(names)
+    header = (Path(outputs["predictions"].path) / "predictions.csv").read_text().splitlines()[0]
+    assert header.split(",")[5:] == [f"probability_{name}" for name in names]
 
 
 @contextlib.contextmanager

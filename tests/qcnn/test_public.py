@@ -10,9 +10,9 @@ import qcnn
 ROOT = Path(__file__).parents[2]
 
 PUBLIC = """
-ArtifactError ConfigError Dataset EpochMetrics Evaluation Experiment Job JobStatus MissingLibraryError Model Plan
-QcnnError RetryableError Samples Study Training TrainingError TrainingResult __version__ compare evaluate
-generate get_job list_jobs load plan requests runs study submit train
+Ansatz ArtifactError ConfigError Dataset EpochMetrics Evaluation Experiment Finding Job JobStatus MissingLibraryError
+Model Plan QcnnError RetryableError Samples Study Training TrainingError TrainingResult __version__ compare doctor
+evaluate generate get_job list_jobs load plan requests runs study submit train
 """
 HEAVY = ("tensorflow", "tf_keras", "cirq", "kfp", "kubernetes", "matplotlib", "pandas", "IPython")
 

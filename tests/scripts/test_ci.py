@@ -85,7 +85,10 @@ def test_ci_with_cluster_runs_its_tests_and_stops_it(checkout: Path, cluster: Pa
     assert [line.strip() for line in made if "its-config" not in line] == WITHOUT_A_CLUSTER
     assert [line for line in made if "its-config" in line] == [
         f"{target} its-config its-buckets"
-        for target in ("test-all ARGS=tests/qcnn/storage", "test-long ARGS=tests/qcnn/storage", "test-cluster")
+        for target in (
+            *(f"{tests} ARGS=tests/qcnn/storage -k gs" for tests in ("test-all", "test-long")),
+            "test-cluster",
+        )
     ]
     assert _called(checkout) == ["install", "up", "gcs", "build-image", "gcs", "down"]
 

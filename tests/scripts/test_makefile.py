@@ -43,7 +43,7 @@ def test_cluster_tests_that_need_all_services_run_first() -> None:
     command = ["make", "--dry-run", "--no-print-directory", "test-cluster"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "ARGS"}
     lines = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    parallel = "--numprocesses 3 --dist worksteal"
+    parallel = "--numprocesses 3 --dist worksteal --maxfail 3"
     assert f'.venv/bin/pytest -m "cluster and not alone" {parallel} tests/cluster {CONTRACT}' in lines
 
 

@@ -393,3 +393,22 @@ def logged_lines() -> Iterator[list[str]]:
     finally:
         logger.setLevel(level)
         logger.removeHandler(handler)
+
+
+def test_steps_per_epoch_takes_the_first_batches_of_the_order(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path
+) -> None:
+    """The learning rate is constant, so the first updates do not depend on the number of all."""
+    found = []
+    for steps in (0, 2):
+        options = small_config.options.model_copy(update={"steps_per_epoch": steps})
+        config = small_config.model_copy(update={"options": options})
+        folder = tmp_path / str(steps)
+        training = TrainingState(config, small_dataset, folder, tf.distribute.get_strategy(), None, shared_programs())
+        with batch_profile(range(0), None) as profile:
+            epoch, measures = training.epoch(profile)
+        found.append((training.updates, measures, epoch.train_loss))
+    (every, all_measures, _), (few, measures, loss) = found
+    assert (every, few) == (4, 2)
+    np.testing.assert_array_equal(measures, all_measures[:2])
+    assert loss == pytest.approx(measures[:, 0].mean(), rel=1e-12)

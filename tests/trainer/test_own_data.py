@@ -18,6 +18,7 @@ from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics
 from qcnn.results import export
+from qcnn.results.class_scores import Confusion
 from qcnn.results.evaluate import EvaluationResult, evaluate, save_predictions
 from qcnn.results.export import load_predictor
 from qcnn.results.report import report_page
@@ -139,7 +140,7 @@ def test_centered_readouts_of_zero_angles_are_zero(regression: Trained) -> None:
     model, _ = export.load(regression.folder / "model")
     quantum = model.get_layer("quantum")
     zeros = {"features": tf.zeros([1, 4])}
-    readouts, unexcited = quantum.readouts(zeros)
+    readouts, unexcited = quantum.strings(zeros)
     np.testing.assert_allclose(readouts, unexcited, atol=1e-12)
     assert np.abs(unexcited).max() > 0.01
 
@@ -147,12 +148,12 @@ def test_centered_readouts_of_zero_angles_are_zero(regression: Trained) -> None:
 def test_evaluate_step_of_regression_has_no_confusion_matrix(regression: Trained, tmp_path: Path) -> None:
     folders = (str(regression.folder / name) for name in ("model", "dataset", "training"))
     paths = (str(tmp_path / name) for name in ("predictions", "metrics", "report.html"))
-    metrics, matrix, metadata = step.evaluate(*folders, *paths)
+    metrics, confusion, metadata = step.evaluate(*folders, *paths)
     assert metrics == regression.evaluation.metrics
-    assert matrix == []
+    assert confusion == Confusion((), ())
     assert regression.dataset.source is not None
     assert metadata["data_sha256"] == regression.dataset.source.sha256
-    step.save_confusion(matrix, str(tmp_path / "confusion"))
+    step.save_confusion(confusion, str(tmp_path / "confusion"))
     assert json.loads((tmp_path / "confusion").read_text()) == {"labels": [], "matrix": []}
 
 

@@ -99,7 +99,7 @@ def test_events_histograms_are_of_validation_readouts(
     model = build_model(small_config)
     assign(model.trainable_variables, checkpoint.line.weights)
     split = small_dataset.validation
-    expected = model.get_layer("quantum").readouts(split.inputs)[0].numpy()
+    expected = model.get_layer("quantum").strings(split.inputs)[0].numpy()
     logged = tensors(trained / "logs" / "validation", "histograms")
     assert list(logged) == ["readouts/q(0, 2)", "readouts/q(0, 3)"]
     for buckets, column in zip(logged.values(), expected.T, strict=True):

@@ -7,7 +7,9 @@ from typing import Any
 import cirq
 import sympy
 
+from qcnn.circuits import observables
 from qcnn.circuits.ansatz import Ansatz
+from qcnn.circuits.deferred_measurements import conditioning_keys
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError, single_line
 
@@ -28,7 +30,8 @@ def to_json(ansatz: Ansatz) -> str:
     Raises:
         TypeError, ValueError: If the circuit contains custom gates that cirq cannot write.
     """
-    parts = [ansatz.circuit, list(ansatz.symbols), list(ansatz.readouts)]
+    readouts = [list(each) if isinstance(each, tuple) else each for each in ansatz.readouts]
+    parts = [ansatz.circuit, list(ansatz.symbols), readouts]
     # Python's json encodes indented text four times as slowly, and digests are of indented text.
     return _indented(cirq.to_json(parts, indent=None, separators=(",", ": ")))
 
@@ -83,7 +86,7 @@ def read(content: str, name: str) -> Ansatz:
         if any(text in content for text in _SUSPICIOUS):
             json.loads(content, object_hook=check_part)
         # cirq.read_json() creates cirq's types only, so a file cannot execute code.
-        return _move_to_ring(_to_ansatz(cirq.read_json(json_text=content), name), name)
+        return move_to_ring(_to_ansatz(cirq.read_json(json_text=content), name), name)
     except ConfigError:
         raise
     except Exception as error:  # cirq raises errors of many types for invalid numbers, names and qubits.
@@ -94,7 +97,7 @@ def read(content: str, name: str) -> Ansatz:
 def _to_ansatz(found: object, name: str) -> Ansatz:
     match found:
         case cirq.AbstractCircuit():
-            return _from_circuit(found.unfreeze(), name)
+            return from_circuit(found.unfreeze(), name)
         case [cirq.AbstractCircuit() as circuit, list(symbols), list(readouts)]:
             return Ansatz(circuit.unfreeze(), tuple(symbols), tuple(readouts))
     raise ConfigError(
@@ -103,16 +106,34 @@ def _to_ansatz(found: object, name: str) -> Ansatz:
     )
 
 
-def _from_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
+def from_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
+    """Return a circuit of cirq as an ansatz. See `read` for its symbols and readouts.
+
+    Args:
+        circuit: Circuit, whose measurements are at its end or condition gates.
+        name: Name of the circuit, for error messages.
+
+    Raises:
+        ConfigError: If a measurement is not supported.
+    """
     measured: dict[cirq.Qid, None] = {}
-    operations = []
+    operations: list[cirq.Operation] = []
+    in_mid_circuit = conditioning_keys(circuit)
+    # Qubits that are no readouts if none is measured at the end.
+    used_up: set[cirq.Qid] = set()
     for operation in circuit.all_operations():
         if again := [qubit for qubit in operation.qubits if qubit in measured]:
             raise ConfigError(
                 f"model: measurements must be at the end of the circuit. Given: {again[0]} measured before "
                 f"{single_line(operation)} in {name}"
             )
+        if isinstance(operation.gate, cirq.ResetChannel):
+            used_up.update(operation.qubits)
         if isinstance(operation.gate, cirq.MeasurementGate):
+            if cirq.measurement_key_name(operation) in in_mid_circuit:
+                used_up.update(operation.qubits)
+                operations.append(operation)
+                continue
             if any(operation.gate.full_invert_mask()) or operation.gate.confusion_map:
                 raise ConfigError(
                     "model: a measurement must not have an invert_mask or a confusion_map. "
@@ -122,7 +143,8 @@ def _from_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
         else:
             operations.append(operation)
     symbols = sorted(cirq.parameter_symbols(circuit), key=_sort_key)
-    return Ansatz(cirq.Circuit(operations), tuple(symbols), tuple(measured) or tuple(sorted(circuit.all_qubits())))
+    readouts = tuple(measured) or tuple(sorted(circuit.all_qubits() - used_up))
+    return Ansatz(cirq.Circuit(operations), tuple(symbols), readouts)
 
 
 def _sort_key(symbol: sympy.Symbol) -> Any:
@@ -130,8 +152,17 @@ def _sort_key(symbol: sympy.Symbol) -> Any:
     return cirq.NamedQubit(symbol.name)
 
 
-def _move_to_ring(ansatz: Ansatz, name: str) -> Ansatz:
-    qubits = sorted(ansatz.circuit.all_qubits().union(ansatz.readouts))
+def move_to_ring(ansatz: Ansatz, name: str) -> Ansatz:
+    """Return an ansatz on the first qubits of the ring. See `read`.
+
+    Args:
+        ansatz: Ansatz on any qubits.
+        name: Name of the circuit, for error messages.
+
+    Raises:
+        ConfigError: If a qubit has not two levels.
+    """
+    qubits = sorted(ansatz.qubits)
     if wrong := [qubit for qubit in qubits if qubit.dimension != 2]:
         raise ConfigError(f"model: qubits must have two levels. Given: {single_line(wrong[0])} in {name}")
     numbers = [_ring_index(qubit) for qubit in qubits]
@@ -143,14 +174,13 @@ def _move_to_ring(ansatz: Ansatz, name: str) -> Ansatz:
     }
     if all(qubit == other for qubit, other in moved.items()):
         return ansatz
-    return Ansatz(
-        ansatz.circuit.transform_qubits(moved), ansatz.symbols, tuple(map(moved.__getitem__, ansatz.readouts))
-    )
+    readouts = tuple(observables.moved(readout, moved) for readout in ansatz.readouts)
+    return Ansatz(ansatz.circuit.transform_qubits(moved), ansatz.symbols, readouts)
 
 
 def width(ansatz: Ansatz) -> int:
     """Return the number of qubits of the ring up to the last one in an ansatz."""
-    return 1 + max(_ring_index(qubit) or 0 for qubit in ansatz.circuit.all_qubits().union(ansatz.readouts))
+    return 1 + max(_ring_index(qubit) or 0 for qubit in ansatz.qubits)
 
 
 def _ring_index(qubit: cirq.Qid) -> int | None:

@@ -87,7 +87,7 @@ def _rename_gates(program: ast.Program) -> None:
                 renaming.visit(part, names)
             renaming.defined.add(statement.name.name)
             statement.name.name = CUSTOM_PREFIX + statement.name.name
-        elif isinstance(statement, ast.QuantumGate):
+        elif isinstance(statement, ast.QuantumGate | ast.BranchingStatement):
             renaming.visit(statement, nothing)
 
 
@@ -206,6 +206,27 @@ class _Converter(ConvertVisitor):
     def visit_QuantumPhase(self, node: ast.QuantumPhase, context: State) -> State:  # noqa: N802 - its name
         self._check_counts(node, "gphase", _count_controls(node.modifiers), len(node.qubits), "qubits")
         return super().visit_QuantumPhase(node, context)
+
+    def _resolve_condition(self, node: ast.Expression, context: State) -> tuple[Any, bool]:
+        """Return a bit, and the value for which the condition is true."""
+        if isinstance(node, ast.UnaryExpression) and node.op.name in ("!", "~"):
+            bit, value = self._resolve_condition(node.expression, context)
+            return bit, not value
+        wanted = True
+        if isinstance(node, ast.BinaryExpression) and node.op.name in ("==", "!="):
+            literal, node_of_bit = node.rhs, node.lhs
+            if isinstance(node_of_bit, ast.IntegerLiteral | ast.BooleanLiteral):
+                literal, node_of_bit = node_of_bit, literal
+            number = getattr(literal, "value", None)
+            if number not in (0, 1):
+                _fail(node, f"{_source_text(node)} does not compare a bit with 0 or 1")
+            wanted, node = bool(number) == (node.op.name == "=="), node_of_bit
+        bit, kind = self._resolve_generic(node, context, strict=True)
+        if isinstance(kind, types.BitArray) and len(bit) == 1:
+            return bit[0], wanted
+        if not isinstance(kind, types.Bit):
+            _fail(node, f"{_source_text(node)} is not one bit")
+        return bit, wanted
 
     def _resolve_generic(self, node: ast.Expression, context: State, strict: bool) -> tuple[Any, types.Type]:
         return _ExpressionResolver(context, strict).resolve(node)

@@ -15,8 +15,10 @@ from qcnn.errors import ConfigError
 
 # Built-in circuits.
 MODELS = ("hybrid", "deep")
-# Extensions of circuit files: OpenQASM and cirq JSON.
-QASM, JSON = ".qasm", ".json"
+# Minimum number of qubits of a built-in circuit.
+MIN_QUBITS = 4
+# Extensions of circuit files: OpenQASM, cirq JSON and Qiskit's QPY.
+QASM, JSON, QPY = ".qasm", ".json", ".qpy"
 # Fits into a process argument, a pipeline parameter and a Kubernetes object in addition to the other fields.
 MAX_CHARACTERS = 30_000
 # Limit of the unpacked size, because small text can unpack to any size. A circuit with 10,000 gates has 5 MB.
@@ -25,13 +27,13 @@ _MAX_NAME_LENGTH = 60
 _DIGEST_DIGITS = 8
 # Largest tested number. `hybrid` then has 655,360 gates; each process builds the circuit in 15 s and 0.5 GiB.
 MAX_QUBITS = 32_768
-_EMBEDDED = re.compile(r"([\w.-]{1,60}\.(?:qasm|json))#([A-Za-z0-9_-]+)", re.ASCII)
+_EMBEDDED = re.compile(r"([\w.-]{1,60}\.(?:qasm|json|qpy))#([A-Za-z0-9_-]+)", re.ASCII)
 _INVALID_CHARACTER = re.compile(r"[^\w.-]", re.ASCII)
 
 
 def is_file(model: str) -> bool:
     """Return whether a model is the name of a circuit file."""
-    return PurePosixPath(model).suffix in (QASM, JSON) and "#" not in model
+    return PurePosixPath(model).suffix in (QASM, JSON, QPY) and "#" not in model
 
 
 def is_embedded(model: str) -> bool:

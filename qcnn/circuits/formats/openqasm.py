@@ -3,15 +3,16 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import re
 import traceback
 import warnings
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import cirq
-import sympy
 
-from qcnn.circuits.ansatz import Ansatz, ring
+from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError, single_line
 from qcnn.process.installation import install_command
@@ -19,7 +20,7 @@ from qcnn.process.library_loading import paused_collection
 
 if TYPE_CHECKING:
     from openqasm3.ast import Program, QASMNode
-    from qiskit.circuit import Clbit, Instruction, QuantumCircuit
+    from qiskit.circuit import QuantumCircuit
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VERSION = re.compile(r"\s*OPENQASM\s+(\d+)(?:\.\d+)?\s*;")
@@ -27,8 +28,6 @@ _VERSION = re.compile(r"\s*OPENQASM\s+(\d+)(?:\.\d+)?\s*;")
 _SIZE = re.compile(r"(?:\[\s*(?=\d[\d_]*\s*\])|\$)(\d[\d_]*)")
 # Qiskit's parser of OpenQASM 3 reads 1,000 statements per second.
 _MAX_STATEMENTS = 25_000
-# Limit of visited instructions, including those without operations. Visiting this number takes seconds.
-_MAX_STEPS = 100_000
 # Prefixes of lines that define a gate.
 _DEFINING = ("gate ", "opaque ")
 # Line and column in messages of Qiskit's parsers.
@@ -42,8 +41,8 @@ _QELIB1 = re.compile(r'\binclude\s*"qelib1\.inc"\s*;')
 _EXCLUDED_GATES = ("u0", "delay")
 # Keywords of OpenQASM 3 statements that are not supported.
 _UNSUPPORTED = re.compile(
-    r"(?:^|[;{}])\s*(?P<word>if|else|for|while|switch|break|continue|end|return|def|extern|cal|defcal|defcalgrammar"
-    r"|const|output|bool|int|uint|float|angle|complex|array|duration|stretch|box|reset|delay|#?pragma)\b"
+    r"(?:^|[;{}])\s*(?P<word>for|while|switch|break|continue|end|return|def|extern|cal|defcal|defcalgrammar"
+    r"|const|output|bool|int|uint|float|angle|complex|array|duration|stretch|box|delay|#?pragma)\b"
 )
 # Registers of OpenQASM 2 with their sizes.
 _REGISTER = re.compile(r"\b[qc]reg\s+\w+\s*\[\s*(\d[\d_]*)\s*\]")
@@ -131,7 +130,7 @@ def _parse_openqasm3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, 
         allowed = (
             "constants must be written as numbers where they are used"
             if word == "const"
-            else "the circuit must consist of gates, and of measurements at its end"
+            else "the circuit must consist of gates, of gates that bits condition, and of measurements"
         )
         raise ConfigError(f"model: {line}{allowed}. Given: {word} in {name}")
     try:
@@ -173,11 +172,19 @@ def _check_statements(program: "Program", name: str) -> None:
             )
         if size is not None and not isinstance(statement, ast.IODeclaration):
             bits += size.value
-        if any(not _has_valid_controls(part) for part in (statement, *getattr(statement, "body", ()))):
+        blocks = ("body", "if_block", "else_block")
+        if any(not _has_valid_controls(part) for part in (statement, *_parts(statement, blocks))):
             raise ConfigError(
                 f"model: {line}ctrl must have a whole number of controls, 1 to {MAX_QUBITS}. Given: another in {name}"
             )
     _check_bits(bits, name)
+
+
+def _parts(statement: "QASMNode", blocks: Sequence[str]) -> "Iterator[QASMNode]":
+    """Yield the statements in the blocks of a statement, and in their blocks."""
+    for part in itertools.chain.from_iterable(getattr(statement, block, None) or () for block in blocks):
+        yield part
+        yield from _parts(part, blocks)
 
 
 def _has_valid_controls(part: "QASMNode") -> bool:
@@ -218,60 +225,18 @@ def _to_ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[in
     Raises:
         ConfigError: If the circuit is not trainable.
     """
-    from qiskit.circuit import Measure
+    from qcnn.circuits.formats.qiskit_circuits import to_ansatz
 
-    from qcnn.circuits.formats.qiskit_gates import MAX_OPERATIONS, error_message, openqasm_name, operations
+    def place(number: int, operation: str) -> str:
+        return f"line {lines[number]}: " if lines else _unique_line_prefix(code, operation)
 
-    if not circuit.num_qubits:
-        raise ConfigError(f"model: the circuit must have qubits. Given: none in {name}")
-    at = ring(circuit.num_qubits)
-    symbols = {symbol: sympy.Symbol(symbol) for symbol in inputs}
-    measured: dict[cirq.Qid, Clbit] = {}
-    converted: list[cirq.Operation] = []
-    steps = 0
-    for number, instruction in enumerate(circuit.data):
-        operation = instruction.operation
-
-        def invalid(message: str, number: int = number, operation: "Instruction" = operation) -> ConfigError:
-            where = f"line {lines[number]}: " if lines else _unique_line_prefix(code, openqasm_name(operation))
-            return ConfigError(f"model: {where}{message} in {name}")
-
-        qubits = [at[circuit.find_bit(qubit).index] for qubit in instruction.qubits]
-        if operation.name == "barrier":
-            continue
-        if already_measured := [qubit for qubit in qubits if qubit in measured]:
-            raise invalid(
-                "measurements must be at the end of the circuit. "
-                f"Given: {openqasm_name(operation)} on qubit {already_measured[0].col} after its measurement"
-            )
-        if isinstance(operation, Measure):
-            (bit,) = instruction.clbits
-            if bit in measured.values():
-                raise invalid("each bit must have at most one measurement. Given: two of one bit")
-            measured[qubits[0]] = bit
-            continue
-        try:
-            for part in operations(operation, qubits, symbols):
-                # Instructions without operations take time, too.
-                steps += 1
-                converted += [part] if part else []
-                if len(converted) > MAX_OPERATIONS or steps > _MAX_STEPS:
-                    raise ConfigError(f"model: must have at most {MAX_OPERATIONS} gates. Given: more")
-        except ConfigError as error:
-            raise invalid(str(error).removeprefix("model: ")) from None
-        except Exception as error:  # Qiskit raises errors of many types when it evaluates a definition's arguments.
-            raise invalid(
-                f"a gate definition must compute numbers from its arguments ({error_message(error)}). "
-                f"Given: {openqasm_name(operation)}"
-            ) from None
-    used = {name for part in converted for name in cirq.parameter_names(part)}
+    ansatz = to_ansatz(circuit, tuple(inputs), name, place)
+    used = cirq.parameter_names(ansatz.circuit)
     if unused := [symbol for symbol in inputs if symbol not in used]:
         raise ConfigError(
             f"model: line {inputs[unused[0]]}: every input must be used by a gate. Given: {unused[0]} in {name}"
         )
-    order = {bit: number for number, bit in enumerate(circuit.clbits)}
-    readouts = sorted(measured, key=lambda qubit: order[measured[qubit]]) or at
-    return Ansatz(cirq.Circuit(converted), tuple(symbols.values()), tuple(readouts))
+    return ansatz
 
 
 def _line_prefix(code: str, place: int) -> str:

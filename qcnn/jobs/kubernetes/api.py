@@ -51,20 +51,27 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """Namespaced resource type of the API. `missing` is the clause of the message if a cluster does not have it."""
+    """Resource type of the API. `missing` is the clause of the message if a cluster does not have it."""
 
     prefix: str
     plural: str
     missing: str = ""
+    is_namespaced: bool = True
 
 
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
 SERVICE_ACCOUNTS = Resource("/api/v1", "serviceaccounts")
 SERVICES = Resource("/api/v1", "services")
+SECRETS = Resource("/api/v1", "secrets")
+CONFIG_MAPS = Resource("/api/v1", "configmaps")
+QUOTAS = Resource("/api/v1", "resourcequotas")
+NODES = Resource("/api/v1", "nodes", is_namespaced=False)
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 JOBS = Resource("/apis/batch/v1", "jobs")
+# Documents of the server itself.
+_VERSION, _GROUPS = Resource("/version", "version"), Resource("/apis", "groups")
 # Only sent as a dry run.
 _PROBE = {
     "apiVersion": "v1",
@@ -73,6 +80,7 @@ _PROBE = {
     "spec": {"ports": [{"port": 1}]},
 }
 REVIEWS = Resource("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews")
+OWN_REVIEWS = Resource("/apis/authorization.k8s.io/v1", "selfsubjectaccessreviews", is_namespaced=False)
 
 
 @dataclasses.dataclass
@@ -155,19 +163,35 @@ class NamespaceClient:
             raise
         return any(each["name"] == resource.plural for each in json.loads(response.data)["resources"])
 
+    def version(self) -> str:
+        """Return the version of the API server."""
+        return str(json.loads(self._request("GET", "get", _VERSION, path=_VERSION.prefix).data)["gitVersion"])
+
+    def groups(self) -> dict[str, str]:
+        """Return the API groups of the cluster, with their preferred versions."""
+        groups = json.loads(self._request("GET", "list", _GROUPS, path=_GROUPS.prefix).data)["groups"]
+        return {each["name"]: each["preferredVersion"]["version"] for each in groups}
+
     def namespace_is_ending(self) -> bool:
         """Return whether the namespace is being deleted or no longer exists."""
         # The role qcnn-user has no permission to read the namespace, but may create Services in it.
         try:
-            self._request_json("POST", "create", SERVICES, query={"dryRun": "All"}, body=_PROBE)
+            self.create(SERVICES, _PROBE, dry_run=True)
         except RequestRejectedError as error:
             return error.is_final or error.status == NOT_FOUND
         return False
 
-    def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object | None:
-        """Create an object and return it, or return None if an object of this name exists."""
+    def create(self, resource: Resource, manifest: Mapping[str, Any], *, dry_run: bool = False) -> Object | None:
+        """Create an object and return it, or return None if an object of this name exists.
+
+        Args:
+            resource: Resource type of the object.
+            manifest: Object to create.
+            dry_run: Whether the server only checks the request.
+        """
+        query = {"dryRun": "All"} if dry_run else None
         try:
-            return self._request_json("POST", "create", resource, body=manifest)
+            return self._request_json("POST", "create", resource, query=query, body=manifest)
         except RequestRejectedError as error:
             if error.status == _CONFLICT:
                 return None
@@ -340,7 +364,8 @@ class NamespaceClient:
         read_seconds: float = _READ_SECONDS,
         path: str = "",
     ) -> urllib3.BaseHTTPResponse:
-        parts = (resource.prefix, "namespaces", self.namespace, resource.plural, name, subresource)
+        where = ("namespaces", self.namespace) if resource.is_namespaced else ()
+        parts = (resource.prefix, *where, resource.plural, name, subresource)
         path = path or "/".join(filter(None, parts))
         streamed = subresource == "log" or verb == "watch"
 
@@ -386,7 +411,7 @@ class NamespaceClient:
             return policy.retrying()(once)
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             if is_unavailable(error):
-                raise RetryableError(f"{UNAVAILABLE} ({describe_error(error)}). Given: {self._host}") from None
+                raise RetryableError(f"{UNAVAILABLE} ({describe_error(error)}). Given: {self.host}") from None
             raise rejection(error, action, self.namespace, was_allowed=was_allowed, missing=resource.missing) from None
 
     def _record_response(self, headers: Mapping[str, str]) -> None:
@@ -395,7 +420,8 @@ class NamespaceClient:
             self._server.clock_difference = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
 
     @property
-    def _host(self) -> str:
+    def host(self) -> str:
+        """Address of the API server."""
         return str(self._client.configuration.host)
 
 

@@ -53,6 +53,21 @@ def own_namespace() -> str:
     return str(context["context"].get("namespace") or _DEFAULT_NAMESPACE)
 
 
+def describe_context() -> str:
+    """Return the source of the access configuration: this pod, or the context and the file.
+
+    Raises:
+        ConfigError: If no valid configuration exists.
+    """
+    if _NAMESPACE_OF_POD.exists():
+        return "service account of this pod"
+    import kubernetes.config
+
+    with _config_errors():
+        _, context = kubernetes.config.list_kube_config_contexts(_kubeconfig())
+    return f"context {context['name']} of {_kubeconfig()}"
+
+
 def _kubeconfig() -> str:
     """Return one or several paths of the user's configuration.
 

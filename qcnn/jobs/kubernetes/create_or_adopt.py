@@ -139,7 +139,7 @@ def _create(
     for resource, each in prerequisites:
         api.create(resource, each)
     retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: _lacks(error, prerequisites)),
+        retry=tenacity.retry_if_exception(lambda error: lacks_prerequisite(error, prerequisites)),
         wait=tenacity.wait_random_exponential(multiplier=0.25, max=5),
         stop=tenacity.stop_after_delay(_CACHE_SECONDS),
         reraise=True,
@@ -156,8 +156,13 @@ def _create(
     return created
 
 
-def _lacks(error: BaseException, prerequisites: Sequence[tuple[Resource, Manifest]]) -> bool:
-    """Return whether a webhook rejects a job because its cache does not contain a prerequisite yet."""
+def lacks_prerequisite(error: BaseException, prerequisites: Sequence[tuple[Resource, Manifest]]) -> bool:
+    """Return whether a webhook rejects a job because it does not find a prerequisite, which may have just been created.
+
+    Args:
+        error: Error of the creation of the job.
+        prerequisites: Objects to create before the job.
+    """
     message = str(error) if isinstance(error, ConfigError) else ""
     return "not found" in message and any(each["metadata"]["name"] in message for _, each in prerequisites)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from qcnn.errors import ConfigError, RetryableError
 from qcnn.jobs.kubernetes import lease_watch
-from qcnn.jobs.kubernetes.api import LEASES, REVIEWS, NamespaceClient
+from qcnn.jobs.kubernetes.access import is_allowed
+from qcnn.jobs.kubernetes.api import LEASES, NamespaceClient
 from qcnn.jobs.kubernetes.retry import RequestRejectedError
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.kubernetes.training_manifest import lease
@@ -73,29 +74,11 @@ def check_lease_right(api: NamespaceClient, account: str, lease: str) -> None:
         ConfigError: If the account does not exist, or may not read the Lease. The message contains the command that
             creates the account or the missing role binding.
     """
-    accounts = "system:serviceaccounts"
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "LocalSubjectAccessReview",
-        "metadata": {"namespace": api.namespace},
-        "spec": {
-            "user": f"system:serviceaccount:{api.namespace}:{account}",
-            # The groups of every service account (Kubernetes, "Authenticating").
-            "groups": [accounts, f"{accounts}:{api.namespace}", "system:authenticated"],
-            "resourceAttributes": {
-                "namespace": api.namespace,
-                "verb": "get",
-                "group": "coordination.k8s.io",
-                "resource": "leases",
-                "name": lease,
-            },
-        },
-    }
     try:
-        answer = api.create(REVIEWS, review)
+        allowed = is_allowed(api, "get", "coordination.k8s.io", "leases", name=lease, account=account)
     except RequestRejectedError:
         return
-    if answer and not answer["status"]["allowed"]:
+    if not allowed:
         # The review is the same for an account that does not exist, for which a role binding would not help.
         check_account_exists(api, account)
         raise ConfigError(lease_watch.missing_right_message(account, api.namespace))

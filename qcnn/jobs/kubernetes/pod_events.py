@@ -13,6 +13,7 @@ from qcnn.jobs.kubernetes.pods import PodProcess
 
 # The kubelet reports the cause of a failed pull once, and then only the state, as "Error: ImagePullBackOff".
 _STATE_NAME_ONLY = re.compile(r"Error: \w+")
+_SCHEDULING = "FailedScheduling"
 # As in 'Error creating: pods "a-worker-0" is forbidden: exceeded quota'.
 _POD = re.compile(r'pods "([^"]+)"')
 
@@ -96,6 +97,8 @@ class EventQuery:
     def last_warning(self, api: NamespaceClient) -> str | None:
         """Return the last matching warning as a single line, or None if there is no such warning."""
         warnings = api.find(EVENTS, fieldSelector=f"{self.selector},type=Warning")
+        # The condition of a pod without a node contains the reason; the events remain after the pod has got one.
+        warnings = [each for each in warnings if each["reason"] != _SCHEDULING]
         if self.name:
             warnings = [each for each in warnings if each["involvedObject"]["name"].startswith(self.name)]
         return last_warning(warnings, self.reason, self.pod)

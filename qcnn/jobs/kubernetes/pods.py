@@ -22,12 +22,14 @@ class ContainerState:
         exit_code: Exit code, or None if the container has not exited.
         out_of_memory: Whether the container has exceeded its memory limit.
         pending_reason: Reason, as a single line, why the container has not started, or None if it has or if unknown.
+        unschedulable: Whether the reason is that no node has room for the pod.
     """
 
     started: bool
     exit_code: int | None
     out_of_memory: bool
     pending_reason: str | None
+    unschedulable: bool
 
 
 def read_container(pod: Mapping[str, Any], name: str) -> ContainerState:
@@ -45,11 +47,13 @@ def read_container(pod: Mapping[str, Any], name: str) -> ContainerState:
     state = states.pop(name, {})
     terminated = state.get("terminated")
     started = bool(terminated or "running" in state)
+    scheduling = None if started else _scheduling_problem(status)
     return ContainerState(
         started=started,
         exit_code=terminated["exitCode"] if terminated else None,
         out_of_memory=terminated is not None and terminated.get("reason") == "OOMKilled",
-        pending_reason=None if started else _pending_reason(status, [state, *states.values()]),
+        pending_reason=None if started else scheduling or _waiting_reason([state, *states.values()]),
+        unschedulable=scheduling is not None,
     )
 
 
@@ -67,6 +71,7 @@ class PodProcess:
         is_terminating: Whether the pod is being deleted.
         out_of_memory: Whether the process has exceeded its memory limit.
         pending_reason: Reason, as a single line, why the process has not started, or None if it has or if unknown.
+        unschedulable: Whether the reason is that no node has room for the pod.
         container: Name of the container.
         attempt: Number of restarts of the job before this pod, if its pods have a label with it.
     """
@@ -80,6 +85,7 @@ class PodProcess:
     is_terminating: bool
     out_of_memory: bool
     pending_reason: str | None
+    unschedulable: bool
     container: str
     attempt: int = 0
 
@@ -119,6 +125,7 @@ def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
         is_terminating="deletionTimestamp" in metadata,
         out_of_memory=container.out_of_memory,
         pending_reason=container.pending_reason,
+        unschedulable=container.unschedulable,
         container=kind.container,
         attempt=int(labels.get(kind.attempt_label, 0)),
     )
@@ -162,11 +169,16 @@ def root_cause_process(processes: Iterable[PodProcess]) -> PodProcess | None:
     return min(failed, key=lambda process: (not process.is_permanent_error, process.ended_by_peer), default=None)
 
 
-def _pending_reason(status: Mapping[str, Any], states: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return why a pod has not started, from its conditions and the states of its containers."""
+def _scheduling_problem(status: Mapping[str, Any]) -> str | None:
+    """Return why a pod has no node, or None if it has one."""
     for condition in status.get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"cannot be scheduled: {service_message(condition.get('message', condition.get('reason', '')))}"
+    return None
+
+
+def _waiting_reason(states: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return why the containers of a pod with a node have not started, from their states."""
     for state in states:
         waiting = state.get("waiting", {})
         if waiting and waiting.get("reason") not in NORMAL_WAITING:

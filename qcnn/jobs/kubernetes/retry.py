@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FORBIDDEN, NOT_FOUND = 403, 404
 UNAVAILABLE = "the API server is unavailable"
+# Command that checks a cluster before a training.
+DOCTOR = "`qcnn doctor --target kubernetes`"
 # The client library reports status 0 for a broken TLS connection.
 _UNAVAILABLE_STATUSES = (0, 429, 500, 502, 503, 504)
 
@@ -60,7 +62,7 @@ def rejection(
     elif is_final(error):
         message = f"namespace: is being deleted; {action} was rejected. Given: {namespace}"
     elif status == FORBIDDEN and "exceeded quota" in reason:
-        message = f"quota: exceeded in {where}. Given: {reason}"
+        message = f"quota: exceeded in {where}; see line quota of {DOCTOR}. Given: {reason}"
     elif status == FORBIDDEN and "forbidden: User" in reason and was_allowed:
         message = (
             f"permission: {action} in {where} was revoked; a role or its binding may have been deleted "
@@ -68,8 +70,8 @@ def rejection(
         )
     elif status == FORBIDDEN and "forbidden: User" in reason:
         message = (
-            f"permission: {action} in {where} is missing (deploy/rbac.yaml grants it), "
-            f"or the namespace does not exist. Given: {reason}"
+            f"permission: {action} in {where} is missing (deploy/rbac.yaml grants it), or the namespace does not "
+            f"exist; see line rights of {DOCTOR}. Given: {reason}"
         )
     elif status == NOT_FOUND and "namespaces" in reason:
         message = f"namespace: does not exist. Given: {namespace}"

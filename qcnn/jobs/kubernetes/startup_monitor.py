@@ -11,6 +11,7 @@ from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.manifest import JobKind, is_suspended
 from qcnn.jobs.kubernetes.pod_events import event_query
 from qcnn.jobs.kubernetes.pods import PodProcess
+from qcnn.jobs.kubernetes.retry import DOCTOR
 
 logger = logging.getLogger("qcnn")
 # Interval between requests for events while processes have not started.
@@ -50,7 +51,20 @@ class PendingProcesses:
             name: process.pending_reason for name, process in pending.items() if process and process.pending_reason
         }
         since = now if self.since is None else self.since
-        return PendingProcesses(since, pending, {**self.reasons, **reasons})
+        return PendingProcesses(since, pending, {**self.lasting_reasons(pending), **reasons})
+
+    def lasting_reasons(self, processes: Mapping[str, PodProcess | None]) -> dict[str, str]:
+        """Return the known reasons without those of processes whose pod lacked a node and now has one."""
+
+        def lacked_node(name: str) -> bool:
+            before = self.processes.get(name)
+            return before is not None and before.unschedulable
+
+        return {
+            name: reason
+            for name, reason in self.reasons.items()
+            if not (lacked_node(name) and (process := processes.get(name)) and not process.unschedulable)
+        }
 
     def with_reason(self, name: str, reason: str) -> "PendingProcesses":
         """Return the pending processes with a reason from an event."""
@@ -122,14 +136,15 @@ class StartupMonitor:
                 self._update(self._pending.with_reason(name, reason))
         if now - self._pending.since > self._seconds:
             description, name = self._pending.describe(), self._job["metadata"]["name"]
-            raise ConfigError(f"not started after {self._seconds:g} s: {description}. Given: {name}")
+            raise ConfigError(f"not started after {self._seconds:g} s: {description}; see {DOCTOR}. Given: {name}")
 
     def _update(self, pending: PendingProcesses) -> None:
-        """Log the first reason of each process.
+        """Log the first reason of each process, and again the first after its pod got a node.
 
         Later reasons are not logged, because a failed image pull alternates between two.
         """
+        known = self._pending.lasting_reasons(pending.processes)
         for name, reason in pending.reasons.items():
-            if name not in self._pending.reasons:
+            if name not in known:
                 logger.warning("%s %s", name, reason)
         self._pending = pending

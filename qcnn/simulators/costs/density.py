@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.heisenberg import PropagatedObservable
 
 # An observable of 4^10 real numbers takes 8 MiB, and a step stores several of them per gate.
-DECLARATION = Declaration("qcnn.simulators.density", max_qubits=10, holds="4^qubits numbers", noise=True)
+DECLARATION = Declaration("qcnn.simulators.density", max_qubits=10, holds="4^qubits numbers", noise=True, strings=True)
 
 _REAL_BYTES = 8
 # The forward product, and the gradients of the observable and of the block's matrix.

@@ -19,7 +19,7 @@ from qcnn.simulators.interface import Declaration, SimulatorLimits
 if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
-DECLARATION = Declaration("qcnn.simulators.lightcone", states=False)
+DECLARATION = Declaration("qcnn.simulators.lightcone", states=False, strings=True)
 
 # Parts are small: they are evolved in complex128, independent of the precision of state vectors.
 _REAL_BYTES = 8
@@ -51,7 +51,7 @@ def _of_excitations(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a step on excitations."""
     parts, reached = _of_parts(network)
     # Every sample reads the values of the readouts it reaches and writes all readouts. The gradient does the same.
-    written = len(network.readouts)
+    written = len(network.strings)
     return parts + StepCost(
         flops=4.0 * limits.share * reached * written, traffic=2.0 * 8 * limits.share * (reached + written)
     )

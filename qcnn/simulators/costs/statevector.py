@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
 # Amplitude indices are int32.
-DECLARATION = Declaration("qcnn.simulators.statevector", max_qubits=30, holds="2^qubits amplitudes")
+DECLARATION = Declaration("qcnn.simulators.statevector", max_qubits=30, holds="2^qubits amplitudes", strings=True)
 
 # Copies of the states in memory: the state, its gradient, and intermediate products. Measured at 22 to 24 qubits: 5.7,
 # and 7.1 in chunks; 4 to 5.1 on a GPU.
@@ -50,7 +50,7 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
         # For excitations, every chunk also evolves the graph state.
         more = -(-count // (fitting - 1)) if _excited(network) else 0
         cost = cost * (_RECOMPUTATION * (count + more) / count)
-    cost += whole_step + StepCost(kernels=_KERNELS_OF_A_READOUT * len(network.readouts))
+    cost += whole_step + StepCost(kernels=_KERNELS_OF_A_READOUT * len(network.strings))
     evolved = _column_bytes(network, limits) * max(minimum, min(count, fitting))
     return dataclasses.replace(cost, memory=evolved + _input_bytes(network, limits))
 

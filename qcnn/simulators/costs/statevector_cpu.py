@@ -24,6 +24,7 @@ DECLARATION = Declaration(
     "qcnn.simulators.statevector_cpu",
     max_qubits=30,
     holds="2^qubits amplitudes",
+    strings=True,
     builtin_operations=False,
     compiled_kernels=True,
 )
@@ -46,6 +47,8 @@ _KERNELS_OF_A_STEP, _KERNELS_OF_A_GATE, _KERNELS_OF_AN_OBSERVABLE = 50, 1, 2
 # an observable, once. Fitted to the steps of 60 programs with 4 to 16 qubits on one thread.
 _TILE, _BLOCK, _PRODUCT, _MIX, _EXCHANGE, _DENSITY, _DENSITY_ROW, _INPUT = 130, 15, 135, 200, 130, 12, 15, 28
 _ELEMENT = 60
+# The same for products of Z, for each bit of a row's number.
+_STRING_BIT = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,10 +171,11 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
 def _operations(program: Program) -> float:
     """Return the arithmetic operations per sample that take as long as a program, with one sample in each lane."""
     # Deferred import: the declaration does not need NumPy and cirq.
-    from qcnn.simulators.kernels.program import Density, Exchange, Mix, Product, Spread, Tile, flip
+    from qcnn.simulators.kernels.program import Density, Exchange, Mix, Product, Spread, Tile, ZProducts, flip
 
     total = sum(_INPUT * 2.0 ** len(register.qubits) for register in program.registers[: program.leaves])
-    total += sum(_ELEMENT * 4.0 ** len(each.qubits) for each in program.split.observables)
+    split = program.split
+    total += sum(_ELEMENT * 4.0 ** len(each.qubits) for each in split.observables if each not in split.products)
     for operation in program.operations:
         match operation:
             case Tile():
@@ -185,6 +189,8 @@ def _operations(program: Program) -> float:
                 each_row = _EXCHANGE
             case Density():
                 each_row = _DENSITY + _DENSITY_ROW * 2 ** len(operation.qubits)
+            case ZProducts():
+                each_row = _STRING_BIT * len(program.registers[operation.target].qubits)
             case _:
                 each_row = 0
         total += each_row * 2.0 ** len(program.registers[operation.target].qubits)

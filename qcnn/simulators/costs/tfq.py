@@ -24,6 +24,7 @@ DECLARATION = Declaration(
     max_qubits=26,
     holds="2^qubits amplitudes",
     states=False,
+    strings=True,
     shifts=False,
     # The library's operations run on CPUs only, and TensorFlow servers do not load them.
     builtin_operations=False,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from qcnn.simulators.kernels.program import (
     Program,
     Spread,
     Tile,
+    ZProducts,
     flip,
 )
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block
@@ -42,6 +43,7 @@ class _Kind(enum.IntEnum):
     TILE = 8
     DENSITY = 9
     Z = 10
+    Z_PRODUCTS = 11
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -179,6 +181,8 @@ class _Encoder:
                 self._add_density(operation)
             case PlainZ():
                 self._add_plain(operation)
+            case ZProducts():
+                self._add_products(operation)
 
     def _add_mix(self, mix: Mix) -> None:
         if mix.unexcited is None:
@@ -226,6 +230,13 @@ class _Encoder:
         self._add(_Kind.Z, plain.target, value=len(self._table))
         self._table += [readouts.get(qubit, -1) for qubit in reversed(self._rows[plain.target])]
 
+    def _add_products(self, products: ZProducts) -> None:
+        strings = [self._program.split.observables[number] for number in products.observables]
+        self._add(_Kind.Z_PRODUCTS, products.target, count=len(strings), value=len(self._table))
+        for each in strings:
+            rows, lanes = (self._mask(every[products.target], each.qubits) for every in (self._rows, self._lanes))
+            self._table += [rows, lanes, products.first + each.readout]
+
     def _observable(self, each: Observable, first: int) -> list[int]:
         factors = [self._factor(self._block(block), each.qubits, block.qubits) for block in each.blocks]
         bit = self._bits(each.qubits, [each.target])[0]
@@ -270,6 +281,11 @@ class _Encoder:
         start = self._numbers
         self._numbers += count
         return start
+
+    @staticmethod
+    def _mask(inside: Sequence[int], qubits: Collection[int]) -> int:
+        """Return the number whose bits are set that are those of qubits."""
+        return sum(1 << bit for bit, qubit in enumerate(reversed(inside)) if qubit in qubits)
 
     @staticmethod
     def _bits(inside: Sequence[int], qubits: Iterable[int]) -> list[int]:

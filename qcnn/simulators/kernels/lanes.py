@@ -20,6 +20,7 @@ from qcnn.simulators.kernels.program import (
     Register,
     Spread,
     Tile,
+    ZProducts,
 )
 
 # Minimum number of qubits of a register whose lanes hold qubits: those of a tile, of 8 lanes, and for an exchange.
@@ -53,13 +54,20 @@ def lane_weights(program: Program, lanes: int) -> list[float]:
         program: Program of `spread`.
         lanes: Number of lanes.
     """
-    of_qubits = {each.qubits: each.target for each in program.operations if isinstance(each, Density)}
-    of_qubit = {qubit: each.target for each in program.operations if isinstance(each, PlainZ) for qubit in each.qubits}
-    targets = [
-        of_qubits[observable.qubits] if observable.blocks else of_qubit[observable.target]
-        for observable in program.split.observables
+    split, targets = program.split, {}
+    for operation in program.operations:
+        measured: Sequence[int] = ()
+        match operation:
+            case Density():
+                measured = [each.readout for each in split.densities[operation.qubits]]
+            case PlainZ():
+                measured = [each.readout for each in split.plain if each.target in operation.qubits]
+            case ZProducts():
+                measured = operation.observables
+        targets.update(dict.fromkeys(measured, operation.target))
+    return [
+        1.0 if program.registers[targets[number]].lanes else 1.0 / lanes for number in range(len(split.observables))
     ]
-    return [1.0 if program.registers[target].lanes else 1.0 / lanes for target in targets]
 
 
 def exchanged(rows: Sequence[int], lanes: Sequence[int], qubits: Sequence[int]) -> tuple[int, ...]:
@@ -100,6 +108,8 @@ class _SpreadBuilder:
                 self._add_product(operation, at)
             case PlainZ():
                 self._add_plain(operation, at)
+            case ZProducts():
+                self.operations.append(dataclasses.replace(operation, target=self._numbers[operation.target]))
             case Tile() | Density():
                 number = self._numbers[operation.target]
                 self._bring_to_rows(number, operation.qubits, at)

@@ -6,6 +6,7 @@ are not applied to the states: the observables are transformed instead, once for
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, fuse
 from qcnn.simulators.structure.gates import CircuitIR, Gate, GateSpectrum
+from qcnn.simulators.structure.measurement_gates import basis_gates, inverse_of, measurement_gates, target_of
+from qcnn.simulators.structure.pauli_strings import PauliString
 
 # Maximum number of qubits of a tile: its amplitudes and their adjoint stay in the first-level cache.
 TILE_QUBITS = 8
@@ -25,6 +28,8 @@ RECOMPUTATION = (_PASSES + 1) / _PASSES
 # Operations per amplitude and step, in units of a real multiplication or addition: CNOT, expectation
 # values of Z, and a density matrix per row.
 _FLIP, _Z, _DENSITY_ROW = 24.0, 16.0, 24.0
+# The same for products of Z, for each bit of an amplitude's number.
+_STRING_BIT = 4.0
 # Operations per sample and step of an element of an observable: its value and gradient.
 _OBSERVABLE_ELEMENT = 160.0
 _CNOT = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
@@ -63,19 +68,26 @@ def block_operations(block: Block) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Observable:
-    """Observable of a readout: Z on a qubit, transformed by the gates that the states do not pass.
+    """Observable of a Pauli string: Z on a qubit, transformed by the gates that the states do not pass.
+
+    Without such gates it is the product of Z on its qubits, or a string on more qubits than a gate can have.
 
     Attributes:
-        readout: Position of the readout among the readouts of the network.
-        target: Readout qubit.
+        readout: Position of the string among those of the network.
+        string: Pauli string.
         qubits: Ascending qubits on which the observable acts.
         blocks: Gates that transform Z, in the order in which they act.
     """
 
     readout: int
-    target: int
+    string: PauliString
     qubits: tuple[int, ...]
     blocks: tuple[Block, ...]
+
+    @property
+    def target(self) -> int:
+        """Qubit of the Z that the gates transform."""
+        return target_of(self.string)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +96,7 @@ class Split:
 
     Attributes:
         blocks: Gates that the states pass, in the order in which they act.
-        observables: Observables in the order of the readouts.
+        observables: Observables in the order of the network's strings.
     """
 
     blocks: tuple[Block, ...]
@@ -101,8 +113,13 @@ class Split:
 
     @property
     def plain(self) -> list[Observable]:
-        """Observables without a transformation."""
-        return [each for each in self.observables if not each.blocks]
+        """Observables that are Z on one qubit."""
+        return [each for each in self.observables if not each.blocks and each.string.is_single_z]
+
+    @property
+    def products(self) -> list[Observable]:
+        """Other observables without a transformation."""
+        return [each for each in self.observables if not each.blocks and not each.string.is_single_z]
 
     def operations(self, amplitudes: float) -> float:
         """Return the arithmetic operations per sample and step, if all gates act on one register.
@@ -119,20 +136,43 @@ class Split:
             amplitudes: Amplitudes of the register that has the readouts.
         """
         of_row = sum(_DENSITY_ROW * 2.0 ** len(qubits) for qubits in self.densities) + (_Z if self.plain else 0)
-        return of_row * amplitudes + sum(_OBSERVABLE_ELEMENT * 4.0 ** len(each.qubits) for each in self.observables)
+        of_row += 2 * _STRING_BIT * math.log2(amplitudes) * len(commuting(self.products))
+        small = [each for each in self.observables if each.blocks or each.string.is_single_z]
+        return of_row * amplitudes + sum(_OBSERVABLE_ELEMENT * 4.0 ** len(each.qubits) for each in small)
+
+
+def commuting(observables: Iterable[Observable]) -> list[list[Observable]]:
+    """Return observables in groups that can be measured together: no qubit of a group has two different operators."""
+    groups: list[tuple[dict[int, str], list[Observable]]] = []
+    for each in observables:
+        own = dict(zip(each.string.qubits, each.string.axes, strict=True))
+        for axes, group in groups:
+            if all(axes.get(qubit, axis) == axis for qubit, axis in own.items()):
+                axes.update(own)
+                group.append(each)
+                break
+        else:
+            groups.append((own, [each]))
+    return [group for _, group in groups]
 
 
 def cheapest_split(network: CircuitIR) -> Split:
     """Return the split of a circuit with the fewest operations."""
     blocks = fuse(network.gates, separate=lambda gate: _control_and_target(gate) is not None)
-    every = [_split(blocks, network.readouts, width) for width in range(MAX_QUBITS + 1)]
+    every = [_split(blocks, network.strings, width) for width in range(MAX_QUBITS + 1)]
     return min(every, key=lambda split: split.operations(2.0**network.qubits))
 
 
-def _split(blocks: Sequence[Block], readouts: Sequence[int], width: int) -> Split:
-    """Return the split whose observables act on at most `width` qubits, without gates that no readout depends on."""
-    supports = [{readout} for readout in readouts]
-    absorbed: list[list[Block]] = [[] for _ in readouts]
+def _split(blocks: Sequence[Block], strings: Sequence[PauliString], width: int) -> Split:
+    """Return the split whose observables act on at most `width` qubits, without gates that no readout depends on.
+
+    A string with X or Y has a transformation if it fits in a gate, whatever the width.
+    """
+    supports = [set(string.qubits) for string in strings]
+    absorbed: list[list[Block]] = [[] for _ in strings]
+    for number, string in enumerate(strings):
+        if not string.is_diagonal and len(string.qubits) <= MAX_QUBITS:
+            absorbed[number] += reversed(fuse(measurement_gates(string)))
     # Qubits of later gates that act on the states.
     later: set[int] = set()
     kept: list[Block] = []
@@ -142,14 +182,17 @@ def _split(blocks: Sequence[Block], readouts: Sequence[int], width: int) -> Spli
             reached = [number for number, support in enumerate(supports) if support & qubits]
             if all(len(supports[number] | qubits) <= width for number in reached):
                 for number in reached:
+                    string = strings[number]
+                    if not absorbed[number] and not string.is_single_z:
+                        absorbed[number] += reversed(fuse(measurement_gates(string)))
                     supports[number] |= qubits
                     absorbed[number].append(block)
                 continue
         later |= qubits
         kept.append(block)
     observables = [
-        Observable(number, target, tuple(sorted(support)), tuple(reversed(inside)))
-        for number, (target, support, inside) in enumerate(zip(readouts, supports, absorbed, strict=True))
+        Observable(number, string, tuple(sorted(support)), tuple(reversed(inside)))
+        for number, (string, support, inside) in enumerate(zip(strings, supports, absorbed, strict=True))
     ]
     return Split(tuple(reversed(kept)), tuple(observables))
 
@@ -193,6 +236,10 @@ class Tile:
     blocks: tuple[Block, ...]
 
 
+class BasisChange(Tile):
+    """Gates around a measurement in another basis, which are repeated with it."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Measurement:
     """Values of observables.
@@ -214,6 +261,13 @@ class Density(Measurement):
 
 class PlainZ(Measurement):
     """Observables Z on qubits of a register."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ZProducts(Measurement):
+    """Observables that are products of Z on qubits of a register, by their positions in the split."""
+
+    observables: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,7 +301,7 @@ class Exchange:
     qubits: tuple[int, ...]
 
 
-Operation: TypeAlias = Product | Tile | Density | PlainZ | Mix | Spread | Exchange
+Operation: TypeAlias = Product | Tile | Density | PlainZ | ZProducts | Mix | Spread | Exchange
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,8 +335,8 @@ class Program:
 
     @property
     def scratch(self) -> int:
-        """Number of vectors for the probabilities of plain observables."""
-        plain = [each.target for each in self.operations if isinstance(each, PlainZ)]
+        """Number of vectors for the probabilities of observables without a transformation."""
+        plain = [each.target for each in self.operations if isinstance(each, PlainZ | ZProducts)]
         return max((2 ** len(self.registers[target].qubits) + 2 for target in plain), default=0)
 
 
@@ -363,7 +417,7 @@ class _ProgramBuilder:
             first = joined
         return first
 
-    def add_tiles(self, register: int, waiting: Sequence[Block]) -> list[Block]:
+    def add_tiles(self, register: int, waiting: Sequence[Block], kind: type[Tile] = Tile) -> list[Block]:
         """Add tiles with the gates that act on a register before gates on other qubits, and return the other gates."""
         own = self.registers[register].qubits
         inside, rest = reached_blocks(waiting, set(own))
@@ -371,18 +425,36 @@ class _ProgramBuilder:
             used = {qubit for block in blocks for qubit in block.qubits}
             # A tile on all qubits needs no copy.
             qubits = tuple(qubit for qubit in own if len(own) <= TILE_QUBITS or qubit in used)
-            self.operations.append(Tile(register, qubits, tuple(blocks)))
+            self.operations.append(kind(register, qubits, tuple(blocks)))
         return rest
 
     def measure(self, split: Split) -> None:
         """Add the observables."""
         plain: dict[int, list[int]] = {}
         densities = [Density(self.join(qubits), qubits) for qubits in split.densities]
+        for each in split.products:
+            self.join(each.qubits)
         for each in split.plain:
             plain.setdefault(self._register_of[each.target], []).append(each.target)
         self.operations += [PlainZ(target, tuple(qubits)) for target, qubits in plain.items()]
         # A later product contains the qubits of an earlier density matrix.
         self.operations += [dataclasses.replace(each, target=self.join(each.qubits)) for each in densities]
+        for group in commuting(split.products):
+            self._measure_products(group)
+
+    def _measure_products(self, group: Sequence[Observable]) -> None:
+        """Add products of Z, after changes of the basis of single qubits, which are undone."""
+        by_register: dict[int, list[Observable]] = {}
+        for each in group:
+            by_register.setdefault(self._register_of[each.qubits[0]], []).append(each)
+        for register, members in by_register.items():
+            axes = {qubit: axis for each in members for qubit, axis in zip(*each.string, strict=True)}
+            changed = [qubit for qubit, axis in sorted(axes.items()) if axis != "Z"]
+            change = basis_gates(PauliString(tuple(changed), "".join(axes[qubit] for qubit in changed)))
+            self.add_tiles(register, fuse(change), BasisChange)
+            numbers = tuple(each.readout for each in members)
+            self.operations.append(ZProducts(register, tuple(sorted(axes)), observables=numbers))
+            self.add_tiles(register, fuse(map(inverse_of, change)), BasisChange)
 
     def _add_register(self, qubits: tuple[int, ...]) -> int:
         number = len(self.registers)

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from qcnn.simulators.kernels.lanes import spread
-from qcnn.simulators.kernels.program import Measurement, Mix, Operation, Program, Register
+from qcnn.simulators.kernels.program import BasisChange, Measurement, Mix, Operation, Program, Register
 
 
 def with_mixture(program: Program) -> Program:
@@ -53,7 +53,7 @@ def with_unexcited(program: Program, lanes: int) -> Program:
 
 
 def _measured_again(operations: Sequence[Operation], register: int, first: int) -> list[Operation]:
-    return [_moved(each, register, first) for each in operations if isinstance(each, Measurement)]
+    return [_moved(each, register, first) for each in operations if isinstance(each, Measurement | BasisChange)]
 
 
 def _moved(operation: Operation, register: int, first: int) -> Operation:

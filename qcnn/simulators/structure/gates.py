@@ -7,6 +7,7 @@ U(t) = sum_k exp(i pi phases[k] t) projectors[k], the form of Cirq's EigenGate
 import dataclasses
 import functools
 import hashlib
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -19,12 +20,15 @@ import sympy
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import decompose_once
 from qcnn.circuits.circuits import Ansatz
+from qcnn.circuits.deferred_measurements import count_conditions
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS, model_display_name
 from qcnn.circuits.linear_forms import linear_form
 from qcnn.circuits.noise import NOISELESS, GateNoise, Noise
+from qcnn.circuits.observables import qubits_of
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.errors import ConfigError, single_line
+from qcnn.simulators.structure.pauli_strings import PauliString, ReadoutSums, joint_sums_of, sums_of
 
 Complex = npt.NDArray[np.complex128]
 
@@ -73,17 +77,27 @@ class LinearExponent(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Gate:
-    """Gate on qubits, given by their positions, and the noise after it on all of them."""
+    """Gate on qubits, given by their positions, and its noise.
+
+    Attributes:
+        qubits: Positions of its qubits.
+        spectrum: Its projectors and phases.
+        exponent: Its exponent.
+        channel: Noise after it on all of its qubits.
+        bit_flips: For each of its first qubits that stands for a measured bit, the probability that the bit is flipped
+            when it conditions the gate.
+    """
 
     qubits: tuple[int, ...]
     spectrum: GateSpectrum
     exponent: LinearExponent
     channel: GateNoise | None = None
+    bit_flips: tuple[float, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
         """Key of the matrix at all parameters and the noise, independent of the qubits."""
-        return (*self.spectrum.key, self.exponent, self.channel)
+        return (*self.spectrum.key, self.exponent, self.channel, self.bit_flips)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,9 +108,10 @@ class CircuitIR:
         ansatz: Circuit that was read. With parameter shift, only its symbols and readouts are valid.
         ring: Qubits of the ring.
         gates: Gates in the order in which they act, each with the noise after it.
-        readouts: Positions of the readout qubits.
+        sums: Readouts as sums of Pauli strings.
         preparation: Preparation of the data states.
         noise: Noise of gates and readouts.
+        joint: Whether the joint probabilities of the readouts are predicted, see `joint_sums_of`.
         evaluations: With parameter shift, the number of evaluations of a training step, else 0. Each gate then has a
             separate parameter.
     """
@@ -104,9 +119,10 @@ class CircuitIR:
     ansatz: Ansatz
     ring: tuple[cirq.Qid, ...]
     gates: tuple[Gate, ...]
-    readouts: tuple[int, ...]
+    sums: ReadoutSums
     preparation: Preparation = EXCITATION
     noise: Noise = NOISELESS
+    joint: bool = False
     evaluations: int = 0
 
     @property
@@ -119,6 +135,23 @@ class CircuitIR:
         """Number of circuit parameters."""
         return len(self.ansatz.symbols)
 
+    @property
+    def strings(self) -> tuple[PauliString, ...]:
+        """Pauli strings whose expectation values determine the readouts."""
+        return self.sums.strings
+
+    @property
+    def readouts(self) -> tuple[int | str, ...]:
+        """Names of the readouts: the position of a qubit that is read out in Z, or the text of a sum."""
+        return self.sums.names
+
+    @property
+    def head_inputs(self) -> tuple[int | str, ...]:
+        """Names of the inputs of the head: readouts, or strings for joint probabilities."""
+        if not self.joint:
+            return self.readouts
+        return tuple(each.qubits[0] if each.is_single_z else each.name for each in self.strings)
+
     @functools.cached_property
     def circuit(self) -> cirq.Circuit:
         """Circuit of the ansatz without operations on zero qubits, which `gates` omit, too."""
@@ -129,7 +162,12 @@ class CircuitIR:
 
 
 def read_model(
-    model: str, qubits: int, preparation: Preparation = EXCITATION, noise: Noise = NOISELESS
+    model: str,
+    qubits: int,
+    preparation: Preparation = EXCITATION,
+    noise: Noise = NOISELESS,
+    *,
+    joint: bool = False,
 ) -> tuple[Ansatz, CircuitIR]:
     """Build the circuit of a model and convert it with `read_network`.
 
@@ -138,12 +176,13 @@ def read_model(
         qubits: Number of qubits on the ring.
         preparation: Preparation of the data states.
         noise: Noise channels after the gates.
+        joint: Whether the joint probabilities of the readouts are predicted.
 
     Raises:
         ConfigError: If the circuit cannot be built, or no simulator supports it.
     """
     ansatz = circuits.build(model, qubits)
-    return ansatz, read_network(ansatz, circuits.ring(qubits), preparation, noise)
+    return ansatz, read_network(ansatz, circuits.ring(qubits), preparation, noise, joint=joint)
 
 
 def check_trainable(model: str, network: "CircuitIR") -> None:
@@ -168,6 +207,8 @@ def read_network(
     qubits: Sequence[cirq.Qid],
     preparation: Preparation = EXCITATION,
     noise: Noise = NOISELESS,
+    *,
+    joint: bool = False,
 ) -> CircuitIR:
     """Convert an ansatz on a ring of qubits to the representation of the simulators.
 
@@ -176,23 +217,24 @@ def read_network(
         qubits: Qubits of the ring.
         preparation: Preparation of the data states.
         noise: Noise channels after the gates.
+        joint: Whether the joint probabilities of the readouts are predicted.
 
     Raises:
         ConfigError: If an operation is not a supported unitary, an operation or readout is not on the ring, or the
             symbols differ from those of the circuit.
     """
     position = {qubit: index for index, qubit in enumerate(qubits)}
-    for readout in ansatz.readouts:
-        if readout not in position:
-            raise ConfigError(f"model: a readout is not on the ring of {len(qubits)} qubits. Given: {readout}")
+    for qubit in itertools.chain.from_iterable(map(qubits_of, ansatz.readouts)):
+        if qubit not in position:
+            raise ConfigError(f"model: a readout is not on the ring of {len(qubits)} qubits. Given: {qubit}")
     gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits, noise)
     exponents = {id(gate.exponent): gate.exponent for gate in gates}
     used = {index for exponent in exponents.values() for index, _ in exponent.coefficients}
     unused = [symbol.name for number, symbol in enumerate(ansatz.symbols) if number not in used]
     if unused:
         raise ConfigError(f"model: symbols must not contain unused parameters. Given: {', '.join(unused)}")
-    readouts = tuple(position[readout] for readout in ansatz.readouts)
-    return CircuitIR(ansatz, tuple(qubits), gates, readouts, preparation, noise)
+    sums = joint_sums_of(ansatz.readouts, position) if joint else sums_of(ansatz.readouts, position)
+    return CircuitIR(ansatz, tuple(qubits), gates, sums, preparation, noise, joint)
 
 
 def read_gates(
@@ -251,16 +293,22 @@ class _CircuitReader:
     def read_noisy(self, operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[Gate]:
         """Yield the gates of operations, with noise after the last gate of each operation.
 
-        A circuit operation is replaced by its operations.
+        A circuit operation is replaced by its operations. The noise of a gate that measured bits condition is on its
+        own qubits, whatever the bits are.
         """
+        flipped: set[cirq.Qid] = set()
         for operation in operations:
             if isinstance(operation.untagged, cirq.CircuitOperation):
                 yield from self.read_noisy(_decompose(operation), noise)
                 continue
             gates = list(self.read([operation]))
-            channel = noise.channel(len(operation.qubits)) if operation.qubits else None
+            conditions = count_conditions(operation)
+            if conditions and noise.readout:
+                gates = [_with_bit_flips(operation, gates, flipped, noise)]
+            own = operation.qubits[conditions:]
+            channel = noise.channel(len(own)) if own else None
             if channel:
-                places = self._places(operation)
+                places = self._places(operation)[conditions:]
                 if len(places) > _MAX_QUBITS:
                     raise _unsupported_error(operation, f"with noise acts on more than {_MAX_QUBITS} qubits")
                 if not gates or gates[-1].qubits != places:
@@ -342,6 +390,21 @@ class _CircuitReader:
             index = self._index[symbol.name]
             coefficients[index] = coefficients.get(index, 0.0) + _finite(slope, operation)
         return LinearExponent(_finite(constant, operation), tuple(sorted(coefficients.items())))
+
+
+def _with_bit_flips(operation: cirq.Operation, gates: Sequence[Gate], flipped: set[cirq.Qid], noise: Noise) -> Gate:
+    """Return the gate of an operation that measured bits condition, with flips of the bits.
+
+    Adds the qubits of the bits to `flipped`.
+    """
+    bits = operation.qubits[: count_conditions(operation)]
+    if len(gates) != 1 or not flipped.isdisjoint(bits):
+        raise ConfigError(
+            "noise: must have no readout errors if a measured bit conditions several gates, because they see the same "
+            f"flip. Given: readout={noise.readout:g} with {single_line(operation)}"
+        )
+    flipped.update(bits)
+    return dataclasses.replace(gates[0], bit_flips=(noise.readout,) * len(bits))
 
 
 @functools.cache

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.circuits.noise import GateNoise
+from qcnn.circuits.noise import GateNoise, Noise
 from qcnn.simulators.structure.gate_fusion import Block, fuse
 from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Complex, Gate
+from qcnn.simulators.structure.pauli_strings import PauliString
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,10 +67,17 @@ def terms(gate: Gate) -> PauliTransferTerms:
         into[0] += mixed.real / 2**qubits
         into[1] += -sign * mixed.imag / 2**qubits
     channel = channel_matrix(gate.channel, qubits) if gate.channel else np.eye(4**qubits)
-    return PauliTransferTerms(
-        np.array(list(by_frequency)),
-        *(channel @ np.array([pair[part] for pair in by_frequency.values()]) for part in (0, 1)),
-    )
+    parts = [np.array([pair[part] for pair in by_frequency.values()]) for part in (0, 1)]
+    for place, probability in enumerate(gate.bit_flips):
+        flip = _bit_flip(place, qubits)
+        parts = [(1 - probability) * part + probability * flip @ part @ flip for part in parts]
+    return PauliTransferTerms(np.array(list(by_frequency)), *(channel @ part for part in parts))
+
+
+def _bit_flip(place: int, qubits: int) -> Floats:
+    """Return the transfer matrix of X on one of the qubits, which is diagonal, (4^qubits, 4^qubits)."""
+    signs = [np.array([1.0, 1.0, -1.0, -1.0]) if number == place else np.ones(4) for number in range(qubits)]
+    return np.diag(functools.reduce(np.kron, signs))
 
 
 def channel_matrix(channel: GateNoise, qubits: int) -> Floats:
@@ -96,6 +104,13 @@ def paulis(qubits: int) -> Complex:
     for _ in range(qubits):
         products = np.kron(products, PAULIS).astype(np.complex128)
     return products
+
+
+def coefficients(string: PauliString, noise: Noise) -> Floats:
+    """Return the Pauli coefficients of a string as it is read out, (4^k,): each bit is flipped with `noise.readout`."""
+    one = np.zeros((4,) * len(string.qubits))
+    one[tuple("IXYZ".index(axis) for axis in string.axes)] = noise.visibility ** len(string.qubits)
+    return one.ravel()
 
 
 def apply_transfer(matrix: Floats, qubits: Sequence[int], state: Floats) -> Floats:
@@ -150,32 +165,32 @@ class HeisenbergStep:
 
 @dataclasses.dataclass(frozen=True)
 class PropagatedObservable:
-    """Observable of a readout, propagated from the end of the circuit to its beginning."""
+    """Pauli string, propagated from the end of the circuit to its beginning."""
 
-    readout: int
+    string: PauliString
     steps: tuple[HeisenbergStep, ...]
 
     @property
     def qubits(self) -> tuple[int, ...]:
         """Qubits of the light cone, in the order of the observable's axes."""
-        return self.steps[-1].after if self.steps else (self.readout,)
+        return self.steps[-1].after if self.steps else self.string.qubits
 
 
 # Cached, because the estimates for several batches and the simulator use the same result.
 @functools.lru_cache(maxsize=1)
 def propagate_readouts(network: CircuitIR) -> tuple[PropagatedObservable, ...]:
-    """Return the backward propagation of each readout of a network.
+    """Return the backward propagation of each Pauli string of a network.
 
     A block on whose qubits the observable is the identity is skipped, including its noise, because channels preserve
     the trace.
     """
     blocks = fuse(gate for gate in network.gates if gate.qubits)
-    return tuple(PropagatedObservable(readout, _steps(blocks, readout)) for readout in network.readouts)
+    return tuple(PropagatedObservable(string, _steps(blocks, string)) for string in network.strings)
 
 
-def _steps(blocks: list[Block], readout: int) -> tuple[HeisenbergStep, ...]:
+def _steps(blocks: list[Block], string: PauliString) -> tuple[HeisenbergStep, ...]:
     steps: list[HeisenbergStep] = []
-    order: tuple[int, ...] = (readout,)
+    order = string.qubits
     for block in reversed(blocks):
         if not set(order).isdisjoint(block.qubits):
             new = tuple(qubit for qubit in block.qubits if qubit not in order)

@@ -252,7 +252,7 @@ def _canonical(
             labels.setdefault(qubit, len(labels))
         for qubit in gate.qubits:
             expose_last(qubit)
-        ordered.append(Gate(tuple(map(labels.__getitem__, gate.qubits)), gate.spectrum, gate.exponent, gate.channel))
+        ordered.append(dataclasses.replace(gate, qubits=tuple(map(labels.__getitem__, gate.qubits))))
     inner = len(labels)
     edges = set()
     for qubit in list(labels):

@@ -13,6 +13,8 @@ from qcnn.simulators.structure import light_cones
 from qcnn.simulators.structure.gate_fusion import GateGroup, fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.light_cones import Factorization, LightCone
+from qcnn.simulators.structure.measurement_gates import measurement_gates, target_of
+from qcnn.simulators.structure.pauli_strings import PauliString
 
 # Maximum number of amplitudes of parts that are evolved as one batch. Measured.
 BATCHED_AMPLITUDES = 2**10
@@ -67,19 +69,26 @@ def find_kinds(network: CircuitIR) -> ReadoutClasses:
     """
     edges = ring_edges(network.qubits) if network.preparation.kind == "excitation" else []
     index = light_cones.CircuitIndex(network.gates, edges)
+
+    def cone_of(string: PauliString) -> tuple[LightCone, tuple[int, ...]]:
+        if string.is_single_z:
+            return index.cone(target_of(string))
+        gates = (*network.gates, *measurement_gates(string))
+        return light_cones.CircuitIndex(gates, edges).cone(target_of(string))
+
     splits: list[Factorization] = []
     numbers: dict[tuple[object, ...], int] = {}
     # Most cones are cached, and are compared by identity.
-    kind_of: dict[int, int] = {}
+    kind_of: dict[int, tuple[LightCone, int]] = {}
     readouts = []
-    for readout in network.readouts:
-        cone, where = index.cone(readout)
+    for string in network.strings:
+        cone, where = cone_of(string)
         if id(cone) not in kind_of:
             if cone.key not in numbers:
                 numbers[cone.key] = len(splits)
                 splits.append(light_cones.split(cone))
-            kind_of[id(cone)] = numbers[cone.key]
-        readouts.append((kind_of[id(cone)], where))
+            kind_of[id(cone)] = cone, numbers[cone.key]
+        readouts.append((kind_of[id(cone)][1], where))
     return ReadoutClasses(tuple(splits), tuple(readouts))
 
 

@@ -210,8 +210,7 @@ def connect(backend: KfpConnection) -> kfp.Client:
         class Client(kfp.Client):
             def get_kfp_healthz(self, sleep_duration: int = 0) -> kfp_server_api.V2beta1GetHealthzResponse:
                 """Request the health status once. The original retries for 25 seconds and logs tracebacks."""
-                answer = self._healthz_api.healthz_service_get_healthz(_preload_content=False)
-                check_is_api(answer.data, backend.address)
+                answer = _health_response(self, backend.address)
                 return self._healthz_api.api_client.deserialize(answer, "V2beta1GetHealthzResponse")
 
         with translate_errors(backend.address):
@@ -227,6 +226,22 @@ def connect(backend: KfpConnection) -> kfp.Client:
             )
             client.get_kfp_healthz()
     return client
+
+
+def health(client: kfp.Client, address: str) -> dict[str, object]:
+    """Return the health status of a backend, with its version.
+
+    Raises:
+        BackendError: If there is no response, or it is not from the KFP API.
+    """
+    with translate_errors(address):
+        return dict(json.loads(_health_response(client, address).data))
+
+
+def _health_response(client: kfp.Client, address: str) -> urllib3.HTTPResponse:
+    answer: urllib3.HTTPResponse = client._healthz_api.healthz_service_get_healthz(_preload_content=False)
+    check_is_api(answer.data, address)
+    return answer
 
 
 class KfpBackend:

@@ -11,12 +11,14 @@ from typing_extensions import override
 
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ExperimentConfig
+from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.run_names import timestamp
 from qcnn.studies.trials import PARALLELISM, StudyPlan
 from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact, only_model, run_metrics, run_models
 from qcnn.targets.base import (
     Deletable,
+    IsChecked,
     JobStatus,
     Prepared,
     ReadsContainerLogs,
@@ -28,6 +30,8 @@ from qcnn.targets.base import (
     Terminates,
 )
 from qcnn.targets.bound import BoundJobs
+from qcnn.targets.checks import Check
+from qcnn.targets.cluster import cluster
 from qcnn.targets.compiled_pipeline import (
     Compile,
     PipelineInputs,
@@ -42,7 +46,8 @@ from qcnn.targets.compiled_pipeline import (
 )
 from qcnn.targets.errors import BackendError, StepError, suppress_output
 from qcnn.targets.kubeflow import runs
-from qcnn.targets.kubeflow.client import KfpConnection, page_of, translate_errors
+from qcnn.targets.kubeflow.checks import kubeflow_checks
+from qcnn.targets.kubeflow.client import SINGLE_USER, KfpConnection, page_of, translate_errors
 from qcnn.targets.kubeflow.experiments import KubeflowExperiments, LogsSettings, own_runs, runs_of
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.run_objects import RunSteps, StepReader, read_steps, run_logs
@@ -61,7 +66,8 @@ from qcnn.targets.kubeflow.runs import (
 )
 from qcnn.targets.kubeflow.schedules import KubeflowSchedules
 from qcnn.targets.kubeflow.submission import RunSettings, create_run, request
-from qcnn.targets.settings import setting
+from qcnn.targets.output_check import output_checks
+from qcnn.targets.settings import CheckSettings, setting
 
 if TYPE_CHECKING:
     import kfp_server_api
@@ -92,6 +98,13 @@ class StudySettings(RunSettings):
     parallelism: int = setting("Maximum number of parallel trials.", PARALLELISM, minimum=1)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KfpCheckSettings(KfpConnection, CheckSettings):
+    """Settings of the checks of a backend."""
+
+    service_account: str | None = setting("Kubernetes service account of the steps to check.", None, metavar="NAME")
+
+
 class KubeflowTarget(
     KubeflowExperiments,
     KubeflowSchedules[LogsSettings],
@@ -100,6 +113,7 @@ class KubeflowTarget(
     Submits[Settings],
     RunsStudies[StudySettings],
     Terminates,
+    IsChecked[KfpCheckSettings],
 ):
     """The target for pipeline runs in Kubeflow Pipelines."""
 
@@ -115,10 +129,19 @@ class KubeflowTarget(
     selections: ClassVar[Sequence[str]] = ("experiment",)
     has_experiments: ClassVar[bool] = True
     patience: ClassVar[float] = PATIENCE
+    check_settings: ClassVar[type[KfpCheckSettings]] = KfpCheckSettings
 
     @override
     def place(self) -> str:
         return self.connection.address
+
+    @override
+    def checks(self, settings: KfpCheckSettings) -> Sequence[Check]:
+        def connect() -> NamespaceClient:
+            return self._open(cluster(self.connection.namespace or SINGLE_USER))
+
+        found = kubeflow_checks(self.backend, connect, settings.service_account or "")
+        return (*found, *output_checks(settings))
 
     @override
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:

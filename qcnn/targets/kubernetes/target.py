@@ -32,6 +32,7 @@ from qcnn.targets import following
 from qcnn.targets.artifacts import LogSource
 from qcnn.targets.base import (
     Deletable,
+    IsChecked,
     JobStatus,
     PartStatus,
     Prepared,
@@ -42,10 +43,13 @@ from qcnn.targets.base import (
     Submitted,
 )
 from qcnn.targets.bound import BoundJobs
+from qcnn.targets.checks import Check
 from qcnn.targets.cluster import ClusterConnection
+from qcnn.targets.kubernetes.checks import ANY_IMAGE, cluster_checks
 from qcnn.targets.kubernetes.client import can_be_name, find_job, follow, logs_of_jobs
 from qcnn.targets.kubernetes.predictions import JobPredictions
-from qcnn.targets.settings import PodFields, setting
+from qcnn.targets.output_check import output_checks
+from qcnn.targets.settings import CheckSettings, PodFields, setting
 
 DAY = 86400
 _TASK = "train"
@@ -90,7 +94,14 @@ class Settings(PodFields, ClusterConnection):
         return self.pod_with(service_account=WORKER_ACCOUNT)
 
 
-class KubernetesTarget(JobPredictions[BoardSettings], BoundJobs[ClusterConnection], Submits[Settings]):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClusterCheckSettings(BoardSettings, CheckSettings):
+    """Settings of the checks of a cluster."""
+
+
+class KubernetesTarget(
+    JobPredictions[BoardSettings], BoundJobs[ClusterConnection], Submits[Settings], IsChecked[ClusterCheckSettings]
+):
     """The target for training jobs of the cluster's engine."""
 
     name: ClassVar[str] = "kubernetes"
@@ -108,6 +119,14 @@ class KubernetesTarget(JobPredictions[BoardSettings], BoundJobs[ClusterConnectio
     selections: ClassVar[Sequence[str]] = ("run", "kind", "orphans", "everything")
     kinds: ClassVar[Sequence[str]] = (*(each.name for each in ENGINES.values()), JOB.name)
     logs_settings: ClassVar[type[BoardSettings]] = BoardSettings
+    check_settings: ClassVar[type[ClusterCheckSettings]] = ClusterCheckSettings
+
+    @override
+    def checks(self, settings: ClusterCheckSettings) -> Sequence[Check]:
+        pod = settings.pod_with(image=ANY_IMAGE, service_account=WORKER_ACCOUNT)
+        engines = (self.engine,) if self.engine else tuple(ENGINES.values())
+        found = cluster_checks(lambda: self.api, engines, pod, settings.output or "")
+        return (*found, *output_checks(settings))
 
     @override
     def place(self) -> str:

@@ -6,21 +6,28 @@ The record, the log file and the lock belong to the folder of a run.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import re
 import shutil
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+import numpy.typing as npt
+
+from qcnn import data
 from qcnn.atomic_files import folder_lock, writable
 from qcnn.circuits.formats.embedded import is_function, with_display_names
 from qcnn.components.local_steps import (
     STEP_MODULES,
     BestTrial,
     Step,
+    evaluate_model_step,
     evaluate_step,
     export_step,
     generate_step,
@@ -31,6 +38,7 @@ from qcnn.components.local_steps import (
     tensorboard_step,
     train_step,
 )
+from qcnn.data import Dataset
 from qcnn.errors import QcnnError, WriteError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.job import JobSpec
@@ -47,6 +55,8 @@ from qcnn.simulators.registry import SIMULATORS
 from qcnn.studies.record import SELECT_STEP, finished_trials, has_succeeded
 from qcnn.studies.trials import FailedTrial, save_failure
 from qcnn.targets.local.observer import Observer
+
+logger = logging.getLogger("qcnn")
 
 # Processes of this process' runs.
 SESSION = Session(STEP_MODULES)
@@ -102,11 +112,11 @@ def run_experiment(
             train_step(completed, folders, _runner(completed, run))
         with run.step("export-weights"):
             remove_model_of_fewer_epochs(completed, folders)
-            _call(export_step, folders.run, run.line)
+            _call(export_step, (folders.run,), run.line)
         with run.step("tensorboard"):
             tensorboard_step(folders)
         with run.step("evaluate"):
-            _call(evaluate_step, folders.run, run.line)
+            _call(evaluate_step, (folders.run,), run.line)
 
 
 def run_study(trials: Sequence[ExperimentConfig], study: Path, observer: Observer) -> BestTrial:
@@ -135,8 +145,31 @@ def run_study(trials: Sequence[ExperimentConfig], study: Path, observer: Observe
             if config not in finished:
                 _run_trial(config, of_trial(root / f"qcnn-trial-{timestamp()}"), observer)
         with _observed_step(SELECT_STEP, observer), _error_lines(observer.line):
-            _call(select_step, root, observer.line)
+            _call(select_step, (root,), observer.line)
         return read_study(root)
+
+
+def evaluate_model(model: Path, dataset: Dataset) -> tuple[npt.NDArray[np.float64], dict[str, float]]:
+    """Evaluate a model on the test split of a dataset, in another process.
+
+    Args:
+        model: Folder of the model.
+        dataset: Dataset that the model was trained on.
+
+    Returns:
+        The predictions, float64 (samples,), and the metrics.
+
+    Raises:
+        MissingLibraryError: If a library is not installed.
+        QcnnError: If the evaluation fails.
+    """
+    check("run")
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as folder, terminated_as_interrupt():
+        samples, result = Path(folder, "dataset"), Path(folder, "result.npz")
+        data.save(dataset, samples)
+        _call(evaluate_model_step, (model.absolute(), samples, result), logger.info)
+        with np.load(result) as arrays:
+            return arrays["predictions"], json.loads(str(arrays["metrics"]))
 
 
 def _run_trial(config: ExperimentConfig, folders: RunFolders, observer: Observer) -> None:
@@ -246,7 +279,6 @@ def _error_lines(output: Callable[[str], None]) -> Iterator[None]:
 def _logged(output: Callable[[str], None]) -> Iterator[None]:
     """Context manager that also passes the log records of this thread to a function, line by line."""
     handler = _Lines(output)
-    logger = logging.getLogger("qcnn")
     logger.addHandler(handler)
     try:
         yield
@@ -281,5 +313,5 @@ def _runner(config: ExperimentConfig, run: _ActiveRun) -> Callable[[JobSpec], No
     return train
 
 
-def _call(step: Step, folder: Path, output: Callable[[str], None]) -> None:
-    run_in_subprocess(step, folder, SESSION.start(), output)
+def _call(step: Step, paths: Sequence[Path], output: Callable[[str], None]) -> None:
+    run_in_subprocess(step, paths, SESSION.start(), output)

@@ -41,6 +41,7 @@ from qcnn.targets import following
 from qcnn.targets.base import (
     ComparedRun,
     Deletable,
+    IsChecked,
     JobStatus,
     PartStatus,
     Predicts,
@@ -49,7 +50,9 @@ from qcnn.targets.base import (
     TargetSettings,
 )
 from qcnn.targets.bound import BoundJobs
-from qcnn.targets.settings import setting
+from qcnn.targets.checks import Check
+from qcnn.targets.output_check import output_checks
+from qcnn.targets.settings import CheckSettings, setting
 
 if TYPE_CHECKING:
     from qcnn.results.batch_prediction import Progress
@@ -88,7 +91,12 @@ class PredictSettings(TargetSettings):
     report: str | None = setting("HTML file for a report about the error. Requires labels.", None, metavar="FILE.html")
 
 
-class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings]):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LocalCheckSettings(Connection, CheckSettings):
+    """Settings of the checks of this machine."""
+
+
+class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings], IsChecked[LocalCheckSettings]):
     """The target for local runs."""
 
     name: ClassVar[str] = "local"
@@ -98,6 +106,7 @@ class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings]):
     connection_settings: ClassVar[type[Connection]] = Connection
     predict_settings: ClassVar[type[PredictSettings]] = PredictSettings
     predict_help: ClassVar[str] = PREDICT_HELP
+    check_settings: ClassVar[type[LocalCheckSettings]] = LocalCheckSettings
     selections: ClassVar[Sequence[str]] = ("everything",)
     delete_notes: ClassVar[str] = "The folder of a run is deleted with all outputs."
 
@@ -191,6 +200,13 @@ class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings]):
                 dataset = of_run(copy).dataset
                 predicted = predict_test_split(folder, str(dataset) if dataset.is_dir() else None)
         return {"rows": predicted.rows, **predicted.metrics}
+
+    @override
+    def checks(self, settings: LocalCheckSettings) -> Sequence[Check]:
+        # This import loads pydantic.
+        from qcnn.targets.local.checks import local_checks
+
+        return (*local_checks(self.connection.runs), *output_checks(settings))
 
     def _folder(self, job: str) -> Path:
         (folder,) = find_runs((job,), self.connection.runs)

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.circuits.formats.embedded import MAX_QUBITS
-from qcnn.data.file_data import check, check_real, features_of, warn_once
+from qcnn.data.file_data import check, features_of, warn_once
+from qcnn.data.labels import check_real, first_text_label
 from qcnn.data.samples import EXCITATIONS, LABEL, Column
-from qcnn.errors import service_message
+from qcnn.errors import ArtifactError, service_message
 from qcnn.jobs.vertex.location import ENDED
 from qcnn.run_names import timestamp
 from qcnn.storage.copies import new_copy
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class EndpointSamples:
-    """Model inputs by column, each of shape (samples,), and labels, or None if they are unknown."""
+    """Model inputs by column, each of shape (samples,), and labels, numbers or text, or None if they are unknown."""
 
     columns: Mapping[str, Column]
-    label: Column | None = None
+    label: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -63,9 +64,14 @@ def read_samples(data: str) -> EndpointSamples:
         if unused := table.unused_index_warning((*names, LABEL)):
             warn_once(unused)
         labels = (LABEL,) if LABEL in table.names else ()
-        chunks = [_validate_chunk(chunk, excited) for chunk in table.pieces((*names, *labels))]
+        try:
+            chunks = [_validate_chunk(chunk, excited) for chunk in table.pieces((*names, *labels))]
+        except ArtifactError:
+            if not labels or first_text_label(table) is None:
+                raise
+            chunks = [_validate_chunk(chunk, excited) for chunk in table.pieces((*names, LABEL), (LABEL,))]
     columns = {name: np.concatenate([chunk.columns[name] for chunk in chunks]) for name in (*names, *labels)}
-    label: npt.NDArray[np.float64] | None = columns.pop(LABEL, None)
+    label: npt.NDArray[Any] | None = columns.pop(LABEL, None)
     return EndpointSamples(columns, label)
 
 
@@ -73,7 +79,7 @@ def _validate_chunk(chunk: Chunk, excited: bool) -> Chunk:
     if excited:
         # The API does not report the model's number of qubits.
         check(chunk, EXCITATIONS, MAX_QUBITS)
-    if LABEL in chunk.columns:
+    if LABEL in chunk.columns and chunk.columns[LABEL].dtype != object:
         check_real(chunk, LABEL)
     return chunk
 

@@ -158,6 +158,14 @@ class VertexClient:
         """
         return self.list_items(method, **{"parent": self.place.parent, **fields})
 
+    def check(self, method: str, **fields: Any) -> None:
+        """Request the first page of a paginated list.
+
+        Raises:
+            BackendError: If Vertex AI rejects the request or is unavailable.
+        """
+        self._call(method, lambda call: call({**fields, "page_size": 1}))
+
     def entries(self, filtered: str) -> list[Any]:
         """Return the Cloud Logging entries that match a filter, in chronological order.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
+from qcnn.data.labels import class_name
 from qcnn.data.samples import LABEL, PREDICTION
 from qcnn.errors import ConfigError
 from qcnn.jobs.references import check_image
@@ -93,7 +94,7 @@ class DeploySettings(Connection):
 PREDICT_HELP = """
 Predict with an endpoint, or as a batch prediction job.
 
-With labels, the mean squared error is printed. FILE can be a URI, such as gs://BUCKET/FILE.csv.
+With labels, the mean squared error or the accuracy is printed. FILE can be a URI, such as gs://BUCKET/FILE.csv.
 """
 
 
@@ -245,10 +246,24 @@ class VertexServing(VertexBound, SendsPredictions[PredictSettings], Deploys[Depl
         _write(samples, found, settings.output, report)
         if samples.label is None:
             return {"rows": len(samples)}
-        labels = samples.label.tolist()
-        error = sum((value - label) ** 2 for value, label in zip(found, labels, strict=True)) / len(found)
-        warn(f"mse {error:.6f}")
-        return {"rows": len(samples), "mse": error}
+        metric, value = _score(samples.label.tolist(), found)
+        warn(f"{metric} {value:.6f}")
+        return {"rows": len(samples), metric: value}
+
+
+def _score(labels: Sequence[float | str], found: Sequence[float | str]) -> tuple[str, float]:
+    """Return the accuracy of names of classes, or the mean squared error of numbers, with its name.
+
+    Raises:
+        ConfigError: If the labels are text and the predictions numbers.
+    """
+    if isinstance(found[0], str):
+        right = [class_name(label) == value for label, value in zip(labels, found, strict=True)]
+        return "accuracy", sum(right) / len(right)
+    if isinstance(labels[0], str):
+        raise ConfigError(f"data: labels must be numbers, as the predictions of the model. Given: {labels[0]}")
+    errors = [(float(value) - float(label)) ** 2 for value, label in zip(found, labels, strict=True)]
+    return "mse", sum(errors) / len(errors)
 
 
 def _find_exported(vertex: VertexClient, settings: DeploySettings) -> model_registry.ExportedModel:
@@ -269,7 +284,8 @@ def _roll_back(vertex: VertexClient, endpoint: str) -> str:
     return f"{bad.display_name} is undeployed; {good.display_name} is the default version again"
 
 
-def _predict(vertex: VertexClient, endpoint: str, samples: EndpointSamples) -> Iterator[float]:
+def _predict(vertex: VertexClient, endpoint: str, samples: EndpointSamples) -> Iterator[float | str]:
+    """Yield the prediction of each sample: a number, or the name of the most probable class."""
     from google.protobuf import json_format, struct_pb2
 
     from qcnn.jobs.vertex.client import aiplatform
@@ -286,7 +302,8 @@ def _predict(vertex: VertexClient, endpoint: str, samples: EndpointSamples) -> I
             raise BackendError(
                 f"endpoint: must predict {len(instances)} samples. Given: {len(predictions)} predictions"
             )
-        yield from map(float, predictions)
+        for each in predictions:
+            yield float(each) if isinstance(each, int | float) else str(each[PREDICTION])
 
 
 def _predict_batch(
@@ -306,7 +323,9 @@ def _predict_batch(
     return {"rows": len(samples), "predictions": where}
 
 
-def _write(samples: EndpointSamples, predictions: Sequence[float], output: str | None, report: ReportLine) -> None:
+def _write(
+    samples: EndpointSamples, predictions: Sequence[float | str], output: str | None, report: ReportLine
+) -> None:
     import numpy as np
 
     from qcnn.tables.table import new_table
@@ -315,7 +334,7 @@ def _write(samples: EndpointSamples, predictions: Sequence[float], output: str |
     if "qubit" in columns:
         columns["qubit"] = columns["qubit"].astype(np.int64)
     columns |= {} if samples.label is None else {LABEL: samples.label}
-    columns[PREDICTION] = np.array(predictions)
+    columns[PREDICTION] = np.array(predictions, object if isinstance(predictions[0], str) else np.float64)
     if output is not None and output != STANDARD_STREAM:
         with new_table(output) as write:
             write(columns)

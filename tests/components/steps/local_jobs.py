@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import random
 import re
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -50,7 +49,8 @@ class Moment:
 class Launcher:
     """Command that starts the processes of a training job in a new session."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], replicas: Mapping[str, int]) -> None:
+        self._names = [f"{role} {index}" for role, count in replicas.items() for index in range(count)]
         self._popen = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -70,14 +70,19 @@ class Launcher:
         raise AssertionError(f"{pattern} was not printed:\n{self.output}")
 
     def workers(self) -> dict[str, psutil.Process]:
-        """Return the worker processes by name."""
-        found = {}
-        for process in psutil.Process(self._popen.pid).children():
-            # A process that has just been forked or has ended lacks the variable.
-            with contextlib.suppress(psutil.Error, KeyError):
-                task = json.loads(process.environ()["TF_CONFIG"])["task"]
-                found[f"{task['type']} {task['index']}"] = process
-        return found
+        """Return the training processes by name, in the order in which they were started."""
+        found: list[psutil.Process] = []
+        # A process may end meanwhile.
+        with contextlib.suppress(psutil.Error):
+            # The only child is the fork server, once it has started.
+            for server in psutil.Process(self._popen.pid).children():
+                found += sorted(server.children(), key=lambda process: process.create_time())
+        return dict(zip(self._names, found, strict=False))
+
+    @property
+    def has_started(self) -> bool:
+        """Whether all training processes have started."""
+        return len(self.workers()) == len(self._names)
 
     def kill(self, victim: str) -> None:
         if victim == "everything":
@@ -109,9 +114,14 @@ def train_step(folder: Path, config: ExperimentConfig) -> list[str]:
 
 
 @contextlib.contextmanager
-def launched(command: Sequence[str]) -> Iterator[Launcher]:
-    """Context manager that runs a command and kills its processes at the end."""
-    launcher = Launcher(command)
+def launched(command: Sequence[str], replicas: Mapping[str, int]) -> Iterator[Launcher]:
+    """Context manager that runs a command and kills its processes at the end.
+
+    Args:
+        command: Command that trains.
+        replicas: Number of its processes by role.
+    """
+    launcher = Launcher(command, replicas)
     session = launcher._popen.pid
     try:
         yield launcher
@@ -134,22 +144,19 @@ def last_checkpoint(folder: Path) -> Checkpoint:
     return checkpoint
 
 
-def wait_for(moment: Moment, launcher: Launcher, folder: Path, processes: int) -> int:
+def wait_for(moment: Moment, launcher: Launcher, folder: Path) -> int:
     """Wait for the moment and return the number of reported epochs."""
     if moment.phase == "start-up":
-        end = time.monotonic() + moment.delay
-        while time.monotonic() < end:
-            pass
+        time.sleep(moment.delay)
         # All processes must have started before one can be killed.
-        while len(launcher.workers()) < processes:
-            pass
+        while not launcher.has_started:
+            time.sleep(0.01)
         return 0
     launcher.read_until(rf"epoch {moment.epoch}/")
     if moment.phase == "checkpoint":
+        # Without a pause, because a checkpoint is written in milliseconds.
         while not list((folder / "training" / checkpoints.FOLDER).glob(".unfinished-*")):
             pass
         return moment.epoch
-    end = time.monotonic() + moment.delay
-    while time.monotonic() < end:
-        pass
+    time.sleep(moment.delay)
     return moment.epoch

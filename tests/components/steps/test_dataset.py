@@ -38,7 +38,7 @@ def test_run_id_determines_seed_of_scheduled_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"qubits": 3}, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        ({"qubits": 3}, "error: qubits: must be at least 4 with hybrid. Given: 3"),
         ({"options": {"nope": 1}}, "error: nope: unknown field; valid fields: train_fraction"),
         ({"model": "tests.no_such:f"}, "error: model: cannot be imported"),
         (
@@ -83,7 +83,7 @@ def test_trial_data_equals_generate_data(tmp_path: Path) -> None:
 def test_trial_data_reports_invalid_experiment(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         in_component(trial_data, '{"qubits": 3}', {}, str(tmp_path / "trial"))
-    assert capfd.readouterr().err == "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n"
+    assert capfd.readouterr().err == "error: qubits: must be at least 4 with hybrid. Given: 3\n"
     assert not list(tmp_path.iterdir())
 
 

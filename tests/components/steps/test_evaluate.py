@@ -38,13 +38,14 @@ def test_export_and_evaluate_report_missing_inputs(
 def test_evaluate_writes_metrics_report_and_predictions(tmp_path: Path, trained_model: Path) -> None:
     inputs = (trained_model, trained_model.parent / "dataset", trained_model.parent / "training")
     outputs = (tmp_path / name for name in ("predictions", "metrics", "report.html"))
-    metrics, matrix, metadata = evaluate(*map(str, (*inputs, *outputs)))
+    metrics, confusion, metadata = evaluate(*map(str, (*inputs, *outputs)))
     assert json.loads((tmp_path / "metrics").read_text()) == metrics
     assert {"commit", "dirty", "lock_sha256", "image", "seed", "simulator", "tensorflow", "experiment"} <= set(metadata)
     assert metadata["weights"] == "last"
+    assert confusion.classes == ("-1", "+1")
     assert {"mse", "accuracy", "train_loss", "val_loss", "epochs", "epoch_seconds"} <= set(metrics)
     assert f"Test MSE<b>{metrics['mse']:.4f}</b>" in (tmp_path / "report.html").read_text()
-    (right_negative, _), (_, right_positive) = matrix
+    (right_negative, _), (_, right_positive) = matrix = confusion.matrix
     assert right_negative + right_positive == round(metrics["accuracy"] * sum(map(sum, matrix)))
     with (tmp_path / "predictions" / "predictions.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -47,7 +47,7 @@ def _folder(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     folder = _folder(tmp_path_factory.mktemp("undisturbed"))
-    with launched(train_step(folder, CONFIG)) as launcher:
+    with launched(train_step(folder, CONFIG), CONFIG.replicas) as launcher:
         assert launcher.finish() == 0, launcher.output
     return last_checkpoint(folder)
 
@@ -67,8 +67,8 @@ def _assert_same(checkpoint: Checkpoint, undisturbed: Checkpoint) -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_training_ends_with_equal_weights(tmp_path: Path, undisturbed: Checkpoint, moment: Moment) -> None:
     folder = _folder(tmp_path)
-    with launched(train_step(folder, CONFIG)) as launcher:
-        reported = wait_for(moment, launcher, folder, 2)
+    with launched(train_step(folder, CONFIG), CONFIG.replicas) as launcher:
+        reported = wait_for(moment, launcher, folder)
         launcher.kill(moment.victim)
         exit_code = launcher.finish()
         output = launcher.output
@@ -77,7 +77,7 @@ def test_killed_training_ends_with_equal_weights(tmp_path: Path, undisturbed: Ch
         assert f"{moment.victim} was killed by SIGKILL; restarting all workers (1 of 1)" in output
     else:
         assert exit_code == -signal.SIGKILL
-        with launched(train_step(folder, CONFIG)) as launcher:
+        with launched(train_step(folder, CONFIG), CONFIG.replicas) as launcher:
             assert launcher.finish() == 0, launcher.output
             output = launcher.output
     continued = [int(epoch) for epoch in re.findall(r"continuing after epoch (\d+)", output)]
@@ -90,7 +90,7 @@ def test_killed_training_ends_with_equal_weights(tmp_path: Path, undisturbed: Ch
 def test_suspended_worker_is_restarted(tmp_path: Path, undisturbed: Checkpoint) -> None:
     options = CONFIG.options.model_copy(update={"heartbeat_timeout_seconds": 20.0})
     command = train_step(_folder(tmp_path), CONFIG.model_copy(update={"options": options}))
-    with launched(command) as launcher:
+    with launched(command, CONFIG.replicas) as launcher:
         launcher.read_until("epoch 3/")
         launcher.workers()["worker 1"].suspend()
         assert launcher.finish() == 0, launcher.output

@@ -47,10 +47,6 @@ def _moments(count: int, victims: tuple[str, ...], always: set[int]) -> list[Any
     ]
 
 
-def _processes(config: ExperimentConfig) -> int:
-    return sum(config.replicas.values())
-
-
 def _evaluated_epochs(folder: Path) -> list[int]:
     """Return the epochs that the evaluator has evaluated."""
     with (folder / "training" / "evaluation" / "evaluation.csv").open(newline="") as file:
@@ -60,7 +56,7 @@ def _evaluated_epochs(folder: Path) -> list[int]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     folder = with_dataset(tmp_path_factory.mktemp("undisturbed"), WITH_CHIEF)
-    with launched(train_step(folder, WITH_CHIEF)) as launcher:
+    with launched(train_step(folder, WITH_CHIEF), WITH_CHIEF.replicas) as launcher:
         assert launcher.finish() == 0, launcher.output
     assert _evaluated_epochs(folder)[-1] == EPOCHS
     return last_checkpoint(folder)
@@ -77,7 +73,7 @@ def _kill_and_finish(launcher: Launcher, victim: str, folder: Path, config: Expe
         assert exit_code == 0, launcher.output
         return launcher.output
     assert exit_code == -signal.SIGKILL
-    with launched(train_step(folder, config)) as again:
+    with launched(train_step(folder, config), config.replicas) as again:
         assert again.finish() == 0, again.output
         return again.output
 
@@ -88,8 +84,8 @@ def test_killed_training_with_chief_ends_with_equal_weights(
     tmp_path: Path, undisturbed: Checkpoint, moment: Moment
 ) -> None:
     folder = with_dataset(tmp_path, WITH_CHIEF)
-    with launched(train_step(folder, WITH_CHIEF)) as launcher:
-        reported = wait_for(moment, launcher, folder, _processes(WITH_CHIEF))
+    with launched(train_step(folder, WITH_CHIEF), WITH_CHIEF.replicas) as launcher:
+        reported = wait_for(moment, launcher, folder)
         output = _kill_and_finish(launcher, moment.victim, folder, WITH_CHIEF)
     continued = [int(epoch) for epoch in re.findall(r"\[chief 0\] continuing after epoch (\d+)", output)]
     assert max(continued, default=0) >= reported - 1
@@ -104,7 +100,7 @@ def test_killed_training_with_chief_ends_with_equal_weights(
 @pytest.mark.long
 def test_killed_evaluator_restarts_alone(tmp_path: Path, undisturbed: Checkpoint) -> None:
     folder = with_dataset(tmp_path, WITH_CHIEF)
-    with launched(train_step(folder, WITH_CHIEF)) as launcher:
+    with launched(train_step(folder, WITH_CHIEF), WITH_CHIEF.replicas) as launcher:
         launcher.read_until(r"\[chief 0\] epoch 3/")
         output = _kill_and_finish(launcher, "evaluator 0", folder, WITH_CHIEF)
     assert "evaluator 0 was killed by SIGKILL; restarting evaluator 0 (1 of 1)" in output
@@ -117,8 +113,8 @@ def test_killed_evaluator_restarts_alone(tmp_path: Path, undisturbed: Checkpoint
 @pytest.mark.parametrize("moment", _moments(12, OF_SERVERS, {5, 6}))
 def test_killed_parameter_server_training_completes_all_epochs(tmp_path: Path, moment: Moment) -> None:
     folder = with_dataset(tmp_path, ON_SERVERS)
-    with launched(train_step(folder, ON_SERVERS)) as launcher:
-        reported = wait_for(moment, launcher, folder, _processes(ON_SERVERS))
+    with launched(train_step(folder, ON_SERVERS), ON_SERVERS.replicas) as launcher:
+        reported = wait_for(moment, launcher, folder)
         output = _kill_and_finish(launcher, moment.victim, folder, ON_SERVERS)
     continued = [int(epoch) for epoch in re.findall(r"\[chief 0\] continuing after epoch (\d+)", output)]
     if moment.victim.startswith("worker"):

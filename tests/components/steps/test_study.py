@@ -24,7 +24,10 @@ def _measuring_circuit(qubits: Sequence[cirq.Qid]) -> Ansatz:
 
 @pytest.mark.parametrize(
     ("model", "reason"),
-    [("tests.no_such:f", "model: cannot be imported"), ("measuring:circuit", "model: an operation is a measurement")],
+    [
+        ("tests.no_such:f", "model: cannot be imported"),
+        ("measuring:circuit", "model: a measurement must condition a gate"),
+    ],
 )
 def test_plan_study_rejects_invalid_circuit(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], model: str, reason: str

@@ -16,11 +16,12 @@ from tests.tensorboard_server import scalars
 
 RUN = (sys.executable, "-m", "examples.linear_regression.run")
 UPDATES = 3000
+REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
 
 
 @pytest.mark.long
 def test_killed_worker_restarts_and_training_converges(tmp_path: Path) -> None:
-    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
+    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)], REPLICAS) as launcher:
         launcher.read_until(r"\[chief 0\] update")
         launcher.kill("worker 0")
         assert launcher.finish() == 0, launcher.output
@@ -32,7 +33,7 @@ def test_killed_worker_restarts_and_training_converges(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_killed_chief_resumes_from_checkpoint(tmp_path: Path) -> None:
-    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
+    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)], REPLICAS) as launcher:
         launcher.read_until(r"\[chief 0\] update")
         launcher.kill("chief 0")
         assert launcher.finish() == 0, launcher.output
@@ -44,7 +45,7 @@ def test_killed_chief_resumes_from_checkpoint(tmp_path: Path) -> None:
 def test_rerun_in_finished_folder_exits_at_once(tmp_path: Path) -> None:
     line: dict[str, Any] = {f"variable_{number}": np.zeros(1) for number in range(2)}
     np.savez(tmp_path / "line.npz", updates=np.array(UPDATES), **line)
-    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
+    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)], REPLICAS) as launcher:
         assert launcher.finish() == 0, launcher.output
     assert launcher.output == ""
 

@@ -100,8 +100,8 @@ def test_from_file_merges_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"qubits": 3}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
-        ({"qubits": "four"}, "qubits: must be an integer, at least 4 and at most 32768. Given: 'four'"),
+        ({"qubits": 3}, "qubits: must be at least 4 with hybrid. Given: 3"),
+        ({"qubits": "four"}, "qubits: must be an integer, at least 1 and at most 32768. Given: 'four'"),
         ({"shots": 1.5}, "shots: must be an integer, at least 0 and at most 1000000000. Given: 1.5"),
         ({"qubit": 4}, "qubit: unknown field; "),
         ({"options": 3}, "options: must be a mapping with any of "),
@@ -132,7 +132,7 @@ def test_experiment_accepts_path_as_data(tmp_path: Path) -> None:
         ({"ranges": 3, "random": 2}, "range: must be a mapping of fields to [low, high] or "),
         ({"grid": {"model": "deep"}}, "grid: must be a mapping of fields to lists of values. Given: {'model': 'deep'}"),
         ({"ranges": {"learning_rate": 1}, "random": 2}, "learning_rate: a range must be [low, high]"),
-        ({"grid": {"qubits": np.array([4, 3])}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        ({"grid": {"qubits": np.array([4, 3])}}, "qubits: must be at least 4 with hybrid. Given: 3"),
     ],
 )
 def test_study_wrong_search_raises_single_line(search: dict[str, Any], message: str) -> None:

@@ -116,7 +116,7 @@ def test_predict_wrong_samples_raise(model: qcnn.Model, columns: dict[str, Any],
 def test_predict_state_of_wrong_length_raises() -> None:
     experiment = qcnn.Experiment(qubits=4, data="cluster_ising", rounds=10)
     layout = FeatureLayout(experiment.config.preparation, amplitudes=2)
-    model = Model("model", experiment, {}, layout, lambda columns: columns["state_0"], Origin(Path(), "", None))
+    model = Model("model", experiment, {}, layout, lambda columns: columns["state_0"], 0.0, Origin(Path(), "", None))
     assert model.predict([[0.6, 0.8]]) == [0.6]
     message = r"^samples: row 2: the amplitudes of a state must have length 1\. Given: 1\.1$"
     with pytest.raises(qcnn.ConfigError, match=message):

@@ -64,7 +64,7 @@ def test_custom_circuit_is_imported_by_name() -> None:
         ("names_of_symbols", "symbols must be of sympy.Symbol. Given: 'a'"),
         ("one_name_twice", "symbols must list each name once. Given: a again"),
         ("no_readouts", "readouts must name at least one qubit. Given: none"),
-        ("numbers_as_readouts", "readouts must be qubits. Given: 3"),
+        ("numbers_as_readouts", "readouts must be qubits, or cirq.PauliString or cirq.PauliSum of qubits. Given: 3"),
     ],
 )
 def test_invalid_custom_circuit_is_rejected(function: str, reason: str) -> None:
@@ -175,7 +175,7 @@ def numbers_as_readouts(qubits: list[cirq.Qid]) -> circuits.Ansatz:
 def test_ansatz_accepts_frozen_circuit_and_lists() -> None:
     ring = circuits.ring(4)
     circuit = cirq.FrozenCircuit(cirq.X(ring[0]) ** A)
-    ansatz = circuits.Ansatz(circuit, [A], ring)  # type: ignore[arg-type]
+    ansatz = circuits.Ansatz(circuit, [A], ring)
     assert (ansatz.circuit, ansatz.symbols, ansatz.readouts) == (circuit.unfreeze(), (A,), tuple(ring))
 
 

@@ -189,7 +189,10 @@ def test_image_is_saved(typed: Typed, tmp_path: Path) -> None:
         (("hybrid", "--export", "a.qasm", "--sample", "9,1"), "sample: must be a qubit, 0 to 7, and .* Given: 9,1"),
         (("hybrid", "--export", "a.qasm", "--openqasm", "2"), "export: OpenQASM 2 has no inputs; .* 21 parameters"),
         ((".",), "model: must be the folder of a model or of a run, with model.json in it. Given: ."),
-        ((".", "--qubits", "8"), "circuit: --qubits and --encoding must not be given for a trained model. Given: ."),
+        (
+            (".", "--qubits", "8"),
+            "circuit: --qubits, --encoding and --observables must not be given for a trained model. Given: .",
+        ),
     ],
 )
 def test_invalid_arguments_are_one_line_errors(

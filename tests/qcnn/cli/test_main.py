@@ -29,7 +29,7 @@ def test_run_with_closed_pipe_exits_with_one_line(tmp_path: Path) -> None:
         ("compare >/dev/full", 1, "error: No space left on device. Given: the output\n"),
         ("run --help >/dev/full", 1, "error: No space left on device. Given: the output\n"),
         ("run --qubits 3 2>/dev/full", 2, ""),
-        ("run --qubits 3 <&- >&-", 2, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n"),
+        ("run --qubits 3 <&- >&-", 2, "error: qubits: must be at least 4 with hybrid. Given: 3\n"),
         (f"run --{'x' * 1000}", 2, f"error: No such option '--{'x' * 80} ... {'x' * 95}'.\n"),
     ],
 )

@@ -21,7 +21,8 @@ ALONE = ("--strategy", "none", "--workers", "1")
 # entry: the first value that the schema, the strategy or the machine cannot use.
 REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "qubits": [
-        (("--qubits", "3"), "qubits: must be an integer, at least 4"),
+        (("--qubits", "0"), "qubits: must be an integer, at least 1"),
+        (("--qubits", "3"), "qubits: must be at least 4 with hybrid"),
         (("--qubits", "31", "--simulator", "statevector"), "qubits: must be at most 30 with simulator statevector"),
     ],
     "rounds": [(("--rounds", "-1"), "rounds: must be an integer, at least 0")],
@@ -138,6 +139,26 @@ REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("--gpu-memory", "all"), "gpu_memory: must be growth"),
         (("--gpu-memory", "growth"), "gpu_memory: this machine has no GPU. Given: growth"),
     ],
+    "loss": [
+        (("--loss", "hinge"), "loss: must be one of mse, cross_entropy"),
+        (("--loss", "cross_entropy", "--target-val-loss", "floor+0.1"), "target_val_loss: the MSE lower bound is no"),
+        (("--loss", "cross_entropy", "--noise", "depolarizing=0.1", "--qubits", "12"), "loss: must be mse with noise"),
+    ],
+    "observables": [(("--observables", "Z0*Z1"), "observables: must be empty unless model is a circuit file")],
+    "head": [
+        (("--head", "softmax"), "head: must be one of auto, expectation, probabilities, dense"),
+        (("--head", "expectation"), "head: must be auto or dense with the 4 readouts of model hybrid"),
+    ],
+    "classes": [
+        (("--classes", "101"), "classes: must be an integer, at least 0 and at most 100"),
+        (("--classes", "2"), "classes: must be 0 unless loss is cross_entropy"),
+        (("--classes", "3", "--loss", "cross_entropy"), "classes: must be 2 with data excitations"),
+    ],
+    "momentum": [
+        (("--momentum", "1"), "momentum: must be a finite number, at least 0 and less than 1"),
+        (("--momentum", "0.5"), "momentum: must be 0.9 unless optimizer is nesterov"),
+    ],
+    "steps_per_epoch": [(("--steps-per-epoch", "-1"), "steps_per_epoch: must be an integer, at least 0")],
 }
 CASES = [(flags, message) for cases in REJECTED.values() for flags, message in cases]
 CIRCUIT = """

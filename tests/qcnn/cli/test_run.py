@@ -54,7 +54,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "experiment.yaml").write_text("qubits: 5\nrounds: 12\nepochs: 9\n")
-    return _run(folder, "--config", "experiment.yaml", "--epochs", "3", "--batch_size", "16")
+    (temporary := folder.parent / "temporary").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(temporary))
+        return _run(folder, "--config", "experiment.yaml", "--epochs", "3", "--batch_size", "16")
+
+
+@pytest.mark.long
+def test_run_leaves_no_temporary_file(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert not list((folder.parent / "temporary").iterdir())
 
 
 def _lines(text: str) -> dict[str, str]:
@@ -153,10 +162,10 @@ def test_failing_run_has_separate_folder_and_one_line_error(
         (["--data", "nowhere.csv"], "error: data: cannot be read (file not found). Given: "),
         (["--data", "unlabelled.csv"], "error: data: column label is missing. Given: qubit, angle in "),
         (["--data", "turned.csv", "--qubits", "4"], "error: data: line 3, column angle: must be a finite number. "),
-        (["--qubits", "3"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
-        (["--qubits", "0"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 0"),
-        (["--qubits", "-1"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: -1"),
-        (["--qubits", "eight"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 'eight'"),
+        (["--qubits", "3"], "error: qubits: must be at least 4 with hybrid. Given: 3"),
+        (["--qubits", "0"], "error: qubits: must be an integer, at least 1 and at most 32768. Given: 0"),
+        (["--qubits", "-1"], "error: qubits: must be an integer, at least 1 and at most 32768. Given: -1"),
+        (["--qubits", "eight"], "error: qubits: must be an integer, at least 1 and at most 32768. Given: 'eight'"),
         (["--rounds", "-1"], "error: rounds: must be an integer, at least 0 and at most 1000000. Given: -1"),
         (["--workers", "0"], "error: workers: must be an integer, at least 1 and at most 512. Given: 0"),
         (["--batch-size", "-1"], "error: batch_size: must be an integer, at least 0 and at most 10000000. Given: -1"),
@@ -177,11 +186,11 @@ def test_failing_run_has_separate_folder_and_one_line_error(
         ),
         (["--model", "nowhere:f"], "error: model: cannot be imported or fails (ModuleNotFoundError: No module named"),
         (["--model", "circuits_here:exits"], "error: model: cannot be imported or fails (SystemExit: 3). Given: circ"),
-        (["--model", "circuits_here:measures"], "error: model: an operation is a measurement"),
+        (["--model", "circuits_here:measures"], "error: model: a measurement must condition a gate"),
         (["--train-fraction", "0.9", "--validation-fraction", "0.2"], "error: validation_fraction: train_fraction + v"),
         (
             ["--qubits", "1000000000"],
-            "error: qubits: must be an integer, at least 4 and at most 32768. Given: 1000000000",
+            "error: qubits: must be an integer, at least 1 and at most 32768. Given: 1000000000",
         ),
         (["--config", "bomb.yaml"], "error: config: the file must hold at most 10000 values. Given: bomb.yaml"),
         (["--qbits", "8"], "error: No such option '--qbits'"),
@@ -297,7 +306,7 @@ def test_repeat_without_metadata_is_an_error(typed: Typed, tmp_path: Path, monke
 def test_help_lists_all_fields_with_ranges(typed: Typed) -> None:
     text = " ".join(typed("run", "--help")[1].split())
     assert "--learning-rate VALUE" in text
-    assert "An integer, at least 4 and at most 32768. [default: 8]" in text
+    assert "An integer, at least 1 and at most 32768. [default: 8]" in text
 
 
 @pytest.mark.long

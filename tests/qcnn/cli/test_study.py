@@ -179,7 +179,7 @@ def test_study_in_use_is_not_resumed(typed: Typed, tmp_path: Path, monkeypatch: 
         ),
         ((), "study: must have values or ranges for at least one field. Given: none"),
         (("--grid", "qubits"), "grid: must be FIELD=VALUE,.... Given: qubits"),
-        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
+        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 1 and at most 32768. Given: 'x'"),
         (
             ("--grid", "qubits=8,9", "--model", "tests.qcnn.circuits.test_circuits:exits"),
             "model: cannot be imported or fails (SystemExit: 3). Given: tests.qcnn.circuits.test_circuits:exits",

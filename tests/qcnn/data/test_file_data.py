@@ -233,8 +233,8 @@ def _split(names: list[str]) -> list[Any]:
             "x,y,label",
             EXCITED,
             {},
-            "encoding: must be rx, ry or rz for features; excitation requires the columns qubit and angle. "
-            "Given: excitation with x, y, label in ",
+            "encoding: must be rx, ry, rz, dense or amplitude for features; excitation requires the columns qubit and "
+            "angle. Given: excitation with x, y, label in ",
         ),
         (
             "qubit,angle,label",
@@ -362,16 +362,6 @@ def test_read_invalid_rows_raises(
     with pytest.raises(QcnnError, match=f"^{message}") as error:
         data.read(_config(path, **words))
     assert str(error.value).isprintable()
-
-
-@pytest.mark.parametrize("ending", EXTENSIONS)
-def test_read_text_labels_error_states_how_to_write_them(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"rows{ending}"
-    frame = pd.DataFrame(FEATURES, columns=["x", "y", "label"])
-    write(path, frame.assign(label=["cat", "dog"] * 10))
-    allowed = "must be a number; write two classes as -1 and .1, or as 0 and 1"
-    with pytest.raises(QcnnError, match=rf"^data: (line|row) \d+, column label: {allowed}\. Given: cat$"):
-        data.read(_config(path, encoding="ry"))
 
 
 def test_read_csv_with_spaces_equals_one_without(tmp_path: Path) -> None:

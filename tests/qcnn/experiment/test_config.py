@@ -154,13 +154,13 @@ def test_models_match_built_in_circuits() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"qubits": 3}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
-        ({"qubits": 0}, "qubits: must be an integer, at least 4 and at most 32768. Given: 0"),
-        ({"qubits": -1}, "qubits: must be an integer, at least 4 and at most 32768. Given: -1"),
-        ({"qubits": "eight"}, "qubits: must be an integer, at least 4 and at most 32768. Given: 'eight'"),
-        ({"qubits": "8"}, "qubits: must be an integer, at least 4 and at most 32768. Given: '8'"),
-        ({"qubits": 8.5}, "qubits: must be an integer, at least 4 and at most 32768. Given: 8.5"),
-        ({"qubits": True}, "qubits: must be an integer, at least 4 and at most 32768. Given: True"),
+        ({"qubits": 3}, "qubits: must be at least 4 with hybrid. Given: 3"),
+        ({"qubits": 0}, "qubits: must be an integer, at least 1 and at most 32768. Given: 0"),
+        ({"qubits": -1}, "qubits: must be an integer, at least 1 and at most 32768. Given: -1"),
+        ({"qubits": "eight"}, "qubits: must be an integer, at least 1 and at most 32768. Given: 'eight'"),
+        ({"qubits": "8"}, "qubits: must be an integer, at least 1 and at most 32768. Given: '8'"),
+        ({"qubits": 8.5}, "qubits: must be an integer, at least 1 and at most 32768. Given: 8.5"),
+        ({"qubits": True}, "qubits: must be an integer, at least 1 and at most 32768. Given: True"),
         ({"qubits": 27, "simulator": "tfq"}, "qubits: must be at most 26 with simulator tfq.* Given: 27"),
         ({"options": {"shots": -1}}, "shots: must be an integer, at least 0 and at most 1000000000. Given: -1"),
         ({"options": {"shots": 0.5}}, "shots: must be an integer, at least 0 and at most 1000000000. Given: 0.5"),
@@ -215,7 +215,7 @@ def test_models_match_built_in_circuits() -> None:
             {"options": {"train_fraction": 0.9, "validation_fraction": 0.2}},
             r"validation_fraction: train_fraction \+ validation_fraction must be less than 1.* Given: 0.9 \+ 0.2",
         ),
-        ({"qubits": 32_769}, "qubits: must be an integer, at least 4 and at most 32768. Given: 32769"),
+        ({"qubits": 32_769}, "qubits: must be an integer, at least 1 and at most 32768. Given: 32769"),
         ({"qubits": 10**9}, "qubits: must be .* at most 32768. Given: 1000000000"),
         ({"qubits": 10**5000}, "qubits: must be .* at most 32768. Given: an integer of 16610 bits"),
         (
@@ -273,7 +273,7 @@ def test_models_match_built_in_circuits() -> None:
         ),
         (
             {"options": {"feature_scaling": "none"}},
-            "feature_scaling: must be minmax unless encoding is rx, ry or rz. Given: none",
+            "feature_scaling: must be minmax unless encoding is rx, ry, rz or dense. Given: none",
         ),
         (
             {"data": "a.csv", "options": {"max_samples": 2}},

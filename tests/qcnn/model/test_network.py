@@ -21,8 +21,9 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard
-from qcnn.model.network import assemble, build_model, dense_layers, sample
+from qcnn.model.network import assemble, build_model, dense_layers
 from qcnn.model.optimizer import assign
+from qcnn.model.shots import sample
 from qcnn.model.steps import gradient_of
 from qcnn.results import evaluate, export
 from qcnn.trainer import loop
@@ -53,7 +54,7 @@ def _estimates(expectations: Floats, shots: int, seed: npt.NDArray[np.int64]) ->
 
 def _predictions(model: tf_keras.Model, samples: data.Samples, shots: int, seed: npt.NDArray[np.int64]) -> Floats:
     """Return predictions of a batch from sampled readouts, computed with NumPy."""
-    readouts, unexcited = model.get_layer("quantum").readouts(samples.inputs)
+    readouts, unexcited = model.get_layer("quantum").strings(samples.inputs)
     values: Floats = _estimates(readouts.numpy(), shots, seed) - unexcited.numpy()
     for layer in dense_layers(model):
         values = values @ layer.kernel.numpy() + layer.bias.numpy()

@@ -67,6 +67,17 @@ def test_nadam_compiled_and_resumed_equals_keras() -> None:
         np.testing.assert_allclose(values, expected_values, rtol=1e-12)
 
 
+def test_nesterov_equals_its_formula() -> None:
+    config = from_mapping({"optimizer": "nesterov", "momentum": 0.8, "learning_rate": 0.1, "options": CONSTANT})
+    found, _ = _after(build_optimizer(config, updates=4), 4, compiled=True)
+    # Keras (tf_keras 2.21, optimizers/sgd.py): the step of the velocity after the next one.
+    values, velocity = np.concatenate([each.ravel() for each in VALUES]), 0.0
+    for _ in range(4):
+        velocity = 0.8 * velocity - 0.1 * np.sin(values)
+        values = values + 0.8 * velocity - 0.1 * np.sin(values)
+    np.testing.assert_allclose(np.concatenate([each.ravel() for each in found]), values, rtol=1e-6)
+
+
 def _after(
     optimizer: tf_keras.optimizers.Optimizer,
     updates: int,

@@ -26,9 +26,12 @@ REPLACED_PACKAGE = f"__path__.append({str(ROOT / 'qcnn')!r})\n"
 
 
 def _install(folder: Path, name: str, version: str, *files: str) -> None:
-    """Write the metadata of an installed distribution with these files."""
+    """Write the metadata of an installed distribution with these files, and those that do not exist."""
     metadata = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     metadata.mkdir()
+    for file in files:
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).touch()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     (metadata / "RECORD").write_text("".join(f"{file},,\n" for file in files))
 
@@ -54,15 +57,15 @@ def test_distribution_is_that_of_project_file() -> None:
     ("files", "warning"),
     [
         (["QCNN.py"], ANOTHER_PROJECT),
-        (["qcnn/__init__.py", "qcnn/network.py"], REPLACED),
-        (["QCNN.py", "../../../bin/qcnn"], REPLACED),
+        (["qcnn/network.py"], REPLACED),
+        (["QCNN.py", "bin/qcnn"], REPLACED),
     ],
 )
 def test_other_distribution_is_reported_in_one_line(tmp_path: Path, files: list[str], warning: str) -> None:
     _install(tmp_path, "QCNN", "1.0.3", *files)
     # In another folder, it cannot replace files.
     assert _run(tmp_path, "-m", "qcnn.cli", "--version") == (f"qcnn {qcnn.__version__}\n", "")
-    _install(tmp_path, DISTRIBUTION, "7.8.9", "qcnn/__init__.py")
+    _install(tmp_path, DISTRIBUTION, "7.8.9")
     assert _run(tmp_path, "-m", "qcnn.cli", "--version") == ("qcnn 7.8.9\n", warning)
     assert _run(tmp_path, "-c", "import qcnn; print(qcnn.__version__)") == ("7.8.9\n", warning)
 
@@ -70,6 +73,5 @@ def test_other_distribution_is_reported_in_one_line(tmp_path: Path, files: list[
 def test_command_reports_replaced_package(tmp_path: Path) -> None:
     _install(tmp_path, "QCNN", "1.0.3", "qcnn/__init__.py")
     _install(tmp_path, DISTRIBUTION, "7.8.9", "qcnn/__init__.py")
-    (tmp_path / "qcnn").mkdir()
     (tmp_path / "qcnn" / "__init__.py").write_text(REPLACED_PACKAGE)
     assert _run(tmp_path, "-m", "qcnn.cli", "--version") == ("qcnn 7.8.9\n", REPLACED)

@@ -22,7 +22,7 @@ from tests.qcnn.simulators.every import EVERY, GENERAL
 from tests.qcnn.simulators.random_circuits import ansatzes, repeatable
 
 LIMITS = SimulatorLimits(memory=2**31, batch=4)
-KINDS: tuple[Kind, ...] = ("rx", "ry", "rz", "state")
+KINDS: tuple[Kind, ...] = ("rx", "ry", "rz", "dense", "state")
 
 
 class Case(NamedTuple):
@@ -51,12 +51,14 @@ class Case(NamedTuple):
 
 
 def case(ansatz: Ansatz, qubits: int, kind: Kind, features: int, count: int = 3) -> Case:
+    """Return a case with random samples of up to `qubits` features, and as many more with `dense`."""
     random = np.random.default_rng(qubits)
     if kind == "state":
         drawn = random.normal(size=(count, 2**qubits))
         drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
         preparation = Preparation(kind)
     else:
+        features += qubits if kind == "dense" else 0
         drawn = random.uniform(-np.pi, np.pi, (count, features))
         preparation = Preparation(kind, features)
     return Case(ansatz, qubits, preparation, drawn.astype(np.float32).astype(np.float64))
@@ -80,10 +82,10 @@ def assert_equals_cirq(name: str, case: Case, *, slopes: int, compiled: bool) ->
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("kind", ["rx", "ry", "rz"])
+@pytest.mark.parametrize("kind", ["rx", "ry", "rz", "dense"])
 def test_large_angles_equal_cirq(name: str, kind: Kind) -> None:
     every = case(circuits.build("hybrid", 4), 4, kind, 4)
-    angles = np.random.default_rng(3).uniform(-1e4, 1e4, (3, 4)).astype(np.float32).astype(np.float64)
+    angles = np.random.default_rng(3).uniform(-1e4, 1e4, every.samples.shape).astype(np.float32).astype(np.float64)
     assert_equals_cirq(name, every._replace(samples=angles), slopes=0, compiled=kind == "ry")
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
+from qcnn.circuits.observables import as_pauli_sum, parse
 from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_mapping
@@ -63,7 +64,7 @@ def by_cirq(
     prepared = cirq.Circuit(cirq.ry(angle)(qubit) for angle, qubit in zip(angles, ring, strict=True))
     resolver = dict(zip(ansatz.symbols, values, strict=True))
     found = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
-        prepared + ansatz.circuit, [cirq.Z(qubit) for qubit in ansatz.readouts], resolver, qubit_order=ring
+        prepared + ansatz.circuit, list(map(as_pauli_sum, ansatz.readouts)), resolver, qubit_order=ring
     )
     return np.real(found)
 
@@ -128,8 +129,17 @@ def test_gradient_without_kept_states_is_equal() -> None:
         create(ansatz, QUBITS, SimulatorLimits(least - 1, 40))
 
 
+def with_strings(ansatz: Ansatz) -> Ansatz:
+    """Return a circuit with readouts on one to six qubits, in several bases, also of qubits that the lanes hold."""
+    last = len(ansatz.circuit.all_qubits()) - 1
+    texts = [f"Z0*Z{last}", "X1", f"X0*Y3*Z5*Z9*X{last}", "Z2*Z3", "Y0*Y1*Y2*Y3*Y4*Y5", "Z7", f"Y{last}*X{last - 1}"]
+    return dataclasses.replace(ansatz, readouts=parse(", ".join(texts)))
+
+
 # Circuit and preparation of states that are evolved one at a time.
 ONE_STATE = [
+    pytest.param(with_strings(layered(15, 2)), Preparation("ry", 15), id="features-strings"),
+    pytest.param(with_strings(circuits.build("deep", 14)), Preparation("excitation"), id="excitations-strings"),
     pytest.param(circuits.build("deep", 14), Preparation("ry", 14), id="features-deep"),
     # Readouts on registers with and without qubits in the lanes.
     pytest.param(circuits.build("hybrid", 14), Preparation("ry", 14), id="features-hybrid"),
@@ -253,7 +263,20 @@ def test_replicas_split_by_qubit_if_they_evolve_fewer_bundles(
 )
 @pytest.mark.parametrize("layers", [0, 2])
 def test_spanning_states_equal_statevector(qubits: int, real_bytes: int, tolerance: float, layers: int) -> None:
-    ansatz = layered(qubits, layers) if layers else circuits.build("deep", qubits)
+    assert_spanning_states_equal_statevector(
+        layered(qubits, layers) if layers else circuits.build("deep", qubits), real_bytes, tolerance
+    )
+
+
+@pytest.mark.parametrize(("qubits", "real_bytes", "tolerance"), [(11, 8, 1e-12), (15, 4, 1e-5)])
+def test_strings_of_spanning_states_equal_statevector(qubits: int, real_bytes: int, tolerance: float) -> None:
+    """Strings in other bases are measured for the mixtures, too."""
+    assert_spanning_states_equal_statevector(with_strings(layered(qubits, 1)), real_bytes, tolerance)
+
+
+def assert_spanning_states_equal_statevector(ansatz: Ansatz, real_bytes: int, tolerance: float) -> None:
+    """Compare readouts and gradient of more samples than qubits."""
+    qubits = len(ansatz.circuit.all_qubits())
     random = np.random.default_rng(6)
     values, weights = random.uniform(0, 2, len(ansatz.symbols)), random.normal(size=(64, len(ansatz.readouts)))
     angles = random.uniform(-np.pi, np.pi, 64)

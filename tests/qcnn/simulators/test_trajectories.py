@@ -1,5 +1,6 @@
 """Random trajectories with fixed seeds, compared with density matrices within their standard errors."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 from qcnn import simulators
-from qcnn.circuits import circuits
+from qcnn.circuits import circuits, observables
 from qcnn.circuits.noise import parse
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.simulators import SimulatorLimits, batch_of
-from qcnn.simulators.structure.gates import read_model
+from qcnn.simulators.structure.gates import read_network
 from qcnn.simulators.structure.heisenberg import Floats
 from qcnn.simulators.trajectories import Trajectories
 
@@ -26,10 +27,13 @@ SAMPLES: list[tuple[Preparation, dict[str, npt.NDArray[Any]]]] = [
 
 
 def drawn(
-    preparation: Preparation, inputs: dict[str, npt.NDArray[Any]], noise: str, count: int
+    preparation: Preparation, inputs: dict[str, npt.NDArray[Any]], noise: str, count: int, readouts: str = ""
 ) -> tuple[Floats, Floats]:
     """Return readouts of trajectories of a sample, (count, readouts), and exact readouts, (readouts,)."""
-    ansatz, network = read_model("hybrid", QUBITS, preparation, parse(noise))
+    ansatz = circuits.build("hybrid", QUBITS)
+    if readouts:
+        ansatz = dataclasses.replace(ansatz, readouts=observables.parse(readouts))
+    network = read_network(ansatz, circuits.ring(QUBITS), preparation, parse(noise))
     random = np.random.default_rng(1)
     parameters = random.uniform(0, 2, len(ansatz.symbols))
     trajectories = Trajectories(network, parameters, excited=int(inputs.get("qubit", [0])[0]))
@@ -37,7 +41,7 @@ def drawn(
     exact = simulators.create("density", ansatz, circuits.ring(QUBITS), LIMITS, preparation, parse(noise))
     batch = batch_of(preparation, {name: tf.constant(values) for name, values in inputs.items()})
     expected: Floats = exact.expectations(tf.constant(parameters), batch).numpy()[0]
-    return trajectories.readouts(repeated, random.random((count, trajectories.draws))), expected
+    return trajectories.values(repeated, random.random((count, trajectories.draws))), expected
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,17 @@ def test_trajectory_mean_equals_density_within_standard_error(sample: int, noise
     # The exact readouts with and without noise differ by more than the error.
     plain, _ = drawn(*SAMPLES[sample], "", 1)
     assert (np.abs(plain[0] - exact) > 5 * error).any()
+
+
+def test_strings_of_trajectories_equal_density_within_standard_error() -> None:
+    """Every bit of a string is flipped."""
+    noise, strings = "depolarizing=0.02,amplitude_damping=0.05,readout=0.1", "Z0, X1, Z0*Z2, X0*Y1*Z3, Y0*Y1*Y2*X3"
+    for sample in SAMPLES:
+        values, exact = drawn(*sample, noise, COUNT, strings)
+        error = values.std(axis=0, ddof=1) / np.sqrt(COUNT)
+        assert (np.abs(values.mean(axis=0) - exact) < 4 * error).all()
+        values, exact = drawn(*sample, "", 2, strings)
+        np.testing.assert_allclose(values, [exact, exact], atol=1e-10)
 
 
 def test_trajectory_error_scales_with_inverse_square_root() -> None:

@@ -92,6 +92,7 @@ _TRAINED: dict[str, dict[str, Any]] = {
     **{optimizer: {"optimizer": optimizer} for optimizer in _OPTIMIZERS},
     "deep": {"model": "deep", "simulator": "lightcone"},
     "shots": {"options": {"shots": 50}},
+    "classes": {"loss": "cross_entropy"},
     # The last batch has a single sample.
     "few": {"batch_size": 27},
     "by qubit": {"model": "deep", "simulator": "statevector", "qubits": 10, "batch_size": 32},

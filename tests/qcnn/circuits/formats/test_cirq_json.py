@@ -100,7 +100,7 @@ INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetitio
             cirq.to_json(cirq.Circuit(cirq.measure(*LINE, invert_mask=(True, False)))),
             "a measurement must not have an invert_mask or a confusion_map. Given: cirq.MeasurementGate",
         ),
-        (cirq.to_json([cirq.Circuit(cirq.X(LINE[0])), [], [LINE[0]] * 2]), "readouts must name each qubit once. "),
+        (cirq.to_json([cirq.Circuit(cirq.X(LINE[0])), [], [LINE[0]] * 2]), "readouts must be different. "),
         (FLIPS.replace('"x": 0', '"x": "a"'), "the file must be valid cirq JSON (TypeError: "),
         (
             '{"cirq_type": "IdentityGate", "num_qubits": 1000000000}',

@@ -19,6 +19,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json, export, openqasm
 from qcnn.circuits.formats.loading import embed_file
+from qcnn.circuits.observables import as_pauli_sum
 from qcnn.circuits.preparation import EXCITATION
 from qcnn.circuits.sample_circuits import data_state
 from qcnn.errors import ConfigError
@@ -77,7 +78,7 @@ def _readouts_of_qiskit(circuit: QuantumCircuit) -> Floats:
 
 def _readouts_of_cirq(ansatz: Ansatz, qubits: int) -> Floats:
     values = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
-        ansatz.circuit, [cirq.Z(qubit) for qubit in ansatz.readouts], qubit_order=ring(qubits)
+        ansatz.circuit, list(map(as_pauli_sum, ansatz.readouts)), qubit_order=ring(qubits)
     )
     return np.real(np.array(values))
 

@@ -284,40 +284,45 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         (HEAD3 + "rx(1/0) q[0];", "line 6: cannot be read as OpenQASM (1 / 0 divides by zero). "),
         (HEAD3 + "rx(1e400) q[0];", "line 6: an angle must be a finite number. Given: rx(inf) in "),
         (
-            HEAD3 + "// reset\nreset q[0];",
-            "line 7: the circuit must consist of gates, and of measurements at its end. Given: reset in ",
+            HEAD3 + "// reset\nreset q[0];\nx q[0];",
+            "line 8: a qubit must not be used after its reset, which is not unitary. Given: q(0, 0) in ",
         ),
         (
             HEAD3 + "delay[10ns] q[0];",
-            "line 6: the circuit must consist of gates, and of measurements at its end. Given: delay in ",
+            "line 6: the circuit must consist of gates, of gates that bits condition, and of measurements. "
+            "Given: delay in ",
         ),
         (
-            HEAD3 + "c[0] = measure q[0];\nif (c[0]) x q[1];",
-            "line 7: the circuit must consist of gates, and of measurements at its end. Given: if in ",
+            HEAD3 + "c[0] = measure q[0];\nif (c[0]) x q[1];\nh q[0];",
+            "line 8: after a qubit is measured in mid-circuit it may control gates and be read out in Z, nothing else",
         ),
         (
             HEAD2 + "measure q[0] -> c[0];\nif (c==1) x q[1];",
-            "line 7: the circuit must consist of gates, and of measurements at its end. Given: if in ",
+            "line 7: a bit must be measured before it conditions a gate. Given: if in ",
         ),
         (
             HEAD3 + "while (c[0]) { x q[0]; }",
-            "line 6: the circuit must consist of gates, and of measurements at its end. Given: while ",
+            "line 6: the circuit must consist of gates, of gates that bits condition, and of measurements. "
+            "Given: while ",
         ),
         (
             HEAD3 + "for int i in [0:2] { x q[0]; }",
-            "line 6: the circuit must consist of gates, and of measurements at its end. Given: ",
+            "line 6: the circuit must consist of gates, of gates that bits condition, and of measurements. Given: ",
         ),
         (
             HEAD3 + "def f(qubit a) { x a; }",
-            "line 6: the circuit must consist of gates, and of measurements at its end. Given: def in ",
+            "line 6: the circuit must consist of gates, of gates that bits condition, and of measurements. "
+            "Given: def in ",
         ),
         (
             HEAD3 + "c[0] = measure q[0]; x q[0];",
-            "line 6: measurements must be at the end of the circuit. Given: x on qubit 0 ",
+            "line 6: measurements must be at the end of the circuit, unless their bit conditions a gate. "
+            "Given: x on qubit 0 ",
         ),
         (
             HEAD3 + "c = measure q; c = measure q;",
-            "line 6: measurements must be at the end of the circuit. Given: measure on ",
+            "line 6: measurements must be at the end of the circuit, unless their bit conditions a gate. "
+            "Given: measure on ",
         ),
         (
             HEAD3 + "c[0] = measure q[0]; c[0] = measure q[1];",
@@ -333,7 +338,10 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
             HEAD3 + "const int n = 99999; qubit[n] r;",
             "line 6: constants must be written as numbers where they are used. ",
         ),
-        (HEAD3 + "for int i in [0:2] { x q[i]; }", "line 6: the circuit must consist of gates, and of "),
+        (
+            HEAD3 + "for int i in [0:2] { x q[i]; }",
+            "line 6: the circuit must consist of gates, of gates that bits condition, and ",
+        ),
         (
             HEAD3 + "input float a; input float b;\nrx(a) q[0];\nrx(a*b) q[1];",
             "line 8: an angle must be linear in the inputs. ",
@@ -431,11 +439,11 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         ),
         (
             HEAD3 + "def act(qreg r[2]) { x r[0]; }",
-            "line 6: the circuit must consist of gates, and of measurements at ",
+            "line 6: the circuit must consist of gates, of gates that bits condition, and ",
         ),
         (
             HEAD3 + "gate g a {\ndelay[1ns] a; }",
-            "line 7: the circuit must consist of gates, and of measurements at its ",
+            "line 7: the circuit must consist of gates, of gates that bits condition, and ",
         ),
         (HEAD3 + "x q[0];\nconst float f = 0.5;\nrx(f) q[0];", "line 7: constants must be written as numbers where "),
     ],

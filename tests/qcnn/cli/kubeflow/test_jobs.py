@@ -82,7 +82,7 @@ def test_status_shows_reason_exit_code_and_duration(
     _put(api_server, objects)
     api_server.logs[name] = FAILED_STEP
     (part,) = _parts(typed, backend)
-    reason = "qubits: must be an integer, at least 4 and at most 32768 (given: 3)"
+    reason = "qubits: must be at least 4 with hybrid (given: 3)"
     assert part == {
         **{"name": "generate-data", "state": "failed", "reason": reason, "resource": name},
         **{"exit_code": 2, "duration": 90.0},
@@ -140,7 +140,7 @@ def test_wait_reports_image_that_cannot_be_pulled(backend: FakeBackend, typed: T
     backend.on_get = advance  # type: ignore[method-assign]
     where = ("--host", backend.host, "--namespace", NAMESPACE, "--image", "qcnn:1")
     code, out, err = typed("submit", "--target", "kubeflow", *where, "--wait")
-    reason = "qubits: must be an integer, at least 4 and at most 32768 (given: 3)"
+    reason = "qubits: must be at least 4 with hybrid (given: 3)"
     assert (code, [line for line in out.splitlines() if line.startswith(("train:", "run:"))]) == (
         1,
         [
@@ -172,7 +172,7 @@ def test_logs_have_lines_of_steps_and_with_flag_all_lines(
         0,
         [
             "[generate-data] reading the experiment",
-            "[generate-data] error: qubits: must be an integer, at least 4 and at most 32768. Given: 3",
+            "[generate-data] error: qubits: must be at least 4 with hybrid. Given: 3",
         ],
     )
     lines = typed(*logs, "--all-containers")[1].splitlines()
@@ -184,7 +184,7 @@ def test_logs_have_lines_of_steps_and_with_flag_all_lines(
     backend.objects["runs"][run]["state"] = "FAILED"
     code, out, err = typed(*logs, "--all-containers", "--follow")
     assert (code, out.splitlines()) == (1, lines)
-    assert err.startswith("error: run: step generate-data failed (qubits: must be an integer")
+    assert err.startswith("error: run: step generate-data failed (qubits: must be at least 4")
 
 
 def test_logs_of_other_targets_have_no_containers_flag(typed: Typed) -> None:

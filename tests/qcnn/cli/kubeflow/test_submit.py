@@ -247,7 +247,7 @@ def test_submit_to_unreachable_host_is_one_line(typed: Typed, host: str) -> None
 
 def test_submit_of_invalid_experiment_sends_no_request(backend: FakeBackend, typed: Typed) -> None:
     code, _, err = typed(*SUBMIT, "--host", backend.host, "--qubits", "3")
-    assert (code, err) == (2, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n")
+    assert (code, err) == (2, "error: qubits: must be at least 4 with hybrid. Given: 3\n")
     assert backend.calls == []
 
 

@@ -35,7 +35,7 @@ def error_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     [
         (("submit",), "error: submit: --target must be one of kubeflow, kubernetes, "),
         (("submit", "--target", "moon"), "error: Invalid value for '--target': 'moon' is not "),
-        ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        ((*SUBMIT, "--qubits", "3"), "error: qubits: must be at least 4 with hybrid. Given: 3"),
         ((*SUBMIT, "--quarks", "3"), "error: No such option '--quarks'"),
         ((*SUBMIT, "--output", "runs"), "error: output: must be gs://BUCKET/FOLDER, "),
         ((*SUBMIT, "--data", "rows.csv"), "error: data: a file must be in a bucket on a cluster, gs://BUCKET/FILE, "),

@@ -12,6 +12,7 @@ import pytest
 from google.cloud import aiplatform_v1 as v1
 
 from qcnn.artifact_io import load_description, save_description
+from tests.class_runs import NAMES, trained_on
 from tests.qcnn.cli.conftest import Typed
 from tests.vertex.fake_service.pipelines import mount
 from tests.vertex.fake_service.vertex import Vertex
@@ -227,3 +228,18 @@ def test_deploy_after_timeout_creates_no_second_version(vertex: Vertex, on_verte
     vertex.operations.release()
     assert on_vertex(*arguments)[0] == 0
     assert [each.version_id for each in _versions(vertex)] == ["1"]
+
+
+def test_classes_are_predicted_by_name_and_scored(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path, forks: None
+) -> None:
+    trained = trained_on(tmp_path / "run", NAMES, epochs=3)
+    staging = ("--staging", f"gs://{vertex.bucket}/models")
+    code, _, err = on_vertex("deploy", str(trained.folder / "model"), *_TARGET, *_AT, *staging)
+    assert (code, err) == (0, "")
+    code, out, err = on_vertex("predict", *_TARGET, *_AT, "--data", str(trained.folder / "rows.csv"))
+    assert code == 0, err
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert {row["prediction"] for row in rows} <= set(NAMES)
+    accuracy = sum(row["prediction"] == row["label"] for row in rows) / len(rows)
+    assert err == f"accuracy {accuracy:.6f}\n"

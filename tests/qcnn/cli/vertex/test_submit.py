@@ -179,7 +179,7 @@ def test_submit_of_package_for_other_platform_is_an_error(typed: Typed, tmp_path
         (("--label", f"team={'q' * 64}"), "label: must be KEY=VALUE"),
         (("--label", "qcnn_experiment=a"), "label: qcnn_experiment must be set with --experiment. "),
         (tuple(w for n in range(65) for w in ("--label", f"l{n}=")), "label: must be at most 64, with those of qcnn. "),
-        (("--qubits", "3"), "qubits: must be an integer, at least 4"),
+        (("--qubits", "3"), "qubits: must be at least 4 with hybrid"),
         (("--colour", "red"), "No such option '--colour'."),
     ],
 )

@@ -25,5 +25,6 @@ def process(text: str, job: int = 0) -> PodProcess:
         is_terminating=bool(terminating),
         out_of_memory=bool(out_of_memory),
         pending_reason=None,
+        unschedulable=False,
         container="process",
     )

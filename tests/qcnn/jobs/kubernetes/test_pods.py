@@ -203,7 +203,8 @@ NO_CAPACITY, NO_IMAGE = "cannot be scheduled: Insufficient cpu", "cannot start, 
 
 
 def _unstarted(text: str, reason: str | None = None) -> PodProcess:
-    return dataclasses.replace(process(text), started=False, pending_reason=reason)
+    unschedulable = reason == NO_CAPACITY
+    return dataclasses.replace(process(text), started=False, pending_reason=reason, unschedulable=unschedulable)
 
 
 def _pending(*processes: PodProcess, suspended: bool = False, now: float = 10) -> PendingProcesses:
@@ -243,6 +244,12 @@ def test_pending_processes_keep_reason_until_start() -> None:
     restarted = pending.observe(NAMES, [process("0a"), _unstarted("1b")], suspended=False, now=20)
     assert (restarted.describe(), restarted.since) == ("worker 1", 0)
     assert not pending.observe(NAMES, [process("0a"), process("1a")], suspended=False, now=20).reasons
+
+
+def test_pending_processes_drop_reason_once_pod_has_node() -> None:
+    pending = _pending(_unstarted("0a", NO_CAPACITY), process("1a"))
+    scheduled = pending.observe(NAMES, [_unstarted("0a"), process("1a")], suspended=False, now=20)
+    assert (scheduled.describe(), scheduled.next_to_query(), scheduled.since) == ("worker 0", "worker 0", 0)
 
 
 def test_pending_processes_since_restart() -> None:
@@ -287,7 +294,7 @@ def test_startup_monitor_without_pod_times_out() -> None:
     watched = _Watched()
     watched.start.observe([], suspended=False)
     watched.check(600)
-    with pytest.raises(ConfigError, match=r"^not started after 600 s: worker 0\. Given: a$"):
+    with pytest.raises(ConfigError, match=r"^not started after 600 s: worker 0; see `qcnn doctor .*`\. Given: a$"):
         watched.check(601)
 
 
@@ -323,7 +330,7 @@ def test_startup_monitor_requests_events_every_10_s() -> None:
         watched.start.observe([_unstarted("0a")], suspended=False)
         watched.check(now)
     assert watched.events.requests == ["0-0a"] * 2
-    with pytest.raises(ConfigError, match=r": worker 0 cannot start, FailedCreatePod: no account\. Given: a$"):
+    with pytest.raises(ConfigError, match=r": worker 0 cannot start, FailedCreatePod: no account; see `qcnn"):
         watched.check(601)
 
 
@@ -341,3 +348,22 @@ def test_startup_monitor_logs_first_reason_once(caplog: pytest.LogCaptureFixture
             watched.start.check()
     expected = [f"worker 0 {NO_IMAGE}", "worker 1 cannot start, FailedCreatePod: over quota"]
     assert [record.getMessage() for record in caplog.records] == expected
+
+
+def test_startup_monitor_logs_reason_after_pod_has_node(caplog: pytest.LogCaptureFixture) -> None:
+    watched = _Watched()
+    with caplog.at_level(logging.WARNING, "qcnn"):
+        for reason in (NO_CAPACITY, NO_CAPACITY, NO_IMAGE, "cannot start, ImagePullBackOff: again", NO_IMAGE):
+            watched.start.observe([_unstarted("0a", reason)], suspended=False)
+    assert [record.getMessage() for record in caplog.records] == [f"worker 0 {NO_CAPACITY}", f"worker 0 {NO_IMAGE}"]
+
+
+def test_events_of_scheduling_are_no_reason_of_pod_with_node() -> None:
+    query = event_query(WAITING_JOB, TFJOB, process("0a"))
+    scheduling = {"reason": "FailedScheduling", "message": "0/1 nodes are available"}
+
+    class Events:
+        def find(self, *_: Any, **__: str) -> list[dict[str, str]]:
+            return [scheduling]
+
+    assert query.last_warning(Events()) is None  # type: ignore[arg-type]

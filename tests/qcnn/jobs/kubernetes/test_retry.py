@@ -78,7 +78,9 @@ QUOTA = (
 
 def test_rejection_quota_message_is_complete() -> None:
     rejected = retry.rejection(_answer(403, QUOTA), "create pods", "a", was_allowed=True)
-    assert str(rejected) == f"quota: exceeded in namespace a. Given: {QUOTA}"
+    assert str(rejected) == (
+        f"quota: exceeded in namespace a; see line quota of `qcnn doctor --target kubernetes`. Given: {QUOTA}"
+    )
     assert retry.describe_error(_answer(403, QUOTA)) == QUOTA
 
 

@@ -180,8 +180,6 @@ HUGE = 10**400
 @pytest.mark.parametrize(
     ("operation", "reason"),
     [
-        (cirq.measure(Q[0]), "is a measurement"),
-        (cirq.measure(Q[0]).with_tags("mine"), "is a measurement"),
         (cirq.PauliMeasurementGate([cirq.X])(Q[0]), "is a measurement"),
         (repeated(MEASURED), "is a measurement"),
         (cirq.depolarize(0.1)(Q[0]), "is a noise channel"),
@@ -189,9 +187,7 @@ HUGE = 10**400
         (cirq.KrausChannel([np.eye(2)])(Q[0]), "is a noise channel"),
         (cirq.X(Q[0]).with_probability(0.5), "is a noise channel"),
         ((cirq.X(Q[0]) ** A).with_probability(0.5), "is a noise channel"),
-        (cirq.reset(Q[0]), "is a reset"),
         (Opaque()(Q[0]), "no known unitary"),
-        (cirq.X(Q[0]).with_classical_controls("m"), "is controlled by the outcome of a measurement"),
         (
             cirq.CircuitOperation(
                 MEASURED, use_repetition_ids=False, repeat_until=cirq.KeyCondition(cirq.MeasurementKey("m"))
@@ -238,6 +234,21 @@ def test_create_unsupported_operation_raises_for_all_simulators(
         simulators.create(simulator, ansatz, Q, SimulatorLimits(memory=2**30, batch=4))
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        (cirq.measure(Q[0]), "a measurement must condition a gate"),
+        (cirq.measure(Q[0]).with_tags("mine"), "a measurement must condition a gate"),
+        (cirq.reset(Q[0]), "a qubit must not be used after its reset"),
+        (cirq.X(Q[0]).with_classical_controls("m"), "a bit must be measured before it conditions a gate"),
+    ],
+    ids=lambda value: single_line(value)[:60],
+)
+def test_measurement_that_cannot_be_deferred_raises(operation: cirq.Operation, reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^model: {reason}.*Given: \S"):
+        Ansatz(cirq.Circuit(cirq.X(Q[1]) ** A, operation), SYMBOLS, (Q[0],))
 
 
 def test_read_network_nonlinear_real_symbols_raise() -> None:

@@ -14,6 +14,7 @@ from qcnn.simulators.structure import light_cones
 from qcnn.simulators.structure.gate_fusion import fuse
 from qcnn.simulators.structure.gates import CircuitIR, Gate, read_network
 from qcnn.simulators.structure.light_cones import CircuitIndex, Factorization, LightCone
+from qcnn.simulators.structure.pauli_strings import PauliString
 
 
 def network_of(qubits: int, model: str = "hybrid") -> CircuitIR:
@@ -29,7 +30,7 @@ def splits_of(network: CircuitIR) -> list[Factorization]:
     index = index_of(network)
     kinds: dict[tuple[object, ...], Factorization] = {}
     splits = []
-    for readout in network.readouts:
+    for (readout,), _ in network.strings:
         cone, _ = index.cone(readout)
         splits.append(kinds.setdefault(cone.key, light_cones.split(cone)))
     return splits
@@ -86,7 +87,7 @@ def test_split_gate_between_parts_joins_them() -> None:
 def test_split_parts_are_disjoint_and_complete(first: int, second: int, layer: int) -> None:
     network = read_network(bridged(16, first, second, layer), circuits.ring(16))
     index = index_of(network)
-    for readout in network.readouts:
+    for (readout,), _ in network.strings:
         cone, _ = index.cone(readout)
         split = light_cones.split(cone)
         labels = [label for part in split.parts for label in part.labels]
@@ -108,7 +109,7 @@ def test_split_absorbs_last_gate_into_observable() -> None:
     [network_of(8, "deep"), network_of(9), *(read_network(bridged(16, 3, 11, n), circuits.ring(16)) for n in range(3))],
 )
 def test_cost_of_cut_equals_that_of_relabeled_parts(network: CircuitIR) -> None:
-    cone, _ = index_of(network).cone(network.readouts[0])
+    cone, _ = index_of(network).cone(network.strings[0].qubits[0])
     for cut in light_cones._cuts(cone):
         parts = [part.cone for part in light_cones._parts(cone, cut)]
         sweeps = sum(part.amplitudes * max(1, len(fuse(part.gates))) for part in parts)
@@ -120,7 +121,7 @@ def test_cost_of_cut_equals_that_of_relabeled_parts(network: CircuitIR) -> None:
 def test_even_ring_has_two_distinct_cones(qubits: int) -> None:
     network = network_of(qubits)
     index = index_of(network)
-    keys = [index.cone(readout)[0].key for readout in network.readouts]
+    keys = [index.cone(readout)[0].key for ((readout,), _) in network.strings]
     assert len(set(keys)) == 2
     # Cones alternate from the first to the last readout, both of which have a part across the end of the ring.
     assert keys[::2] == [keys[0]] * len(keys[::2])
@@ -132,7 +133,7 @@ def test_odd_ring_has_five_distinct_cones_at_any_length() -> None:
     def kinds(qubits: int) -> set[tuple[object, ...]]:
         network = network_of(qubits)
         index = index_of(network)
-        return {index.cone(readout)[0].key for readout in network.readouts}
+        return {index.cone(readout)[0].key for ((readout,), _) in network.strings}
 
     for short, long in ((23, 203), (25, 201)):
         assert kinds(short) == kinds(long)
@@ -143,7 +144,11 @@ def moved(network: CircuitIR, steps: int) -> CircuitIR:
     """Return the circuit shifted on the ring."""
     n = network.qubits
     gates = [dataclasses.replace(g, qubits=tuple((q + steps) % n for q in g.qubits)) for g in network.gates]
-    return dataclasses.replace(network, gates=tuple(gates), readouts=tuple((q + steps) % n for q in network.readouts))
+    strings = tuple(
+        PauliString(tuple((q + steps) % n for q in string.qubits), string.axes) for string in network.strings
+    )
+    sums = dataclasses.replace(network.sums, strings=strings)
+    return dataclasses.replace(network, gates=tuple(gates), sums=sums)
 
 
 def shuffled(network: CircuitIR, seed: int) -> CircuitIR:
@@ -174,7 +179,7 @@ def test_parts_are_invariant_under_shift_and_gate_order(qubits: int) -> None:
 def test_cone_returns_qubits_of_its_labels() -> None:
     network = network_of(16)
     index = index_of(network)
-    for number, readout in enumerate(network.readouts):
+    for number, ((readout,), _) in enumerate(network.strings):
         cone, where = index.cone(readout)
         assert where[0] == readout
         # The qubit that is pooled into the readout, and the pairs that overlap one of the two.

@@ -23,7 +23,7 @@ def _own(lines: list[str]) -> list[str]:
 def test_lines_of_executors_are_omitted() -> None:
     assert _own(FAILED_STEP) == [
         "reading the experiment",
-        "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3",
+        "error: qubits: must be at least 4 with hybrid. Given: 3",
     ]
     # Within the JSON of the executor, as in the last lines of a log.
     assert _own(FAILED_STEP[6:]) == _own(FAILED_STEP)
@@ -72,7 +72,7 @@ def test_output_json_of_launcher_is_omitted() -> None:
 @pytest.mark.parametrize(
     ("lines", "reason", "code"),
     [
-        (FAILED_STEP, "qubits: must be an integer, at least 4 and at most 32768 (given: 3)", 2),
+        (FAILED_STEP, "qubits: must be at least 4 with hybrid (given: 3)", 2),
         (["Traceback", "ValueError: no", FAILED_STEP[-3]], "ValueError: no", 2),
         ([DOWNLOAD], "failed to execute component: failed to download input artifact: access denied", None),
         ([DRIVER], "failed to resolve inputs: parameter qubits is missing", None),

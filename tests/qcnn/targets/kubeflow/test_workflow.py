@@ -101,7 +101,7 @@ def test_failed_step_has_its_error_and_exit_code() -> None:
     run.omit("train")
     (part,) = _steps(run, FAILED_STEP)
     assert (part.state, part.exit_code, part.duration) == ("failed", 2, 90.0)
-    assert part.reason == "qubits: must be an integer, at least 4 and at most 32768 (given: 3)"
+    assert part.reason == "qubits: must be at least 4 with hybrid (given: 3)"
 
 
 def test_pending_step_without_reason_has_that_of_events() -> None:

@@ -32,6 +32,13 @@ def test_read_samples_keeps_feature_order(tmp_path: Path) -> None:
     assert list(found.instances()) == [{"features": [0.1, -2.0]}, {"features": [3.0, 1e5]}]
 
 
+def test_read_samples_reads_labels_that_are_names_of_classes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,label\n0.1,cat\n3,dog\n")
+    found = read_samples(str(tmp_path / "a.csv"))
+    assert found.label is not None
+    assert found.label.tolist() == ["cat", "dog"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -47,7 +54,7 @@ def test_read_samples_keeps_feature_order(tmp_path: Path) -> None:
         ),
         ("a.csv", "qubit,angle\n1,nan\n", r"data: line 2, column angle: must be a finite number\. Given: nan"),
         ("a.csv", "qubit,angle\n1\n", r"data: line 2: must have 2 values, .* Given: 1"),
-        ("a.csv", "x,label\n1,up\n", r"data: line 2, column label: must be a finite number\. Given: up"),
+        ("a.csv", "x,label\nup,up\n", r"data: line 2, column x: must be a finite number\. Given: up"),
         ("a.csv", "x,label\n1,1\n1,\n", r"data: line 3, column label: must be a finite number\. Given: nothing"),
         ("a.csv", "x,label\n1,1e200\n", r"data: line 2, column label: must be from .* Given: 1e\+200"),
         ("a.jsonl", "[1, 2]\n", r"data: line 1: must be one JSON object\. Given: \[1, 2\]"),

@@ -55,6 +55,12 @@ class Predictor:
         self._process.communicate()
 
 
+def _values(output: Any) -> list[Any]:
+    """Return the rows of an output, text as TensorFlow Serving writes it."""
+    rows: list[Any] = output.numpy().tolist()
+    return [row.decode() if isinstance(row, bytes) else row for row in rows]
+
+
 def _serve(folder: str) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     import tensorflow as tf
@@ -65,7 +71,7 @@ def _serve(folder: str) -> None:
         try:
             rows = [row if isinstance(row, dict) else {next(iter(inputs)): row} for row in json.loads(line)]
             given = {name: tf.constant([row[name] for row in rows], spec.dtype) for name, spec in inputs.items()}
-            found = {name: value.numpy().tolist() for name, value in signature(**given).items()}
+            found = {name: _values(value) for name, value in signature(**given).items()}
         except (KeyError, TypeError, ValueError, tf.errors.OpError) as error:
             answer: dict[str, Any] = {"error": f"Failed to process the instances: {error}"[:500]}
         else:
