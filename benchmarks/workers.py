@@ -9,7 +9,6 @@ import argparse
 import itertools
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,8 @@ from typing import Any
 
 import numpy as np
 from tabulate import tabulate
+
+from qcnn.process.local_ports import reserved_ports
 
 QUBITS = 16
 BATCHES = (32, 64, 128, 256)
@@ -49,12 +50,9 @@ def measure(batch: int, workers: int, data: dict[str, Any]) -> tuple[float, floa
         workers: Number of workers.
         data: Fields of the data and of the simulator.
     """
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(workers)]
-    addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in sockets]
-    for server in sockets:
-        server.close()
     cores = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, reserved_ports(workers) as ports:
+        addresses = [f"127.0.0.1:{port}" for port in ports]
         processes = []
         for index in range(workers):
             cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}

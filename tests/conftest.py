@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,3 +114,5 @@ def vertex(tmp_path: Path, forks: None) -> "Iterator[Vertex]":
 
     with contextlib.closing(Vertex(tmp_path)) as server:
         yield server
+        # pytest prints this if the test has failed.
+        sys.stdout.write("\n".join(server.failures()))

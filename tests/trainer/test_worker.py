@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.model.checkpoints import load_history, load_latest
+from qcnn.process.local_ports import reserved_ports
 from qcnn.process.operating_system import cores
 from qcnn.trainer import worker
 from qcnn.trainer.distribution.joining import answers
@@ -46,10 +46,9 @@ class Pair:
     def __init__(self, folder: Path, config: ExperimentConfig, chief: Sequence[str] = WORKER) -> None:
         self._folder, self._config = folder, config
         self._logs = [folder / f"worker-{index}.log" for index in (0, 1)]
-        servers = [socket.create_server(("127.0.0.1", 0)) for _ in self._logs]
-        self._addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in servers]
-        for server in servers:
-            server.close()
+        self._ports = contextlib.ExitStack()
+        ports = self._ports.enter_context(reserved_ports(len(self._logs)))
+        self._addresses = [f"127.0.0.1:{port}" for port in ports]
         self.processes = [self.start(0, chief), self.start(1)]
 
     def start(self, index: int, program: Sequence[str] = WORKER) -> ChildProcess:
@@ -76,14 +75,14 @@ class Pair:
         for process in self.processes:
             process.kill()
             process.wait()
+        self._ports.close()
 
 
 @pytest.fixture
-def unused_ports() -> list[int]:
+def unused_ports() -> Iterator[list[int]]:
     """Local ports on which nothing listens."""
-    with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        return [server.getsockname()[1] for server in servers]
+    with reserved_ports(2) as ports:
+        yield ports
 
 
 @pytest.fixture

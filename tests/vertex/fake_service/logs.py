@@ -91,16 +91,17 @@ class Logs:
         """Return the lines of a replica, including hidden ones."""
         with self._written:
             return [
-                entry.json_payload.get("message", "") if "json_payload" in entry else entry.text_payload
+                _text(entry)
                 for entry in (*self._entries, *(self._fresh or ()))
                 if dict(entry.resource.labels)["job_id"] == job_id
                 and dict(entry.resource.labels)["task_name"] == replica
             ]
 
-    def tail(self) -> list[str]:
-        """Return the last lines of all replicas, for the message of a failed test."""
+    def tail(self, job_id: str) -> list[str]:
+        """Return the last lines of a job, with the name of the replica, for the message of a failed test."""
         with self._written:
-            return [str(entry.json_payload.get("message")) for entry in self._entries[-50:] if "json_payload" in entry]
+            entries = [entry for entry in self._entries if entry.resource.labels["job_id"] == job_id]
+        return [f"[{entry.resource.labels['task_name']}] {_text(entry)}" for entry in entries[-50:]]
 
     def _payload(self, replica: str, text: str, severity: str) -> dict[str, Any]:
         """Return the payload of an entry: JSON for a line of a replica, text for one of the service."""
@@ -123,6 +124,10 @@ class Logs:
         found.sort(key=lambda entry: (entry.timestamp, entry.insert_id), reverse=request.order_by == "timestamp desc")
         page, token = cut_page(found, request.page_size or _DEFAULT_PAGE, request.page_token)
         return ListLogEntriesResponse(entries=page, next_page_token=token)
+
+
+def _text(entry: LogEntry) -> str:
+    return str(entry.json_payload.get("message", "")) if "json_payload" in entry else entry.text_payload
 
 
 def _with_json_names(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.vertex.fake_service.connection.faults import Faults
 from tests.vertex.fake_service.connection.identity import TokenServer, write_identity
 from tests.vertex.fake_service.connection.transport import Transport
 from tests.vertex.fake_service.custom_jobs import CustomJobs
-from tests.vertex.fake_service.job_run import JobContext
+from tests.vertex.fake_service.job_run import FAILED, JobContext
 from tests.vertex.fake_service.logs import Logs
 from tests.vertex.fake_service.metadata.service import MetadataService
 from tests.vertex.fake_service.metadata.store import Metadata
@@ -174,6 +174,11 @@ class Vertex:
         """
         job_id = job.rpartition("/")[2]
         self.logs.until(lambda: sum(text in line for line in self.logs.lines(job_id, replica)) >= times)
+
+    def failures(self) -> list[str]:
+        """Return the error of each failed job, and the last lines of its replicas."""
+        failed = [job for job in self.state.all(v1.CustomJob) if job.state == FAILED]
+        return [line for job in failed for line in (job.error.message, *self.logs.tail(job.name.rpartition("/")[2]))]
 
     def until_written(self, name: str) -> None:
         """Wait until the bucket has a file whose name starts with `name`."""

@@ -280,6 +280,8 @@ def test_tuner_selects_trials_and_best_is_evaluated(
     assert code == 0, out + err
     (job,) = vertex.state.all(v1.HyperparameterTuningJob)
     assert (job.state, job.max_trial_count, job.parallel_trial_count) == (SUCCEEDED, 3, 2)
+    # A failed trial does not fail the job.
+    assert [trial.infeasible_reason for trial in job.trials] == 3 * [""]
     (run,) = _runs(vertex)
     tuned = next(task for task in run.job_detail.task_details if task.task_name == "tune")
     training, table = (tuned.outputs[name].artifacts[0] for name in ("training", "results"))

@@ -4,10 +4,8 @@ Sources: "Distributed training" (CLUSTER_SPEC and TF_CONFIG), "Code requirements
 `base_output_directory` in google/cloud/aiplatform/v1/custom_job.proto (AIP_*).
 """
 
-import contextlib
 import json
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
@@ -19,15 +17,6 @@ _ROLES = ("chief", "worker", "ps", "evaluator")
 def replicas(spec: v1.CustomJobSpec) -> list[tuple[int, int]]:
     """Return the pool and the index of every replica."""
     return [(pool, index) for pool, each in enumerate(spec.worker_pool_specs) for index in range(each.replica_count)]
-
-
-def free_addresses(names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """Return an unused address of the local machine for every replica."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in names]
-        for held in sockets:
-            held.bind(("127.0.0.1", 0))
-        return {name: f"127.0.0.1:{held.getsockname()[1]}" for name, held in zip(names, sockets, strict=True)}
 
 
 def environment(
