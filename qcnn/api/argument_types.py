@@ -30,7 +30,7 @@ class FieldArguments(TypedDict, total=False):
     qubits: Integer
     rounds: Integer
     data: str | PathLike[str]
-    encoding: Literal["excitation", "rx", "ry", "rz", "dense", "amplitude"]
+    encoding: Literal["excitation", "rx", "ry", "rz", "dense", "amplitude", "circuit"]
     seed: Integer
     model: str | PathLike[str] | Circuit | CircuitFunction
     simulator: str
@@ -68,6 +68,8 @@ class FieldArguments(TypedDict, total=False):
     loss: Literal["mse", "cross_entropy"]
     head: Literal["auto", "expectation", "probabilities", "dense"]
     observables: str | PathLike[str]
+    inputs: str | PathLike[str]
+    feature_map: str | PathLike[str]
     classes: Integer
     momentum: Number
     steps_per_epoch: Integer
@@ -94,7 +96,7 @@ class FieldValues:
     qubits: int
     rounds: int
     data: str
-    encoding: Literal["excitation", "rx", "ry", "rz", "dense", "amplitude"]
+    encoding: Literal["excitation", "rx", "ry", "rz", "dense", "amplitude", "circuit"]
     seed: int
     model: str
     simulator: str
@@ -132,6 +134,8 @@ class FieldValues:
     loss: Literal["mse", "cross_entropy"]
     head: Literal["auto", "expectation", "probabilities", "dense"]
     observables: str
+    inputs: str
+    feature_map: str
     classes: int
     momentum: float
     steps_per_epoch: int

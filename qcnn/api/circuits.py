@@ -22,12 +22,13 @@ else:
     Circuit = CircuitFunction = Any
 
 
-def embedded_circuit(model: object, qubits: int) -> str:
+def embedded_circuit(model: object, qubits: int, inputs: str = "") -> str:
     """Return a circuit from memory as embedded text, read like the content of a file.
 
     Args:
         model: Circuit, or function of the qubits of the ring that returns one.
         qubits: Number of qubits on the ring.
+        inputs: Names of parameters that are inputs, as the field of an experiment.
 
     Raises:
         ConfigError: If it is no circuit that can be trained, or the function fails.
@@ -35,6 +36,7 @@ def embedded_circuit(model: object, qubits: int) -> str:
     with importing("cirq"):
         from qcnn.circuits.ansatz import ring
         from qcnn.circuits.formats.loading import embed_ansatz
+        from qcnn.circuits.input_expressions import parse_names
 
     name = "circuit"
     if callable(model) and not _is_circuit(model):
@@ -46,7 +48,7 @@ def embedded_circuit(model: object, qubits: int) -> str:
         except Exception as error:
             reason = f"{type(error).__name__}: {single_line(error)}"
             raise ConfigError(f"model: the function fails ({reason}). Given: {name}") from error
-    return embed_ansatz(_ansatz_of(model, name), f"{name}.json")
+    return embed_ansatz(_ansatz_of(model, name, parse_names(inputs) if inputs else ()), f"{name}.json")
 
 
 def _is_circuit(model: object) -> bool:
@@ -64,20 +66,21 @@ def _is_of(library: str, name: str, model: object) -> bool:
     return library in sys.modules and isinstance(model, getattr(sys.modules[library], name))
 
 
-def _ansatz_of(model: object, name: str) -> Ansatz:
+def _ansatz_of(model: object, name: str, inputs: Sequence[str]) -> Ansatz:
     import cirq
 
     from qcnn.circuits.ansatz import Ansatz
     from qcnn.circuits.formats import cirq_json
 
     if isinstance(model, Ansatz):
-        return model
+        return model.with_inputs(inputs) if inputs else model
     if isinstance(model, cirq.AbstractCircuit):
-        return cirq_json.from_circuit(model.unfreeze(), name)
+        ansatz = cirq_json.from_circuit(model.unfreeze(), name)
+        return ansatz.with_inputs(inputs) if inputs else ansatz
     if _is_of_qiskit(model):
         from qcnn.circuits.formats.qiskit_circuits import from_qiskit
 
-        return from_qiskit(model, name)
+        return from_qiskit(model, name, inputs)
     raise ConfigError(
         "model: must be a name, a file, a qcnn.Ansatz, a cirq.Circuit, a qiskit.QuantumCircuit, or a function that "
         f"returns one. Given: {format_value(model)}"

@@ -86,7 +86,7 @@ class Experiment(FieldValues, Frozen):
         with translate_errors("qcnn.Experiment", "run"):
             if not isinstance(values.get("model", ""), str):
                 qubits = values.get("qubits", ALL_FIELDS["qubits"].default)
-                values["model"] = embedded_circuit(values["model"], qubits)
+                values["model"] = embedded_circuit(values["model"], qubits, values.pop("inputs", ""))
             # Only excitations are generated for an encoding.
             if values.get("encoding", _EXCITATION) != _EXCITATION:
                 values.setdefault("data", MEMORY)

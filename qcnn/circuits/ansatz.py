@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 import cirq
@@ -30,10 +30,12 @@ class Ansatz:
         symbols: Circuit parameters, in the order of the weights.
         readouts: Qubits to read out in Z, or cirq.PauliString or cirq.PauliSum with real coefficients, which are stored
             as tuples of strings.
+        inputs: Symbols of the circuit that are features of a sample instead of parameters, in the order of the columns
+            of the data. The circuit then acts on |0...0>.
 
     Raises:
-        ConfigError: If an argument has the wrong type, names of symbols or readouts are not unique, there are no
-            readouts, or a measured qubit is used otherwise than as a control and in Z.
+        ConfigError: If an argument has the wrong type, names of symbols, inputs or readouts are not unique, there are
+            no readouts, or a measured qubit is used otherwise than as a control and in Z.
 
     >>> qubits = cirq.GridQubit.rect(1, 2)
     >>> s = sympy.Symbol("s")
@@ -44,23 +46,27 @@ class Ansatz:
     circuit: cirq.Circuit
     symbols: tuple[sympy.Symbol, ...]
     readouts: tuple[Readout, ...]
+    inputs: tuple[sympy.Symbol, ...] = ()
 
     def __init__(
         self,
         circuit: cirq.AbstractCircuit,
         symbols: Iterable[sympy.Symbol] | sympy.Symbol,
         readouts: "Iterable[ReadoutArgument] | ReadoutArgument",
+        inputs: Iterable[sympy.Symbol] | sympy.Symbol = (),
     ) -> None:
         if not isinstance(circuit, cirq.AbstractCircuit):
             raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {format_value(circuit)}")
         object.__setattr__(self, "circuit", circuit.unfreeze(copy=False))
         object.__setattr__(self, "symbols", _require_all(sympy.Symbol, "symbols must be of sympy.Symbol", symbols))
         object.__setattr__(self, "readouts", tuple(map(as_readout, _listed(readouts))))
+        object.__setattr__(self, "inputs", _require_all(sympy.Symbol, "inputs must be of sympy.Symbol", inputs))
         if has_measurements(self.circuit):
             object.__setattr__(self, "circuit", without_measurements(self.circuit, self.readouts))
-        names = collections.Counter(symbol.name for symbol in self.symbols)
+        names = collections.Counter(symbol.name for symbol in (*self.symbols, *self.inputs))
         if twice := [name for name, count in names.items() if count > 1]:
-            raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
+            listed = "symbols and inputs" if self.inputs else "symbols"
+            raise ConfigError(f"model: {listed} must list each name once. Given: {', '.join(twice)} again")
         if not self.readouts:
             raise ConfigError("model: readouts must name at least one qubit. Given: none")
         if again := [readout for readout, count in collections.Counter(self.readouts).items() if count > 1]:
@@ -70,6 +76,29 @@ class Ansatz:
     def qubits(self) -> frozenset[cirq.Qid]:
         """Qubits of the circuit and of the readouts."""
         return self.circuit.all_qubits().union(*map(qubits_of, self.readouts))
+
+    def with_inputs(self, names: Sequence[str]) -> "Ansatz":
+        """Return the ansatz with some of its symbols as inputs.
+
+        Args:
+            names: Names of symbols, in the order of the columns of the data.
+
+        Raises:
+            ConfigError: If the ansatz has other inputs, or no symbol of a name.
+        """
+        own = [symbol.name for symbol in self.inputs]
+        if own and own != list(names):
+            raise ConfigError(f"inputs: must be those of the circuit, {','.join(own)}. Given: {','.join(names)}")
+        if own:
+            return self
+        by_name = {symbol.name: symbol for symbol in self.symbols}
+        if unknown := [name for name in names if name not in by_name]:
+            raise ConfigError(
+                f"inputs: must be free parameters of the circuit, {', '.join(by_name) or 'of which it has none'}. "
+                f"Given: {format_value(unknown[0])}"
+            )
+        others = tuple(symbol for symbol in self.symbols if symbol.name not in names)
+        return dataclasses.replace(self, symbols=others, inputs=tuple(by_name[name] for name in names))
 
 
 def ring(qubits: int) -> list[cirq.GridQubit]:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-Kind: TypeAlias = Literal["excitation", "rx", "ry", "rz", "dense", "state"]
+Kind: TypeAlias = Literal["excitation", "rx", "ry", "rz", "dense", "state", "circuit"]
 
 
 class InputSpec(NamedTuple):
@@ -26,6 +26,8 @@ class Preparation:
     - `dense`: Product state. Qubit k is rotated about X by feature k, then about Y by feature k + qubits (Hur, Kim and
       Park, arXiv:2108.00661). Missing features do not rotate. A sample is as with `rx`.
     - `state`: State vector of the sample, float32 (2^qubits,), real amplitudes. Qubit 0 is the most significant bit.
+    - `circuit`: |0...0>. The circuit has the features of the sample as inputs. A sample is a row of `features` numbers,
+      float64.
     """
 
     kind: Kind = "excitation"
@@ -38,6 +40,8 @@ class Preparation:
                 return {"qubit": InputSpec((), "int32"), "angle": InputSpec((), "float32")}
             case "state":
                 return {"state": InputSpec((2**qubits,), "float32")}
+            case "circuit":
+                return {"features": InputSpec((self.features,), "float64")}
         return {"features": InputSpec((self.features,), "float32")}
 
 
@@ -45,8 +49,16 @@ EXCITATION = Preparation()
 """Preparation that every simulator supports."""
 
 
-def preparation_of(encoding: str, qubits: int) -> Preparation:
-    """Return the state preparation of an encoding: one of a kind, or `amplitude`, whose samples are states."""
+def preparation_of(encoding: str, qubits: int, inputs: int = 0) -> Preparation:
+    """Return the state preparation of an encoding: one of a kind, or `amplitude`, whose samples are states.
+
+    Args:
+        encoding: Encoding.
+        qubits: Number of qubits.
+        inputs: Number of inputs of the circuit, for the encoding `circuit`.
+    """
+    if encoding == "circuit":
+        return Preparation("circuit", inputs)
     if encoding == "amplitude":
         return Preparation("state")
     if encoding == EXCITATION.kind:

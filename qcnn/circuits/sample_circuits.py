@@ -1,5 +1,6 @@
 """Circuits that prepare one sample, and noisy circuits, for simulators of other libraries."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 import cirq
@@ -38,6 +39,29 @@ def data_state(preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Seq
         allowed = f"{preparation.features} angles" if preparation.features else "omitted for state vectors"
         raise ConfigError(f"sample: must be {allowed}. Given: {given}")
     return product(preparation.kind, qubits, sample)
+
+
+def with_sample(
+    ansatz: Ansatz, preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Sequence[float]
+) -> Ansatz:
+    """Return an ansatz on |0...0> with a sample: after the circuit that prepares it, or as the values of its inputs.
+
+    Args:
+        ansatz: Circuit for the data state.
+        preparation: Type of the data state.
+        qubits: Qubits of the ring.
+        sample: Qubit and angle of an excitation, or features.
+
+    Raises:
+        ConfigError: If the sample does not match the preparation.
+    """
+    if preparation.kind != "circuit":
+        return dataclasses.replace(ansatz, circuit=data_state(preparation, qubits, sample) + ansatz.circuit)
+    if len(sample) != len(ansatz.inputs):
+        names, given = (symbol.name for symbol in ansatz.inputs), ",".join(f"{value:g}" for value in sample)
+        raise ConfigError(f"sample: must be numbers for the inputs {', '.join(names)}. Given: {given}")
+    values = dict(zip(ansatz.inputs, sample, strict=True))
+    return dataclasses.replace(ansatz, circuit=cirq.resolve_parameters(ansatz.circuit, values), inputs=())
 
 
 def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Noise) -> cirq.Circuit:

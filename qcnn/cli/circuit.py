@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from qcnn.circuits.formats.embedded import is_embedded, is_file, model_display_name
+from qcnn.circuits.formats.embedded import embedded_inputs, is_embedded, is_file, model_display_name
 from qcnn.circuits.formats.loading import embed_file, with_observables
 from qcnn.cli.estimates import cones_line, estimate_as_json, simulators_table
 from qcnn.cli.options.experiment import complete_field
 from qcnn.cli.options.settings import format_option
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import EXPERIMENT_FIELDS, ExperimentConfig
+from qcnn.experiment.fields import MEMORY
 from qcnn.experiment.parsing import from_mapping
 from qcnn.process.library_loading import importing
 from qcnn.results.local_run import model_in, of_run
@@ -56,6 +57,7 @@ class _CircuitInput:
     type=click.Choice(_ENCODINGS),
     help="State preparation, which affects the light cones.  [default: excitation]",
 )
+@click.option("--inputs", metavar="NAMES", help="Parameters of a circuit file that are features, such as x0,x1.")
 @click.option("--observables", metavar="LIST", help="Readouts of a circuit file, such as 'Z0*Z1, 0.5*X2 - Y3'.")
 @format_option
 @click.option("--image", type=click.Path(path_type=Path), metavar="FILE", help="Save the drawing as .png or .svg.")
@@ -78,6 +80,7 @@ def circuit(
     model: str,
     qubits: int | None,
     encoding: str | None,
+    inputs: str | None,
     observables: str | None,
     output_format: str,
     image: Path | None,
@@ -97,7 +100,7 @@ def circuit(
     with importing("cirq"):
         from qcnn.circuits import drawing
         from qcnn.planning.plan import summarize_circuit
-    subject = _circuit_input(model, qubits, encoding, observables)
+    subject = _circuit_input(model, qubits, encoding, observables, inputs)
 
     diagram = drawing.draw(subject.network.ansatz)
     summary = summarize_circuit(subject.network, subject.config.limits)
@@ -148,11 +151,14 @@ def _check_target(model: str, target: Path) -> None:
                 raise ConfigError(f"export: must differ from the input file. Given: {target}")
 
 
-def _circuit_input(model: str, qubits: int | None, encoding: str | None, observables: str | None) -> _CircuitInput:
+def _circuit_input(
+    model: str, qubits: int | None, encoding: str | None, observables: str | None, inputs: str | None
+) -> _CircuitInput:
     if not (is_embedded(model) or is_file(model)) and (parse_bucket_uri(model) or Path(model).is_dir()):
-        if qubits is not None or encoding is not None or observables is not None:
+        if any(each is not None for each in (qubits, encoding, observables, inputs)):
             raise ConfigError(
-                f"circuit: --qubits, --encoding and --observables must not be given for a trained model. Given: {model}"
+                "circuit: --qubits, --encoding, --inputs and --observables must not be given for a trained model. "
+                f"Given: {model}"
             )
         from qcnn.results.weights import load_trained
 
@@ -162,9 +168,11 @@ def _circuit_input(model: str, qubits: int | None, encoding: str | None, observa
     from qcnn.circuits import circuits
     from qcnn.circuits.formats import cirq_json
     from qcnn.circuits.preparation import EXCITATION, preparation_of
-    from qcnn.simulators.structure.gates import read_network
+    from qcnn.simulators.structure.gates import preparation_for, read_network
 
-    text = embed_file(model) if is_file(model) else model
+    if inputs and not is_file(model):
+        raise ConfigError(f"inputs: must be omitted unless the model is a circuit file. Given: {inputs} with {model}")
+    text = embed_file(model, inputs or "") if is_file(model) else model
     if observables is not None:
         if not is_embedded(text):
             raise ConfigError(
@@ -175,9 +183,10 @@ def _circuit_input(model: str, qubits: int | None, encoding: str | None, observa
     embedded = _read_embedded(text) if qubits is None else None
     if embedded:
         qubits = cirq_json.width(embedded)
-    config = from_mapping({"model": text, **({} if qubits is None else {"qubits": qubits})})
-    preparation = preparation_of(encoding or EXCITATION.kind, config.qubits)
+    of_inputs = {"encoding": "circuit", "data": MEMORY} if embedded_inputs(text) else {}
+    config = from_mapping({"model": text, **of_inputs, **({} if qubits is None else {"qubits": qubits})})
     ansatz = embedded or circuits.build(config.model, config.qubits)
+    preparation = preparation_for(ansatz, preparation_of(encoding or EXCITATION.kind, config.qubits))
     return _CircuitInput(config, read_network(ansatz, circuits.ring(config.qubits), preparation), None)
 
 
@@ -194,16 +203,14 @@ def _read_embedded(model: str) -> Ansatz | None:
 
 
 def _export(subject: _CircuitInput, target: Path, version: int, sample: str | None) -> None:
-    from qcnn.circuits.ansatz import Ansatz
     from qcnn.circuits.formats import export
-    from qcnn.circuits.sample_circuits import data_state
+    from qcnn.circuits.sample_circuits import with_sample
 
     ansatz, ring = subject.network.ansatz, subject.network.ring
     if subject.values is not None:
         ansatz = export.bind_parameters(ansatz, subject.values)
     if sample is not None:
-        preparation = data_state(subject.network.preparation, ring, _numbers(sample))
-        ansatz = Ansatz(preparation + ansatz.circuit, ansatz.symbols, ansatz.readouts)
+        ansatz = with_sample(ansatz, subject.network.preparation, ring, _numbers(sample))
     export.write(ansatz, ring, target, version, _notes(subject, sample))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.atomic_files import sha256_of
+from qcnn.data.circuit_inputs import check_inputs
 from qcnn.data.labels import first_text_label, format_names, has_number_label, read_labels
 from qcnn.data.samples import (
     EXCITATIONS,
@@ -145,6 +146,7 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
         labels, classes, label = read_labels(rows, split[0], config)
         layout = dataclasses.replace(_layout(rows, features, split[0], config, warn), labels=labels, classes=classes)
         check(rows, layout, config.qubits)
+        check_inputs(rows, layout, config)
         source = Source(config.data, sha256_of(table.path))
     row = np.arange(rows.first, rows.first + len(rows), dtype=np.int32)
     samples = Samples(layout.inputs(rows.columns), label, row=row)
@@ -237,6 +239,11 @@ def _features(table: Table, config: ExperimentConfig) -> tuple[str, ...]:
         return EXCITATIONS.columns
     features, is_state = features_of(table), config.preparation.kind == "state"
     limit = 2**config.qubits if is_state else config.preparation.features
+    if config.encoding == "circuit" and len(features) != limit:
+        raise ArtifactError(
+            f"data: must have one column for each input of the circuit, {', '.join(config.circuit_inputs)}, beside "
+            f"{LABEL} and {SPLIT}. Given: {', '.join(features)} in {config.data}"
+        )
     if not 1 <= len(features) <= limit:
         each = {"state": "one feature per amplitude", "dense": "two features per qubit"}
         most = each.get(config.preparation.kind, "one feature per qubit")

@@ -36,7 +36,8 @@ Labels: TypeAlias = Literal["signs", "zero_one", "names", "real", "classes"]
 class FeatureLayout:
     """Conversion of table rows to samples of a state preparation, and the type of their labels.
 
-    Feature k rotates qubit k by (value - offset k) x factor k, in rad. Qubits without a feature are not rotated.
+    Feature k rotates qubit k by (value - offset k) x factor k, in rad. Qubits without a feature are not rotated. For
+    inputs of a circuit, it is this number.
     `amplitudes` is the number of amplitudes of a state, which are those of the row, or of its features divided by their
     norm. `known` names additional columns of generated samples.
     `classes` are the names of classes that have names, in order.
@@ -93,7 +94,9 @@ class FeatureLayout:
 
     @property
     def row_type(self) -> Literal["float32", "float64"]:
-        """Dtype of column values: float64 if float32 would change an angle by more than 1e-5 rad."""
+        """Dtype of column values: float64 for inputs of circuits, or if float32 would change an angle by 1e-5 rad."""
+        if self.preparation.kind == "circuit":
+            return "float64"
         with np.errstate(over="ignore", invalid="ignore"):
             for offset, factor in zip(self.offsets, self.factors, strict=True):
                 largest = np.float32(max(abs(offset), abs(offset + math.pi / factor)))
@@ -138,9 +141,10 @@ class FeatureLayout:
         states[:, : rows.shape[1]] = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
         return states
 
-    def rotation_angles(self, values: Sequence[Column]) -> npt.NDArray[np.float32]:
-        """Return the rotation angles in rad, float32 (rows, qubits), from the values of each feature."""
-        angles = np.zeros((len(values[0]), self.preparation.features), np.float32)
+    def rotation_angles(self, values: Sequence[Column]) -> npt.NDArray[np.floating[Any]]:
+        """Return rotation angles in rad, float32 (rows, qubits), or inputs of a circuit, float64, of feature values."""
+        dtype = np.float64 if self.preparation.kind == "circuit" else np.float32
+        angles = np.zeros((len(values[0]), self.preparation.features), dtype)
         for number, (column, offset, factor) in enumerate(zip(values, self.offsets, self.factors, strict=True)):
             angles[:, number] = (column - offset) * factor
         return angles

@@ -17,7 +17,14 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from qcnn.circuits import noise as noises
-from qcnn.circuits.formats.embedded import MAX_QUBITS, MIN_QUBITS, MODELS, is_embedded, model_display_name
+from qcnn.circuits.formats.embedded import (
+    MAX_QUBITS,
+    MIN_QUBITS,
+    MODELS,
+    embedded_inputs,
+    is_embedded,
+    model_display_name,
+)
 from qcnn.circuits.noise import NOISELESS, Noise
 from qcnn.circuits.preparation import Preparation, preparation_of
 from qcnn.errors import ConfigError
@@ -36,6 +43,7 @@ from qcnn.experiment.fields import (
     Data,
     Encoding,
     ExportCheckpoint,
+    FeatureMap,
     FeatureScaling,
     Folder,
     GpuMemory,
@@ -43,6 +51,7 @@ from qcnn.experiment.fields import (
     Gradient,
     Head,
     Initialization,
+    InputNames,
     Integer,
     LearningRateSchedule,
     LogEvery,
@@ -82,7 +91,9 @@ _GENERATED_CLASSES = 2
 _MAX_WEIGHTS = 2**24
 _AUTOMATIC = "0: automatic."
 # Fields that results, and the names of jobs, contain only if they are used: earlier releases did not have them.
-_WRITTEN_IF_USED = ("loss", "head", "classes", "momentum", "steps_per_epoch", "observables")
+_WRITTEN_IF_USED = ("loss", "head", "classes", "momentum", "steps_per_epoch", "observables", "inputs", "feature_map")
+# Fields that change a circuit, which are empty afterwards, see `formats.loading.with_embedded_circuit`.
+CIRCUIT_FIELDS = ("observables", "inputs", "feature_map")
 
 
 class _FrozenModel(BaseModel):
@@ -199,6 +210,14 @@ class Options(_FrozenModel):
     )
     observables: Annotated[Observables, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "", description="Readouts of a circuit file, which replace its own: sums of Pauli strings, Z0*Z1, 0.5*X2 - Y3."
+    )
+    inputs: Annotated[InputNames, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
+        "",
+        description="Parameters of the circuit that are features instead, in the order of the columns, with encoding "
+        "circuit.",
+    )
+    feature_map: Annotated[FeatureMap, Purpose.DATA, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
+        "", description="Feature map before the circuit, with encoding circuit: z, zz or iqp, one feature per qubit."
     )
     classes: Annotated[Integer, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
         0, ge=0, le=MAX_CLASSES, description="Number of classes with loss cross_entropy. 0: those of the data."
@@ -402,6 +421,7 @@ class ExperimentConfig(_FrozenModel):
             noise=bool(self.noise_in_training),
             shifts=self.options.gradient != "adjoint",
             states=self._states,
+            inputs=self.encoding == "circuit",
         ):
             raise ConfigError(reason)
         self._check_noise()
@@ -480,10 +500,39 @@ class ExperimentConfig(_FrozenModel):
                 f"observables: must be empty unless model is a circuit file. Given: {options.observables} with "
                 f"{model_display_name(self.model)}"
             )
+        self._check_inputs()
         if options.head == "probabilities" and not self.is_classification:
             raise ConfigError(
                 f"head: must be auto, expectation or dense unless loss is cross_entropy. Given: {options.head}"
             )
+
+    def _check_inputs(self) -> None:
+        options, name = self.options, model_display_name(self.model)
+        if options.feature_map:
+            raise ConfigError(
+                "feature_map: must be empty unless model is built-in or a circuit file; qcnn.circuits.feature_maps has "
+                f"the circuits. Given: {options.feature_map} with {name}"
+            )
+        if self.encoding != "circuit":
+            if found := options.inputs or ",".join(embedded_inputs(self.model)):
+                raise ConfigError(
+                    f"encoding: must be circuit with a circuit that has inputs. Given: {self.encoding} with {found}"
+                )
+            return
+        if not self.circuit_inputs:
+            raise ConfigError(f"inputs: must be those of the circuit with encoding circuit. Given: none with {name}")
+        if self.noise_by_trajectories:
+            raise ConfigError(
+                f"noise: must be empty above {NOISE_MAX_QUBITS} qubits with a circuit that has inputs. "
+                f"Given: {options.noise}"
+            )
+
+    @property
+    def circuit_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs of the circuit: those of an embedded circuit, or else of the field `inputs`."""
+        if is_embedded(self.model):
+            return embedded_inputs(self.model)
+        return tuple(name.strip() for name in self.options.inputs.split(",") if name.strip())
 
     def _check_data(self) -> None:
         """Raise ConfigError if a field requires other data than these."""
@@ -502,7 +551,7 @@ class ExperimentConfig(_FrozenModel):
             )
         if options.feature_scaling != "minmax" and self.encoding in ("excitation", "amplitude"):
             raise ConfigError(
-                "feature_scaling: must be minmax unless encoding is rx, ry, rz or dense. "
+                "feature_scaling: must be minmax unless encoding is rx, ry, rz, dense or circuit. "
                 f"Given: {options.feature_scaling}"
             )
         if self.data == CLUSTER_ISING and self.qubits > CLUSTER_ISING_MAX_QUBITS:
@@ -528,7 +577,7 @@ class ExperimentConfig(_FrozenModel):
             return _MAX_VALUES >> self.qubits
         if self.encoding == "excitation":
             return MAX_SAMPLES
-        return min(MAX_SAMPLES, _MAX_VALUES // self.preparation.features)
+        return min(MAX_SAMPLES, _MAX_VALUES // max(1, self.preparation.features))
 
     @property
     def needs_row_count(self) -> bool:
@@ -586,7 +635,7 @@ class ExperimentConfig(_FrozenModel):
         """State preparation of a sample. A qubit without a feature is not rotated."""
         if self.data == CLUSTER_ISING:
             return Preparation("state")
-        return preparation_of(self.encoding, self.qubits)
+        return preparation_of(self.encoding, self.qubits, len(self.circuit_inputs))
 
     @property
     def noise_in_training(self) -> Noise:

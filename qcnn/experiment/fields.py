@@ -231,6 +231,15 @@ Observables = Annotated[
         "the readouts of the circuit"
     ),
 ]
+InputNames = Annotated[
+    str, AllowedValues("different names of the circuit's parameters, separated by commas, such as x0,x1, or empty")
+]
+FeatureMap = Annotated[
+    str,
+    AllowedValues(
+        "z, zz or iqp, with repetitions and entanglement linear, ring or full, such as zz,repetitions=1, or empty"
+    ),
+]
 # A mapping in a file, text everywhere else.
 NoiseText = Annotated[
     str, BeforeValidator(_normalize_noise), AfterValidator(_validate_noise), AllowedValues(noises.ALLOWED)
@@ -253,7 +262,7 @@ Gradient = Literal["adjoint", "parameter_shift"]
 FeatureScaling = Literal["minmax", "none"]
 Reduction = Literal["auto", "hierarchical_copy", "one_device", "nccl"]
 Communication = Literal["auto", "ring", "nccl"]
-Encoding = Literal["excitation", "rx", "ry", "rz", "dense", "amplitude"]
+Encoding = Literal["excitation", "rx", "ry", "rz", "dense", "amplitude", "circuit"]
 Optimizer = Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam", "nesterov"]
 Loss = Literal["mse", "cross_entropy"]
 Head = Literal["auto", "expectation", "probabilities", "dense"]

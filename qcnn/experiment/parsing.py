@@ -11,7 +11,14 @@ from pydantic.fields import FieldInfo
 
 from qcnn.circuits.formats.embedded import is_file, model_display_name
 from qcnn.errors import ConfigError, format_value, single_line
-from qcnn.experiment.config import ALL_FIELDS, AUTO_FIELDS, EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
+from qcnn.experiment.config import (
+    ALL_FIELDS,
+    AUTO_FIELDS,
+    CIRCUIT_FIELDS,
+    EXPERIMENT_FIELDS,
+    OPTION_FIELDS,
+    ExperimentConfig,
+)
 from qcnn.experiment.fields import describe_allowed, field_type
 
 logger = logging.getLogger("qcnn")
@@ -32,7 +39,7 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
     """
     values = with_options(values)
     options = values.get("options")
-    if isinstance(options, Mapping) and options.get("observables"):
+    if isinstance(options, Mapping) and any(options.get(name) for name in CIRCUIT_FIELDS):
         # Imported here, because most experiments have no circuit file.
         from qcnn.circuits.formats.loading import with_embedded_circuit
 

@@ -170,8 +170,9 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
     }
     head = head_of(config, ansatz.readouts)
     is_dense = head == "dense"
-    # Samples that are states have no unexcited state.
-    centered = is_dense and config.options.readout_normalization == "centered" and preparation.kind != "state"
+    # Samples that are states or inputs of circuits have no unexcited state.
+    normalization = config.options.readout_normalization
+    centered = is_dense and normalization == "centered" and preparation.kind not in ("state", "circuit")
     layer = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centered=centered)
     # AutoGraph would leave files in the temporary folder when a process ends without the cleanup of libraries.
     outputs = tf.autograph.experimental.do_not_convert(layer)(inputs)

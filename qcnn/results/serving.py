@@ -204,12 +204,14 @@ def _prediction(
 
 
 def _model_input(rows: tf.Tensor, layout: data.FeatureLayout) -> tf.Tensor:
-    """Return rotation angles, float32 (batch, qubits), or states of feature rows, or state rows unchanged."""
+    """Return rotation angles, float32 (batch, qubits), inputs of circuits, states of features, or states unchanged."""
     if not layout.features:
         return rows
     if layout.preparation.kind == "state":
         return _states(tf.cast(rows, PRECISION), layout.amplitudes)
     angles = (tf.cast(rows, PRECISION) - layout.offsets) * layout.factors
+    if layout.preparation.kind == "circuit":
+        return angles
     missing = layout.preparation.features - len(layout.features)
     return tf.pad(tf.cast(angles, tf.float32), [[0, 0], [0, missing]])
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.circuits.preparation import Edges, Kind, ring_edges
-from qcnn.simulators.interface import ExcitationBatch, Inputs, ProductStateBatch, StateBatch
+from qcnn.simulators.interface import CircuitInputBatch, ExcitationBatch, Inputs, ProductStateBatch, StateBatch
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.tensor_ops import gather_rows
 
@@ -158,6 +158,9 @@ def data_states(network: CircuitIR, samples: Inputs, dtype: tf.DType) -> tf.Tens
     if isinstance(samples, StateBatch):
         real = tf.cast(samples.state, dtype)
         return tf.stack([real, tf.zeros_like(real)], axis=2)
+    if isinstance(samples, CircuitInputBatch):
+        first = tf.one_hot(0, 2 ** (qubits + 1), dtype=dtype)
+        return tf.tile(tf.reshape(first, [1, -1, 2]), [tf.shape(samples.features)[0], 1, 1])
     if isinstance(samples, ProductStateBatch):
         return product_states(network.preparation.kind, angles_of_qubits(network, samples), dtype)
     edges = ring_edges(qubits)

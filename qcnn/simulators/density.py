@@ -7,10 +7,12 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.circuits.circuits import cluster_state
-from qcnn.simulators.costs.density import DECLARATION
+from qcnn.simulators.costs.density import DECLARATION, samples_at_once
 from qcnn.simulators.evolution import common_slices
+from qcnn.simulators.input_exponents import InputExponents
 from qcnn.simulators.interface import (
     ROUNDING,
+    CircuitInputBatch,
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
@@ -22,17 +24,25 @@ from qcnn.simulators.structure import heisenberg
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
 from qcnn.simulators.structure.gates import CircuitIR, LinearExponent, read_gates
 from qcnn.simulators.structure.heisenberg import Floats, HeisenbergStep, PropagatedObservable, propagate_readouts, terms
-from qcnn.simulators.tensor_ops import as_input, gather_rows, padded_length, permute, product
+from qcnn.simulators.tensor_ops import (
+    ExponentsBySample,
+    as_input,
+    gather_rows,
+    map_in_chunks,
+    padded_length,
+    permute,
+    product,
+)
 
 
 class Superoperators:
     """Pauli transfer matrices of distinct blocks, batched by the number of qubits."""
 
-    def __init__(self, blocks: Iterable[Block], parameters: int) -> None:
-        by_size: dict[int, dict[tuple[object, ...], Block]] = {}
+    def __init__(self, blocks: Iterable[Block], network: CircuitIR) -> None:
+        by_size: dict[tuple[bool, int], dict[tuple[object, ...], Block]] = {}
         for block in blocks:
-            by_size.setdefault(len(block.qubits), {})[block.key] = block
-        self._batches = [_SameSizeBlocks(list(each.values()), parameters) for each in by_size.values()]
+            by_size.setdefault((block.is_by_sample, len(block.qubits)), {})[block.key] = block
+        self._batches = [_SameSizeBlocks(list(each.values()), network) for each in by_size.values()]
         every = [block.key for each in by_size.values() for block in each.values()]
         self._index = {key: number for number, key in enumerate(every)}
 
@@ -40,20 +50,24 @@ class Superoperators:
         """Return the index of the matrix of a block."""
         return self._index[block.key]
 
-    def __call__(self, parameters: tf.Tensor) -> list[tf.Tensor]:
+    def __call__(self, parameters: tf.Tensor, exponents: tf.Tensor | None = None) -> list[tf.Tensor]:
         """Return the matrices of the distinct blocks, float64 (4^qubits, 4^qubits) each.
+
+        Those of blocks that depend on inputs are (samples, 4^qubits, 4^qubits).
 
         Args:
             parameters: Circuit parameters, float64 (parameters,).
+            exponents: Exponents by sample, float64 (samples, exponents), for a circuit with inputs.
         """
-        return [matrix for batch in self._batches for matrix in tf.unstack(batch(parameters))]
+        return [matrix for batch in self._batches for matrix in tf.unstack(batch(parameters, exponents), axis=-3)]
 
 
 class _SameSizeBlocks:
     """Transfer matrices of blocks on the same number of qubits, as gate products padded with identities."""
 
-    def __init__(self, blocks: Sequence[Block], parameters: int) -> None:
+    def __init__(self, blocks: Sequence[Block], network: CircuitIR) -> None:
         size = 4 ** len(blocks[0].qubits)
+        self._is_by_sample = blocks[0].is_by_sample
         every = [[terms(gate) for gate in block.gates] for block in blocks]
         depth = padded_length(max(map(len, every)))
         width = max(len(each.frequencies) for gates in every for each in gates)
@@ -61,7 +75,8 @@ class _SameSizeBlocks:
         self._frequencies = np.zeros((*shape, width))
         self._cosines, self._sines = np.zeros((*shape, width, size, size)), np.zeros((*shape, width, size, size))
         self._cosines[:, :, 0] = np.eye(size)
-        self._constants, self._coefficients = np.zeros(shape), np.zeros((*shape, parameters))
+        self._constants, self._coefficients = np.zeros(shape), np.zeros((*shape, network.parameters))
+        self._by_sample = ExponentsBySample(network.exponents_by_sample, shape)
         for row, (block, gates) in enumerate(zip(blocks, every, strict=True)):
             for column, (gate, each) in enumerate(zip(block.gates, gates, strict=True)):
                 count = len(each.frequencies)
@@ -71,16 +86,20 @@ class _SameSizeBlocks:
                 self._set_exponent(gate.exponent, row, column)
 
     def _set_exponent(self, exponent: LinearExponent, row: int, column: int) -> None:
+        if self._by_sample.set(exponent, row, column):
+            return
         self._constants[row, column] = exponent.constant
         for index, coefficient in exponent.coefficients:
             self._coefficients[row, column, index] = coefficient
 
-    def __call__(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Return the matrices, float64 (blocks, 4^qubits, 4^qubits)."""
-        exponents = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
-        angles = (np.pi * as_input(self._frequencies) * exponents[:, :, None])[..., None, None]
+    def __call__(self, parameters: tf.Tensor, exponents: tf.Tensor | None) -> tf.Tensor:
+        """Return the matrices, float64 (blocks, 4^qubits, 4^qubits), or (samples, blocks, 4^qubits, 4^qubits)."""
+        every = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
+        if self._is_by_sample:
+            every += self._by_sample(exponents)
+        angles = (np.pi * as_input(self._frequencies) * every[..., None])[..., None, None]
         both = tf.cos(angles) * as_input(self._cosines) + tf.sin(angles) * as_input(self._sines)
-        return product(tf.reduce_sum(both, axis=2))
+        return product(tf.reduce_sum(both, axis=-3))
 
 
 # Qubits of an observable that are contracted at a time.
@@ -89,9 +108,9 @@ _PIECE = 2
 _REAL = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [0, -1, 1, 0], [1, 0, 0, -1]])
 
 
-def create(network: CircuitIR, _: SimulatorLimits) -> "DensitySimulator":
+def create(network: CircuitIR, limits: SimulatorLimits) -> "DensitySimulator":
     """Create the simulator of a checked network."""
-    return DensitySimulator(network)
+    return DensitySimulator(network, samples_at_once(network, limits))
 
 
 class DensitySimulator:
@@ -102,11 +121,11 @@ class DensitySimulator:
     large = True
     rounding = ROUNDING[8]
 
-    def __init__(self, network: CircuitIR) -> None:
+    def __init__(self, network: CircuitIR, samples_at_once: int) -> None:
         self.network = network
         self._pulled = propagate_readouts(network)
         blocks = [step.block for pulled in self._pulled for step in pulled.steps]
-        self._superoperators = Superoperators(blocks, network.parameters)
+        self._superoperators = Superoperators(blocks, network)
         match network.preparation.kind:
             case "excitation":
                 cluster = _cluster(network)
@@ -114,6 +133,8 @@ class DensitySimulator:
                 self._rotation = _rotation("rx", network)
             case "state":
                 self._operators = [_Operator(pulled, network.qubits) for pulled in self._pulled]
+            case "circuit":
+                self._exponents, self._samples_at_once = InputExponents(network), samples_at_once
             case _:
                 self._products = _ProductReadouts(network)
 
@@ -126,6 +147,11 @@ class DensitySimulator:
         match batch:
             case ExcitationBatch():
                 return self._of_excitations(parameters, batch)
+            case CircuitInputBatch():
+                shape = (len(self._pulled),)
+                return map_in_chunks(
+                    self._of_inputs, parameters, tuple(batch), self._samples_at_once, shape, of_inputs=True
+                )
             case ProductStateBatch():
                 vectors = self._products(batch.features)
                 columns = [_of_products(vectors, *each) for each in self._observables(parameters)]
@@ -151,6 +177,19 @@ class DensitySimulator:
         angle = tf.cast(batch.angle, tf.float64)[:, None]
         return constant + cosine * tf.cos(angle) + sine * tf.sin(angle)
 
+    def _of_inputs(self, parameters: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
+        matrices = self._superoperators(parameters, self._exponents(parameters, features))
+        # The coefficients of |0> are 1 for I and Z, and 0 for X and Y.
+        columns = []
+        for pulled in self._pulled:
+            observable = self._propagate(pulled, matrices)
+            axes = tf.reshape(observable, [-1, *[4] * len(pulled.qubits)])
+            for axis in range(1, 1 + len(pulled.qubits)):
+                axes = tf.gather(axes, [0, 3], axis=axis)
+            values = tf.reduce_sum(tf.reshape(axes, [-1, 2 ** len(pulled.qubits)]), axis=1)
+            columns.append(tf.broadcast_to(values, [tf.shape(features)[0]]))
+        return tf.stack(columns, axis=1)
+
     def _rows(self, parameters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return a, b and c of the readouts a + b cos(angle) + c sin(angle), (qubits, readouts) each."""
         pairs = zip(self._overlaps, self._observables(parameters), strict=True)
@@ -159,16 +198,20 @@ class DensitySimulator:
         return constant, cosine, sine
 
     def _observables(self, parameters: tf.Tensor) -> list[tuple[PropagatedObservable, tf.Tensor]]:
-        """Return the propagated observable of each Pauli string, float64 (4^cone,)."""
+        """Return the propagated observable of each Pauli string, float64 (1, 4^cone)."""
         matrices = self._superoperators(parameters)
         return [(pulled, self._propagate(pulled, matrices)) for pulled in self._pulled]
 
     def _propagate(self, pulled: PropagatedObservable, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
-        observable = tf.constant(heisenberg.coefficients(pulled.string, self.network.noise))
+        """Return an observable, float64 (1, 4^cone), or (samples, 4^cone) if it depends on inputs."""
+        observable = tf.constant(heisenberg.coefficients(pulled.string, self.network.noise))[None]
         for step in pulled.steps:
-            rows = tf.reshape(_move_axes(observable, step), [-1, 4 ** len(step.held)])
-            observable = tf.matmul(rows, _rows_of(matrices[self._superoperators.index(step.block)], step))
-        return tf.reshape(observable, [-1])
+            matrix = _rows_of(matrices[self._superoperators.index(step.block)], step)
+            # An observable that does not depend on inputs has one row, which is the fastest form of the product.
+            samples = [] if observable.shape[0] == 1 and matrix.shape.rank == 2 else [-1]
+            rows = tf.reshape(_move_axes(observable, step), [*samples, 4 ** len(step.rest), 4 ** len(step.held)])
+            observable = tf.reshape(tf.matmul(rows, matrix), [*(samples or [1]), 4 ** len(step.after)])
+        return observable
 
 
 def _move_axes(observable: tf.Tensor, step: HeisenbergStep) -> tf.Tensor:
@@ -178,17 +221,18 @@ def _move_axes(observable: tf.Tensor, step: HeisenbergStep) -> tf.Tensor:
         return observable
     slices = list(common_slices(step.before, after))
     before = sorted(slices, key=lambda run: step.before.index(run[0]))
-    view = tf.reshape(observable, [4 ** len(run) for run in before])
-    return tf.transpose(view, [before.index(run) for run in slices])
+    view = tf.reshape(observable, [-1, *(4 ** len(run) for run in before)])
+    return tf.transpose(view, [0, *(1 + before.index(run) for run in slices)])
 
 
 def _rows_of(matrix: tf.Tensor, step: HeisenbergStep) -> tf.Tensor:
-    """Return the rows of a block's matrix with the identity on its new qubits, (4^held, 4^block)."""
+    """Return the rows of a block's matrix with the identity on its new qubits, (..., 4^held, 4^block)."""
     if not step.new:
         return matrix
+    samples = [-1] if matrix.shape.rank > 2 else []
     places = tuple(0 if qubit in step.new else slice(None) for qubit in step.block.qubits)
-    bits = tf.reshape(matrix, [*(4,) * len(step.block.qubits), -1])
-    return tf.reshape(bits[places], [4 ** len(step.held), -1])
+    bits = tf.reshape(matrix, [*samples, *(4,) * len(step.block.qubits), matrix.shape[-1]])
+    return tf.reshape(bits[(..., *places, slice(None))], [*samples, 4 ** len(step.held), matrix.shape[-1]])
 
 
 def _cluster(network: CircuitIR) -> Floats:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, GateGroup
+from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.tensor_ops import BlockUnitaries, gather_sparse, padded_length, permute, product
 
 # Maximum number of qubits of blocks that are combined in pairs.
@@ -166,6 +167,34 @@ def _element_order(layer: Sequence[tuple[int, ...]], width: int) -> npt.NDArray[
     return places
 
 
+class SampleUnitaries:
+    """Unitaries of groups that depend on inputs, for each sample."""
+
+    def __init__(self, groups: Iterable[GateGroup], network: CircuitIR) -> None:
+        by_size: dict[int, dict[tuple[object, ...], Block]] = {}
+        for group in groups:
+            if group.is_by_sample:
+                by_size.setdefault(len(group.qubits), {})[group.key] = group.blocks[0]
+        exponents, parameters = network.exponents_by_sample, network.parameters
+        self._matrices = [
+            (list(keyed), BlockUnitaries(keyed.values(), size, parameters, exponents))
+            for size, keyed in by_size.items()
+        ]
+
+    def __call__(self, parameters: tf.Tensor, exponents: tf.Tensor) -> dict[tuple[object, ...], tf.Tensor]:
+        """Return the unitaries by the keys of the groups, complex128 (samples, d, d) each.
+
+        Args:
+            parameters: Circuit parameters, float64 (parameters,).
+            exponents: Exponents by sample, float64 (samples, exponents).
+        """
+        return {
+            key: matrix
+            for keys, matrices in self._matrices
+            for key, matrix in zip(keys, tf.unstack(matrices(parameters, exponents), axis=1), strict=False)
+        }
+
+
 def evolve(
     places: Sequence[tuple[int, ...]],
     states: tf.Tensor,
@@ -179,7 +208,8 @@ def evolve(
     Args:
         places: Qubits of each unitary.
         states: Real and imaginary parts, (..., states, 2^qubits, 2). The number of states may be unknown.
-        unitaries: Unitaries as returned by `real_forms`, (..., 2d, 2d) each.
+        unitaries: Unitaries as returned by `real_forms`, (..., 2d, 2d) each, or (..., states, 2d, 2d) if each state has
+            another one.
         scales: Factors of the gradients as returned by `gradient_scales`, or None.
     """
     if not places:
@@ -188,12 +218,17 @@ def evolve(
     outer, whole = shape[:-3], [-1 if size is None else size for size in shape]
     natural = tuple(range(shape[-2].bit_length() - 1))
 
+    def rows(states: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+        size = matrix.shape[-1]
+        each_state = [-1, 2 * shape[-2] // size] if matrix.shape.rank == len(outer) + 3 else [-1]
+        return tf.reshape(states, [*outer, *each_state, size])
+
     @tf.custom_gradient
     def run(*unitaries: tf.Tensor) -> tuple[tf.Tensor, Callable[..., list[tf.Tensor]]]:
         order, state = natural, states
         for qubits, matrix in zip(places, unitaries, strict=True):
             order, state = _bring_last(state, order, qubits)
-            state = tf.matmul(_rows(state, outer, qubits), matrix, transpose_b=True)
+            state = tf.matmul(rows(state, matrix), matrix, transpose_b=True)
         final = state
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
@@ -204,8 +239,8 @@ def evolve(
                 _, state = _bring_last(state, arranged, qubits)
                 arranged, adjoint = _bring_last(adjoint, arranged, qubits)
                 inverse = matrix + zero
-                state = tf.matmul(_rows(state, outer, qubits), inverse)
-                adjoint = _rows(adjoint, outer, qubits)
+                state = tf.matmul(rows(state, matrix), inverse)
+                adjoint = rows(adjoint, matrix)
                 of_group = tf.matmul(adjoint, state, transpose_a=True)
                 gradients.insert(0, of_group if scales is None else scales[len(places) - 1 - len(gradients)] * of_group)
                 # This dependency forces the order of execution. Otherwise the compiler moves these products to the end
@@ -225,7 +260,8 @@ def real_forms(matrices: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     real, imaginary = tf.math.real(matrices), tf.math.imag(matrices)
     rows = [tf.stack([real, -imaginary], axis=-1), tf.stack([imaginary, real], axis=-1)]
     size = 2 * matrices.shape[-1]
-    return tf.cast(tf.reshape(tf.stack(rows, axis=-3), [*matrices.shape[:-2], size, size]), dtype)
+    leading = [-1 if count is None else count for count in matrices.shape[:-2]]
+    return tf.cast(tf.reshape(tf.stack(rows, axis=-3), [*leading, size, size]), dtype)
 
 
 def gradient_scales(matrices: tf.Tensor, numbers: Sequence[int]) -> list[tf.Tensor] | None:
@@ -251,10 +287,6 @@ def on_last(matrix: tf.Tensor, qubits: int) -> tf.Tensor:
     """Return the block of a real form that acts on the last qubits, (..., 2d, 2d)."""
     size = 2 * 2**qubits
     return matrix if matrix.shape[-1] == size else matrix[..., :size, :size]
-
-
-def _rows(states: tf.Tensor, outer: Sequence[int], qubits: Sequence[int]) -> tf.Tensor:
-    return tf.reshape(states, [*outer, -1, 2 * 2 ** len(qubits)])
 
 
 def _bring_last(states: tf.Tensor, order: tuple[int, ...], qubits: Sequence[int]) -> tuple[tuple[int, ...], tf.Tensor]:

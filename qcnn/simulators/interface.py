@@ -29,6 +29,7 @@ class Declaration:
         noise: Whether noise channels are supported.
         states: Whether samples may be states.
         strings: Whether readouts may have other Pauli strings than Z on a qubit.
+        inputs: Whether gates may depend on inputs, so that they differ between samples.
         shifts: Whether gate exponents can be shifted for gradients by parameter shift.
         builtin_operations: Whether the simulator uses built-in TensorFlow operations only. Every device and TensorFlow
             server runs these.
@@ -42,6 +43,7 @@ class Declaration:
     noise: bool = False
     states: bool = True
     strings: bool = False
+    inputs: bool = False
     shifts: bool = True
     builtin_operations: bool = True
     compiled_kernels: bool = False
@@ -101,14 +103,25 @@ class StateBatch(NamedTuple):
     state: tf.Tensor
 
 
-# Samples of the preparation excitation; rx, ry or rz; state. The field names are the names of the model inputs.
-Inputs: TypeAlias = ExcitationBatch | ProductStateBatch | StateBatch
+class CircuitInputBatch(NamedTuple):
+    """Samples whose features are inputs of the circuit, float64 (batch, inputs)."""
+
+    features: tf.Tensor
+
+
+# Samples of the preparation excitation; rx, ry, rz or dense; state; circuit. The field names are the names of the model
+# inputs.
+Inputs: TypeAlias = ExcitationBatch | ProductStateBatch | StateBatch | CircuitInputBatch
 
 
 def batch_of(preparation: Preparation, inputs: Mapping[str, tf.Tensor]) -> Inputs:
     """Convert the model inputs, by name, to the batch of a preparation."""
     # No match statement: AutoGraph cannot convert it and logs a warning.
-    kinds: dict[str, type[Inputs]] = {"excitation": ExcitationBatch, "state": StateBatch}
+    kinds: dict[str, type[Inputs]] = {
+        "excitation": ExcitationBatch,
+        "state": StateBatch,
+        "circuit": CircuitInputBatch,
+    }
     return kinds.get(preparation.kind, ProductStateBatch)(**inputs)
 
 

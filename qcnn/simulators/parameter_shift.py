@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
-from qcnn.simulators.interface import Inputs, Simulator, StringCoefficients
+from qcnn.simulators.input_exponents import InputExponents
+from qcnn.simulators.interface import CircuitInputBatch, Inputs, Simulator, StringCoefficients
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.shift_rules import shift_parameters
 from qcnn.simulators.tensor_ops import as_input
@@ -27,6 +28,7 @@ class ParameterShift:
         self.rounding = simulator.rounding
         self._simulator = simulator
         self._points = shift_parameters(network)
+        self._by_sample = InputExponents(network) if network.inputs else None
         # Compiled separately: XLA cannot compile the sampling of shots.
         self._compiled = tf.function(simulator.expectations, jit_compile=simulator.compiles, autograph=False)
 
@@ -61,25 +63,50 @@ class ParameterShift:
     ) -> tf.Tensor:
         points = self._points
 
+        def slopes_at(exponents: tf.Tensor, batch: Inputs, upstream: tf.Tensor, *, by_sample: bool) -> tf.Tensor:
+            """Return the share of each shift point in the derivative along its exponent, (points,) or by sample."""
+
+            def at(point: tuple[tf.Tensor, ...]) -> tf.Tensor:
+                occurrence, shift, factor, number = point
+                shifted = exponents + shift * tf.one_hot(occurrence, exponents.shape[0], dtype=tf.float64)
+                values = upstream * estimate(expectations(shifted, batch), number)
+                return factor * (tf.reduce_sum(values, axis=1) if by_sample else tf.reduce_sum(values))
+
+            every = [as_input(each) for each in (points.occurrence, points.shift, points.factor)]
+            numbers = tf.range(1, 1 + len(points.shift))
+            return tf.map_fn(at, (*every, numbers), fn_output_signature=tf.float64)
+
+        slopes = as_input(points.coefficients[points.occurrence])
+
         @tf.custom_gradient
         def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
             exponents = self._exponents(parameters)
 
             def gradient(upstream: tf.Tensor) -> tf.Tensor:
-                def at(point: tuple[tf.Tensor, ...]) -> tf.Tensor:
-                    occurrence, shift, factor, number = point
-                    shifted = exponents + shift * tf.one_hot(occurrence, exponents.shape[0], dtype=tf.float64)
-                    return factor * tf.reduce_sum(upstream * estimate(expectations(shifted, batch), number))
-
-                every = [as_input(each) for each in (points.occurrence, points.shift, points.factor)]
-                numbers = tf.range(1, 1 + len(points.shift))
-                along = tf.map_fn(at, (*every, numbers), fn_output_signature=tf.float64)
-                slopes = as_input(points.coefficients[points.occurrence])
+                along = slopes_at(exponents, batch, upstream, by_sample=False)
                 return tf.linalg.matvec(slopes, along, transpose_a=True)
 
             return estimate(expectations(exponents, batch), tf.constant(0)), gradient
 
-        return run(parameters)
+        if self._by_sample is None or not isinstance(batch, CircuitInputBatch):
+            return run(parameters)
+
+        @tf.custom_gradient
+        def run_with_inputs(
+            parameters: tf.Tensor, added: tf.Tensor
+        ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
+            exponents, samples = self._exponents(parameters), CircuitInputBatch(added)
+
+            def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                along = slopes_at(exponents, samples, upstream, by_sample=True)
+                columns = tf.one_hot(as_input(points.by_sample[points.occurrence]), added.shape[1], dtype=tf.float64)
+                of_parameters = tf.linalg.matvec(slopes, tf.reduce_sum(along, axis=1), transpose_a=True)
+                return of_parameters, tf.matmul(along, columns, transpose_a=True)
+
+            return estimate(expectations(exponents, samples), tf.constant(0)), gradient
+
+        # The exponents by sample are functions whose derivatives TensorFlow knows.
+        return run_with_inputs(parameters, self._by_sample(parameters, batch.features))
 
     def _exponents(self, parameters: tf.Tensor) -> tf.Tensor:
         return as_input(self._points.constants) + tf.linalg.matvec(as_input(self._points.coefficients), parameters)

@@ -104,7 +104,14 @@ def describe_limits() -> str:
 
 
 def unsupported_reason(
-    simulator: str, qubits: int, *, noise: bool, shifts: bool, states: str = "", strings: bool = False
+    simulator: str,
+    qubits: int,
+    *,
+    noise: bool,
+    shifts: bool,
+    states: str = "",
+    strings: bool = False,
+    inputs: bool = False,
 ) -> str:
     """Return why a simulator does not support an experiment, or an empty string if it does.
 
@@ -115,6 +122,7 @@ def unsupported_reason(
         shifts: Whether gradients use parameter shift.
         states: Condition under which samples are states, for the message. Empty if samples are not states.
         strings: Whether a readout has another Pauli string than Z on a qubit.
+        inputs: Whether gates depend on inputs.
     """
     if simulator == "auto":
         return ""
@@ -138,6 +146,9 @@ def unsupported_reason(
     if strings and not declared.strings:
         able = ", ".join(name for name, each in SIMULATORS.items() if each.DECLARATION.strings)
         return f"simulator: must be {able} or auto with readouts other than Z on a qubit. Given: {simulator}"
+    if inputs and not declared.inputs:
+        able = ", ".join(name for name, each in SIMULATORS.items() if each.DECLARATION.inputs)
+        return f"simulator: must be {able} or auto with a circuit that has inputs. Given: {simulator}"
     return ""
 
 
@@ -243,6 +254,7 @@ def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
         shifts=bool(network.evaluations),
         states="where samples are states" if network.preparation.kind == "state" else "",
         strings=not all(string.is_single_z for string in network.strings),
+        inputs=bool(network.inputs),
     )
 
 

@@ -22,9 +22,11 @@ from qcnn.simulators.data_states import (
     sample_states,
     spanning_states,
 )
-from qcnn.simulators.evolution import GroupUnitaries, evolve, gradient_scales, on_last, real_forms
+from qcnn.simulators.evolution import GroupUnitaries, SampleUnitaries, evolve, gradient_scales, on_last, real_forms
+from qcnn.simulators.input_exponents import InputExponents
 from qcnn.simulators.interface import (
     ROUNDING,
+    CircuitInputBatch,
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
@@ -57,7 +59,11 @@ class StatevectorSimulator:
         self.rounding = ROUNDING[dtype.size]
         self.large = not few_amplitudes(network.qubits)
         self._groups = group_blocks(fuse(network.gates))
-        self._unitaries = GroupUnitaries(self._groups, network.parameters)
+        shared = [group for group in self._groups if not group.is_by_sample]
+        self._unitaries = GroupUnitaries(shared, network.parameters)
+        if network.inputs:
+            self._exponents = InputExponents(network)
+            self._by_sample = SampleUnitaries(self._groups, network)
         self._edges = ring_edges(self._qubits)
         self._masks = flip_masks(self._qubits, self._edges, range(self._qubits))
 
@@ -67,6 +73,9 @@ class StatevectorSimulator:
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
+        if isinstance(batch, CircuitInputBatch):
+            shape = (len(self._strings),)
+            return map_in_chunks(self._measure_inputs, parameters, tuple(batch), self._columns, shape, of_inputs=True)
         if isinstance(batch, ProductStateBatch | StateBatch):
             kind, shape = type(batch), (len(self._strings),)
 
@@ -121,6 +130,21 @@ class StatevectorSimulator:
         between = self._between(final[:1], final[1:])
         mixed = self._normalized(between, tf.sqrt(norms[:1] * norms[1:]))
         return tf.stack([tf.broadcast_to(own[:1], mixed.shape), own[1:], mixed], axis=1)
+
+    def _measure_inputs(self, parameters: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
+        exponents = self._exponents(parameters, features)
+        states = data_states(self.network, CircuitInputBatch(features), self._dtype)
+        by_sample = self._by_sample(parameters, exponents)
+        is_shared = not all(group.is_by_sample for group in self._groups)
+        shared = tf.unstack(self._unitaries(parameters)) if is_shared else []
+        matrices = [
+            real_forms(
+                by_sample[group.key] if group.is_by_sample else shared[self._unitaries.index(group)], self._dtype
+            )
+            for group in self._groups
+        ]
+        placed = [on_last(each, len(group.qubits)) for each, group in zip(matrices, self._groups, strict=True)]
+        return self._normalized(*self._values(evolve([group.qubits for group in self._groups], states, placed)))
 
     def _evolve(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
         if not self._groups:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from qcnn.errors import ConfigError
@@ -24,8 +25,10 @@ from qcnn.simulators.costs.statevector_cpu import (
     spanning_program,
 )
 from qcnn.simulators.data_states import angles_of_qubits, data_states, qubit_states, readouts_from_rows, rows_of_batch
+from qcnn.simulators.input_exponents import InputExponents
 from qcnn.simulators.interface import (
     ROUNDING,
+    CircuitInputBatch,
     Inputs,
     ProductStateBatch,
     SimulatorLimits,
@@ -37,7 +40,7 @@ from qcnn.simulators.kernels.encoding import EncodedProgram, encode
 from qcnn.simulators.kernels.lanes import lane_weights, spread
 from qcnn.simulators.kernels.program import Program, build
 from qcnn.simulators.structure.gates import CircuitIR
-from qcnn.simulators.tensor_ops import map_groups, map_in_chunks
+from qcnn.simulators.tensor_ops import as_input, map_groups, map_in_chunks
 
 
 def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorCpuSimulator":
@@ -77,6 +80,11 @@ class StatevectorCpuSimulator:
             program = spread(program, self._lanes)
             self._lane_weights = lane_weights(program, self._lanes)
         self._of_samples = self._kernels(program)
+        if network.inputs:
+            self._exponents = InputExponents(network)
+            numbers = {exponent: number for number, exponent in enumerate(network.exponents_by_sample)}
+            self._exponent_of_phase = np.array([numbers[phase.exponent] for phase in program.phases], np.int32)
+            self._frequencies = np.array([phase.frequency for phase in program.phases])
         if network.preparation.kind == "excitation" and not self._one_state:
             self._of_spanning_states = self._kernels(spanning_program(network, program, self._lanes))
 
@@ -96,6 +104,8 @@ class StatevectorCpuSimulator:
         """Return the expectation values of the Pauli strings, float64 (batch, strings)."""
         if isinstance(batch, StateBatch):
             return self._in_chunks(parameters, batch)
+        if isinstance(batch, CircuitInputBatch):
+            return self._readouts(parameters, self._circuit_inputs(parameters, batch.features))
         if isinstance(batch, ProductStateBatch):
             return self._readouts(parameters, self._product_inputs(batch))
         size, qubits = batch.qubit.shape[0], self.network.qubits
@@ -174,6 +184,14 @@ class StatevectorCpuSimulator:
         states = qubit_states(self.network.preparation.kind, angles_of_qubits(self.network, batch), self._dtype)
         return tf.reshape(states, [-1, 2 * self.network.qubits, 2])
 
+    def _circuit_inputs(self, parameters: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
+        """Return |0> for each qubit, and the phases of the gates that depend on inputs, (samples, rows, 2)."""
+        exponents = tf.gather(self._exponents(parameters, features), as_input(self._exponent_of_phase), axis=1)
+        angles = np.pi * as_input(self._frequencies) * exponents
+        phases = tf.cast(tf.stack([tf.cos(angles), tf.sin(angles)], axis=2), self._dtype)
+        ground = tf.constant([[1.0, 0.0], [0.0, 0.0]] * self.network.qubits, self._dtype)
+        return tf.concat([tf.tile(ground[None], [tf.shape(phases)[0], 1, 1]), phases], axis=1)
+
     def _excitation_inputs(self, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
         """Return the rotations from which the kernels compute the data states, (samples, 2, 2)."""
         half, norm = tf.cast(angle, self._dtype) / 2, 2.0 ** (-self.network.qubits / 2)
@@ -186,7 +204,9 @@ class StatevectorCpuSimulator:
         size, readouts = states.shape[0], len(self.network.strings)
         if size is None:
             # The number of bundles of a call is a constant of the program.
-            return map_groups(self._of_states, parameters, (states[:, None],), (1, readouts))[:, 0]
+            return map_groups(
+                self._of_states, parameters, (states[:, None],), (1, readouts), of_inputs=bool(self.network.inputs)
+            )[:, 0]
         return self._of_states(parameters, states)
 
     def _of_states(self, parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
@@ -246,23 +266,27 @@ class _Kernels:
         )
 
     def __call__(self, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool) -> _Values:
-        """Return the values, float64 (bundles, values, lanes), differentiable in the parameters only.
+        """Return the values, float64 (bundles, values, lanes), differentiable in the parameters.
+
+        With inputs of the circuit they are also differentiable in the input states, which include phases.
 
         Args:
             parameters: Circuit parameters, float64 (parameters,).
             states: Input states, (bundles, rows, 2, lanes).
             keep: Whether to keep the evolved states for the gradient.
         """
+        of_states = self._program.has_inputs
 
         @tf.custom_gradient
-        def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def run(parameters: tf.Tensor, *inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
             values, *kept = self._forward(parameters, states, keep=keep)
 
-            def gradient(upstream: tf.Tensor) -> tf.Tensor:
-                return self._backward(parameters, states, upstream, *kept)
+            def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+                gradients: list[tf.Tensor] = self._backward(parameters, states, upstream, *kept, of_states=of_states)
+                return gradients
 
             return values, gradient
 
-        values = run(parameters)
+        values = run(parameters, *([states] if of_states else []))
         readouts = self._program.readouts
         return _Values(values[:, :readouts], values[:, readouts:] if self._program.norms else None)

@@ -1,6 +1,6 @@
 """Gathers, chunked maps and matrix products with gradients that are fast in compiled programs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,10 +100,12 @@ def map_in_chunks(
     inputs: tuple[tf.Tensor, ...],
     size: int,
     shape: tuple[int, ...],
+    *,
+    of_inputs: bool = False,
 ) -> tf.Tensor:
     """Return rows(parameters, *inputs), evaluated in chunks of the inputs.
 
-    Differentiable in the parameters only. The gradient evaluates `rows` again, to save memory.
+    Differentiable in the parameters. The gradient evaluates `rows` again, to save memory.
 
     Args:
         rows: Function of parameters and inputs that returns float64 (entries, *shape).
@@ -111,6 +113,7 @@ def map_in_chunks(
         inputs: Tensors with the same first dimension.
         size: Maximum number of entries of a chunk.
         shape: Shape of the result of one entry.
+        of_inputs: Whether the result is differentiable in the inputs, too.
     """
     count = inputs[0].shape[0]
     if count is not None and count <= size:
@@ -121,7 +124,7 @@ def map_in_chunks(
     size = -(-count // groups)
     padded = [tf.pad(values, [[0, groups * size - count], *[[0, 0]] * (values.shape.rank - 1)]) for values in inputs]
     grouped = tuple(tf.reshape(values, [groups, size, *values.shape[1:]]) for values in padded)
-    every = map_groups(rows, parameters, grouped, (size if known else None, *shape))
+    every = map_groups(rows, parameters, grouped, (size if known else None, *shape), of_inputs=of_inputs)
     return tf.reshape(every, [groups * size, *every.shape[2:]])[:count]
 
 
@@ -130,28 +133,50 @@ def map_groups(
     parameters: tf.Tensor,
     grouped: tuple[tf.Tensor, ...],
     shape: tuple[int | None, ...],
+    *,
+    of_inputs: bool = False,
 ) -> tf.Tensor:
     """Return rows(parameters, *group) of each group of the inputs.
 
-    Differentiable in the parameters only. The gradient evaluates `rows` again, to save memory.
+    Differentiable in the parameters. The gradient evaluates `rows` again, to save memory.
 
     Args:
         rows: Function of parameters and inputs that returns float64 of `shape`.
         parameters: Circuit parameters, float64 (parameters,).
         grouped: Tensors whose first dimension is that of the groups.
         shape: Shape of the result of a group.
+        of_inputs: Whether the result is differentiable in the inputs, too.
     """
     # There is no control flow to convert, and AutoGraph would log a warning.
     rows = tf.autograph.experimental.do_not_convert(rows)
 
     @tf.custom_gradient
-    def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    def run(
+        parameters: tf.Tensor, *differentiable: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor | tuple[tf.Tensor, ...]]]:
         every = tf.map_fn(
             lambda group: rows(parameters, *group),
             grouped,
             parallel_iterations=1,
             fn_output_signature=tf.TensorSpec(shape, tf.float64),
         )
+
+        def gradients(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            # The forward pass is repeated, because the states of all groups do not fit in memory.
+            def of_group(group: tuple[tuple[tf.Tensor, ...], tf.Tensor]) -> tuple[tf.Tensor, ...]:
+                with tf.GradientTape() as tape:
+                    tape.watch((parameters, *group[0]))
+                    outputs = rows(parameters, *group[0])
+                return tuple(tape.gradient(outputs, (parameters, *group[0]), group[1], tf.UnconnectedGradients.ZERO))
+
+            signature = (parameters, *(values[0] for values in differentiable))
+            of_parameters, *others = tf.map_fn(
+                of_group,
+                (grouped, upstream),
+                parallel_iterations=1,
+                fn_output_signature=tuple(tf.TensorSpec(each.shape, each.dtype) for each in signature),
+            )
+            return tf.reduce_sum(of_parameters, axis=0), *others
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             # The forward pass is repeated, because the states of all groups do not fit in memory.
@@ -163,9 +188,9 @@ def map_groups(
 
             return tf.foldl(add, (grouped, upstream), tf.zeros_like(parameters), parallel_iterations=1)
 
-        return every, gradient
+        return every, gradients if differentiable else gradient
 
-    return run(parameters)
+    return run(parameters, *(grouped if of_inputs else ()))
 
 
 # Maximum size of matrices whose batched products are faster as elementwise products and sums.
@@ -175,10 +200,18 @@ _SMALL = 4
 class BlockUnitaries:
     """Unitaries of distinct blocks, extended to the same number of qubits.
 
-    A block on fewer qubits acts on the last of them.
+    A block on fewer qubits acts on the last of them. With exponents by sample, each sample has other unitaries.
+
+    Args:
+        blocks: Blocks.
+        qubits: Number of qubits of the unitaries.
+        parameters: Number of circuit parameters.
+        by_sample: Exponents that depend on inputs, in the order of the argument `exponents` of a call.
     """
 
-    def __init__(self, blocks: Iterable[Block], qubits: int, parameters: int) -> None:
+    def __init__(
+        self, blocks: Iterable[Block], qubits: int, parameters: int, by_sample: Sequence[LinearExponent] = ()
+    ) -> None:
         distinct = {block.key: block for block in blocks}
         self._index = {key: number for number, key in enumerate(distinct)}
         self.identity = len(distinct)
@@ -191,6 +224,7 @@ class BlockUnitaries:
         self._projectors[:, :, 0] = np.eye(2**qubits)
         self._constants = np.zeros(shape)
         self._coefficients = np.zeros((*shape, parameters))
+        self._by_sample = ExponentsBySample(by_sample, shape)
         for row, block in enumerate(distinct.values()):
             spare = np.eye(2 ** (qubits - len(block.qubits)))
             for column, gate in enumerate(block.gates):
@@ -201,6 +235,8 @@ class BlockUnitaries:
                 self._set_exponent(gate.exponent, row, column)
 
     def _set_exponent(self, exponent: LinearExponent, row: int, column: int) -> None:
+        if self._by_sample.set(exponent, row, column):
+            return
         self._constants[row, column] = exponent.constant
         for index, coefficient in exponent.coefficients:
             self._coefficients[row, column, index] = coefficient
@@ -209,16 +245,43 @@ class BlockUnitaries:
         """Return the index of the matrix of a block."""
         return self._index[block.key]
 
-    def __call__(self, parameters: tf.Tensor) -> tf.Tensor:
+    def __call__(self, parameters: tf.Tensor, exponents: tf.Tensor | None = None) -> tf.Tensor:
         """Return the unitaries of the distinct blocks and then the identity, complex128 (blocks + 1, d, d).
 
         Args:
             parameters: Circuit parameters, float64 (parameters,).
+            exponents: Exponents by sample, float64 (samples, exponents), for (samples, blocks + 1, d, d).
         """
-        exponents = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
-        angles = np.pi * as_input(self._phases) * exponents[:, :, None]
+        every = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
+        if exponents is not None:
+            every += self._by_sample(exponents)
+        angles = np.pi * as_input(self._phases) * every[..., None]
         phases = tf.complex(tf.cos(angles), tf.sin(angles))
-        return product(tf.reduce_sum(phases[..., None, None] * as_input(self._projectors), axis=2))
+        return product(tf.reduce_sum(phases[..., None, None] * as_input(self._projectors), axis=-3))
+
+
+class ExponentsBySample:
+    """Places of exponents that depend on inputs among the gates of blocks, of shape (blocks, gates)."""
+
+    def __init__(self, exponents: Sequence[LinearExponent], shape: tuple[int, int]) -> None:
+        self._numbers = {exponent: number for number, exponent in enumerate(exponents)}
+        self._shape = shape
+        self._places = np.zeros((len(exponents), *shape))
+
+    def set(self, exponent: LinearExponent, row: int, column: int) -> bool:
+        """Set the exponent of a gate if it depends on inputs, and return whether it does."""
+        if exponent.terms:
+            self._places[self._numbers[exponent], row, column] = 1
+        return bool(exponent.terms)
+
+    def __call__(self, exponents: tf.Tensor) -> tf.Tensor:
+        """Return the exponents of all gates, float64 (samples, blocks, gates), 0 for those of all samples.
+
+        Args:
+            exponents: Exponents by sample, float64 (samples, exponents).
+        """
+        flat = exponents @ as_input(self._places.reshape(len(self._numbers), -1))
+        return tf.reshape(flat, [-1, *self._shape])
 
 
 def product(factors: tf.Tensor) -> tf.Tensor:
@@ -228,7 +291,8 @@ def product(factors: tf.Tensor) -> tf.Tensor:
         factors: Matrices in the order in which they act, (..., count, d, d). The count is a power of two.
     """
     while (count := factors.shape[-3]) > 1:
-        pairs = tf.reshape(factors, [*factors.shape[:-3], count // 2, 2, *factors.shape[-2:]])
+        leading = [-1 if size is None else size for size in factors.shape[:-3]]
+        pairs = tf.reshape(factors, [*leading, count // 2, 2, *factors.shape[-2:]])
         earlier, later = tf.unstack(pairs, axis=-3)
         factors = _small_product(later, earlier) if factors.shape[-1] <= _SMALL else tf.matmul(later, earlier)
     return tf.squeeze(factors, axis=-3)

@@ -13,7 +13,7 @@ from qcnn.circuits.noise import NOISELESS, Noise
 from qcnn.circuits.observables import as_pauli_sum
 from qcnn.circuits.preparation import Preparation
 from qcnn.circuits.sample_circuits import data_state, noisy_circuit
-from qcnn.simulators import ExcitationBatch, Inputs
+from qcnn.simulators import CircuitInputBatch, ExcitationBatch, Inputs
 
 Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]
@@ -25,12 +25,24 @@ def readouts_of_batch(
     """Return Z on the readouts of a batch, (samples, readouts)."""
     columns = [np.asarray(column, np.float64) for column in batch if column is not None]
     samples = np.stack(columns, axis=1) if isinstance(batch, ExcitationBatch) else columns[0]
+    if isinstance(batch, CircuitInputBatch):
+        return np.concatenate([_readouts_of_inputs(ansatz, qubits, values, sample, noise) for sample in samples])
     if noise:
         return np.array([_noisy_readouts(ansatz, qubits, values, preparation, sample, noise) for sample in samples])
     if isinstance(batch, ExcitationBatch):
         excited, angles = samples.T
         return readouts_of_excitations(ansatz, qubits, values, excited.astype(int).tolist(), angles.tolist())
     return readouts_of_samples(ansatz, qubits, values, preparation, samples)
+
+
+def _readouts_of_inputs(ansatz: Ansatz, qubits: int, values: Floats, sample: Floats, noise: Noise) -> Floats:
+    """Return the readouts of a sample on |0...0>, whose features replace the inputs of the circuit, (1, readouts)."""
+    given = cirq.resolve_parameters(ansatz.circuit, dict(zip(ansatz.inputs, sample.tolist(), strict=True)))
+    of_sample = dataclasses.replace(ansatz, circuit=given, inputs=())
+    none = Preparation("rx", 0)
+    if noise:
+        return _noisy_readouts(of_sample, qubits, values, none, np.zeros(0), noise)[None]
+    return readouts_of_samples(of_sample, qubits, values, none, np.zeros((1, 0)))
 
 
 def _noisy_readouts(

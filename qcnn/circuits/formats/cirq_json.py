@@ -1,20 +1,30 @@
-"""Circuits as cirq JSON of [circuit, symbols, readouts], for digests and embedded circuits."""
+"""Circuits as cirq JSON of [circuit, symbols, readouts, inputs], for digests and embedded circuits.
 
+The inputs are omitted if there are none.
+"""
+
+import dataclasses
 import json
 import re
 from typing import Any
 
 import cirq
 import sympy
+from cirq.protocols.json_serialization import CirqEncoder, JsonResolver
 
 from qcnn.circuits import observables
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.deferred_measurements import conditioning_keys
 from qcnn.circuits.formats.embedded import MAX_QUBITS
+from qcnn.circuits.input_expressions import FUNCTIONS
 from qcnn.errors import ConfigError, single_line
 
 # Subcircuits can have any number of repetitions and powers any number of digits, so small files could exhaust memory.
 _UNSUPPORTED = ("CircuitOperation", "sympy.Pow")
+# Powers of expressions of inputs: of a symbol or a sum without another power, with an exponent that is not large.
+_MAX_POWER = 8
+# Functions of inputs, which cirq does not write.
+_FUNCTION = "sympy.{}"
 # The only power in cirq's gates with angles, such as `cirq.cphase`: 1/pi.
 _OVER_PI = {"cirq_type": "sympy.Pow", "args": [{"cirq_type": "sympy.pi"}, {"cirq_type": "sympy.Integer", "i": -1}]}
 
@@ -31,9 +41,25 @@ def to_json(ansatz: Ansatz) -> str:
         TypeError, ValueError: If the circuit contains custom gates that cirq cannot write.
     """
     readouts = [list(each) if isinstance(each, tuple) else each for each in ansatz.readouts]
-    parts = [ansatz.circuit, list(ansatz.symbols), readouts]
+    parts = [ansatz.circuit, list(ansatz.symbols), readouts, *([list(ansatz.inputs)] if ansatz.inputs else [])]
     # Python's json encodes indented text four times as slowly, and digests are of indented text.
-    return _indented(cirq.to_json(parts, indent=None, separators=(",", ": ")))
+    encoder = _Encoder if ansatz.inputs else CirqEncoder
+    return _indented(cirq.to_json(parts, indent=None, separators=(",", ": "), cls=encoder))
+
+
+class _Encoder(CirqEncoder):
+    """Encoder that also writes functions of inputs."""
+
+    def default(self, o: Any) -> Any:
+        if isinstance(o, sympy.Function) and type(o).__name__ in FUNCTIONS:
+            return {"cirq_type": _FUNCTION.format(type(o).__name__), "args": o.args}
+        return super().default(o)
+
+
+def _resolve_function(cirq_type: str) -> Any:
+    """Return the factory of a function of inputs by its type in JSON, or None for another type."""
+    names = {_FUNCTION.format(function): function for function in FUNCTIONS}
+    return (lambda args: getattr(sympy, names[cirq_type])(*args)) if cirq_type in names else None
 
 
 def _indented(compact: str) -> str:
@@ -53,7 +79,7 @@ def _indented(compact: str) -> str:
 
 
 def read(content: str, name: str) -> Ansatz:
-    """Parse cirq JSON of [circuit, symbols, readouts] or of a circuit.
+    """Parse cirq JSON of [circuit, symbols, readouts], with or without inputs, or of a circuit.
 
     Qubits 0, 1, ... of a line or of row 0 of a grid become the qubits of the ring with the same index. Other qubits
     become qubits of the ring in their order. For a circuit alone, the symbols are sorted by name as in cirq. Its
@@ -71,7 +97,7 @@ def read(content: str, name: str) -> Ansatz:
     """
 
     def check_part(part: dict[str, Any]) -> dict[str, Any]:
-        if part.get("cirq_type") in _UNSUPPORTED and part != _OVER_PI:
+        if part.get("cirq_type") in _UNSUPPORTED and part != _OVER_PI and not _is_small_power(part):
             raise ConfigError(
                 "model: the file's circuit must consist of gates with exponents linear in the symbols. "
                 f"Given: {part['cirq_type']} in {name}"
@@ -86,12 +112,29 @@ def read(content: str, name: str) -> Ansatz:
         if any(text in content for text in _SUSPICIOUS):
             json.loads(content, object_hook=check_part)
         # cirq.read_json() creates cirq's types only, so a file cannot execute code.
-        return move_to_ring(_to_ansatz(cirq.read_json(json_text=content), name), name)
+        resolvers: list[JsonResolver] = [_resolve_function, *cirq.DEFAULT_RESOLVERS]
+        return move_to_ring(_to_ansatz(cirq.read_json(json_text=content, resolvers=resolvers), name), name)
     except ConfigError:
         raise
     except Exception as error:  # cirq raises errors of many types for invalid numbers, names and qubits.
         reason = f"{type(error).__name__}: {single_line(error)}"
         raise ConfigError(f"model: the file must be valid cirq JSON ({reason}). Given: {name}") from None
+
+
+def _is_small_power(part: dict[str, Any]) -> bool:
+    """Return whether a part of a file is a power of an expression of inputs that takes little time and memory."""
+    if part.get("cirq_type") != "sympy.Pow" or len(part.get("args", ())) != 2:
+        return False
+    base, power = part["args"]
+    text = json.dumps(base)
+    if "sympy.Symbol" not in text or "sympy.Pow" in text.replace(json.dumps(_OVER_PI), ""):
+        return False
+    match power:
+        case {"cirq_type": "sympy.Integer", "i": int(number)}:
+            return abs(number) <= _MAX_POWER
+        case {"cirq_type": "sympy.Rational", "p": 1 | -1, "q": 2}:
+            return True
+    return False
 
 
 def _to_ansatz(found: object, name: str) -> Ansatz:
@@ -100,8 +143,10 @@ def _to_ansatz(found: object, name: str) -> Ansatz:
             return from_circuit(found.unfreeze(), name)
         case [cirq.AbstractCircuit() as circuit, list(symbols), list(readouts)]:
             return Ansatz(circuit.unfreeze(), tuple(symbols), tuple(readouts))
+        case [cirq.AbstractCircuit() as circuit, list(symbols), list(readouts), list(inputs)]:
+            return Ansatz(circuit.unfreeze(), tuple(symbols), tuple(readouts), tuple(inputs))
     raise ConfigError(
-        "model: cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts]. "
+        "model: cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts], or these and inputs. "
         f"Given: {type(found).__name__} in {name}"
     )
 
@@ -175,7 +220,7 @@ def move_to_ring(ansatz: Ansatz, name: str) -> Ansatz:
     if all(qubit == other for qubit, other in moved.items()):
         return ansatz
     readouts = tuple(observables.moved(readout, moved) for readout in ansatz.readouts)
-    return Ansatz(ansatz.circuit.transform_qubits(moved), ansatz.symbols, readouts)
+    return dataclasses.replace(ansatz, circuit=ansatz.circuit.transform_qubits(moved), readouts=readouts)
 
 
 def width(ansatz: Ansatz) -> int:

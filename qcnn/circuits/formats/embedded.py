@@ -7,6 +7,7 @@ import base64
 import binascii
 import functools
 import hashlib
+import json
 import lzma
 import re
 from pathlib import PurePosixPath
@@ -86,6 +87,16 @@ def embedded_content(model: str) -> str:
     if not reader.eof:
         raise ValueError("truncated, or too large after decompression")
     return content.decode()
+
+
+@functools.lru_cache(maxsize=8)
+def embedded_inputs(model: str) -> tuple[str, ...]:
+    """Return the names of the inputs of an embedded circuit, none for damaged text."""
+    try:
+        found = json.loads(embedded_content(model))
+        return tuple(str(symbol["name"]) for symbol in found[3])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ()
 
 
 def with_display_names(text: str) -> str:

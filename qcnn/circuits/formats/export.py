@@ -1,5 +1,6 @@
 """Export circuits for other libraries as OpenQASM, QPY or cirq JSON, with standard gate names."""
 
+import dataclasses
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import cirq
 import numpy as np
 import numpy.typing as npt
+import sympy
 
 from qcnn.atomic_files import new_file
 from qcnn.circuits.ansatz import Ansatz
@@ -49,7 +51,7 @@ _RESERVED = frozenset(_RESERVED_NAMES.split())
 def bind_parameters(ansatz: Ansatz, values: npt.NDArray[np.float64]) -> Ansatz:
     """Return an ansatz with its symbols replaced by numbers, (parameters,), in units of pi."""
     resolver = dict(zip(ansatz.symbols, values.tolist(), strict=True))
-    return Ansatz(cirq.resolve_parameters(ansatz.circuit, resolver), (), ansatz.readouts)
+    return dataclasses.replace(ansatz, circuit=cirq.resolve_parameters(ansatz.circuit, resolver), symbols=())
 
 
 def write(ansatz: Ansatz, qubits: Sequence[cirq.Qid], path: Path, version: int, notes: Sequence[str]) -> None:
@@ -102,11 +104,12 @@ def openqasm(ansatz: Ansatz, qubits: Sequence[cirq.Qid], version: int, notes: It
     Raises:
         ConfigError: If OpenQASM 2 is requested for a circuit with symbols, or an operation cannot be written.
     """
-    if ansatz.symbols and version == OPENQASM2:
+    if (ansatz.symbols or ansatz.inputs) and version == OPENQASM2:
         raise ConfigError(
             "export: OpenQASM 2 has no inputs; use OpenQASM 3 or export a trained model. "
-            f"Given: {len(ansatz.symbols)} parameters"
+            f"Given: {len(ansatz.symbols) + len(ansatz.inputs)} parameters"
         )
+    ansatz = _inputs_as_parameters(ansatz)
     gates = list(plain_gates(ansatz.circuit.all_operations()))
     names = _input_names(ansatz)
     q, c = (_unique_name(name, names.values()) for name in "qc")
@@ -127,6 +130,13 @@ def openqasm(ansatz: Ansatz, qubits: Sequence[cirq.Qid], version: int, notes: It
     lines = [_format_gate(gate, place, names, version) for gate in gates]
     comments = [f"// {note}" for note in notes]
     return "\n".join([head[0], *comments, *head[1:], *defined, *inputs, *registers, *lines, *ends, ""])
+
+
+def _inputs_as_parameters(ansatz: Ansatz) -> Ansatz:
+    """Return an ansatz whose inputs are parameters in units of pi, so that they keep their values in radians."""
+    in_units = {symbol: sympy.pi * symbol for symbol in ansatz.inputs}
+    circuit = cirq.resolve_parameters_once(ansatz.circuit, in_units) if in_units else ansatz.circuit
+    return dataclasses.replace(ansatz, circuit=circuit, symbols=(*ansatz.inputs, *ansatz.symbols), inputs=())
 
 
 def _measured(ansatz: Ansatz) -> list[cirq.Qid]:
@@ -187,6 +197,7 @@ def _write_qpy(ansatz: Ansatz, qubits: Sequence[cirq.Qid], path: Path, notes: Se
         raise ConfigError(
             f"export: needs Qiskit, which is not installed: {install_command('run')}. Given: {QPY}"
         ) from None
+    ansatz = _inputs_as_parameters(ansatz)
     place = {qubit: number for number, qubit in enumerate(qubits)}
     inputs = {str(symbol.name): Parameter(symbol.name) for symbol in ansatz.symbols}
     circuit = QuantumCircuit(

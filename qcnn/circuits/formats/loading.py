@@ -3,21 +3,25 @@
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from qcnn.circuits.formats.embedded import (
     JSON,
+    MAX_QUBITS,
+    MIN_QUBITS,
+    MODELS,
     QASM,
     QPY,
     embed,
     embedded_content,
+    embedded_inputs,
     is_embedded,
     is_file,
     model_display_name,
 )
-from qcnn.errors import ConfigError, single_line
+from qcnn.errors import ConfigError, format_value, single_line
 from qcnn.input_files import read_bytes, read_input
 from qcnn.process.library_loading import importing
 from qcnn.storage.store import BucketUri, parse_bucket_uri
@@ -31,28 +35,63 @@ _MAX_BYTES = {QASM: 2_000_000, JSON: 20_000_000, QPY: 20_000_000}
 
 
 def with_embedded_circuit(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an experiment with the circuit file embedded, and its observables in the circuit.
+    """Return the fields of an experiment with the circuit file embedded, and with the fields of the circuit in it.
+
+    These are its observables, inputs and feature map.
 
     Args:
         fields: Fields, whose options may be in `options` or at the top level.
 
     Raises:
-        ConfigError: If the circuit file is invalid, see `embed_file`, or the observables are.
+        ConfigError: If the circuit file is invalid, see `embed_file`, or a field of the circuit is.
     """
-    changed, model = dict(fields), fields.get("model")
+    changed, model = dict(fields), fields.get("model", MODELS[0])
     if not isinstance(model, str):
         return changed
+    place = _CircuitFields(changed)
     if is_file(model):
-        model = changed["model"] = embed_file(model)
-    options = fields.get("options")
-    for place in (changed, dict(options) if isinstance(options, Mapping) else {}):
-        text = place.get("observables")
-        if isinstance(text, str) and text and is_embedded(model):
-            changed["model"] = with_observables(model, text)
-            place["observables"] = ""
-            if place is not changed:
-                changed["options"] = place
+        model = changed["model"] = embed_file(model, place.take("inputs"))
+    elif is_embedded(model) and (names := place.take("inputs")):
+        model = changed["model"] = with_inputs(model, names)
+    if is_embedded(model) and (text := place.take("observables")):
+        model = changed["model"] = with_observables(model, text)
+    if (is_embedded(model) or model in MODELS) and (text := place.take("feature_map")):
+        changed["model"] = _with_feature_map(model, text, changed.get("qubits"))
     return changed
+
+
+class _CircuitFields:
+    """Fields of an experiment that change its circuit, in `options` or at the top level."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    def take(self, name: str) -> str:
+        """Return the text of a field, which is then empty."""
+        options = self._fields.get("options")
+        found = ""
+        if isinstance(self._fields.get(name), str):
+            found, self._fields[name] = self._fields[name], ""
+        if isinstance(options, Mapping) and isinstance(options.get(name), str):
+            found = found or options[name]
+            self._fields["options"] = {**options, name: ""}
+        return found
+
+
+def _changed(model: str, change: "Callable[[Ansatz], Ansatz]") -> str:
+    """Return an embedded circuit after a change.
+
+    Raises:
+        ConfigError: If the circuit is invalid, or the change is.
+    """
+    from qcnn.circuits.formats import cirq_json
+
+    name = model_display_name(model)
+    try:
+        content = embedded_content(model)
+    except ValueError as error:
+        raise ConfigError(f"model: must be an embedded circuit ({error}). Given: {name}") from None
+    return embed(model.partition("#")[0], cirq_json.to_json(change(cirq_json.read(content, name))))
 
 
 def with_observables(model: str, text: str) -> str:
@@ -67,15 +106,45 @@ def with_observables(model: str, text: str) -> str:
     """
     with importing("cirq"):
         from qcnn.circuits import observables
-        from qcnn.circuits.formats import cirq_json
 
-    name = model_display_name(model)
-    try:
-        content = embedded_content(model)
-    except ValueError as error:
-        raise ConfigError(f"model: must be an embedded circuit ({error}). Given: {name}") from None
-    changed = dataclasses.replace(cirq_json.read(content, name), readouts=observables.parse(text))
-    return embed(model.partition("#")[0], cirq_json.to_json(changed))
+    return _changed(model, lambda ansatz: dataclasses.replace(ansatz, readouts=observables.parse(text)))
+
+
+def with_inputs(model: str, text: str) -> str:
+    """Return an embedded circuit with some of its symbols as inputs.
+
+    Args:
+        model: Embedded circuit.
+        text: Names of the inputs, see `qcnn.circuits.input_expressions.parse_names`.
+
+    Raises:
+        ConfigError: If the circuit or the text is invalid, or the circuit has other inputs.
+    """
+    with importing("cirq"):
+        from qcnn.circuits.input_expressions import parse_names
+
+    names, file = parse_names(text), model.partition("#")[0]
+    if not file.endswith(JSON) and names != embedded_inputs(model):
+        # Parameters of these files are in radians, and those of the embedded circuit in units of pi.
+        raise ConfigError(f"inputs: must be given with the file of the circuit. Given: {text} with {file}")
+    return _changed(model, lambda ansatz: ansatz.with_inputs(names))
+
+
+def _with_feature_map(model: str, text: str, qubits: object) -> str:
+    """Return the circuit of a model after a feature map as embedded text."""
+    if not isinstance(qubits, int) or isinstance(qubits, bool) or not 1 <= qubits <= MAX_QUBITS:
+        given = "none" if qubits is None else format_value(qubits)
+        raise ConfigError(f"qubits: must be 1 to {MAX_QUBITS} and given with feature_map. Given: {given}")
+    with importing("cirq"):
+        from qcnn.circuits import circuits, feature_maps
+
+    ring = circuits.ring(qubits)
+    if is_embedded(model):
+        return _changed(model, lambda ansatz: feature_maps.with_feature_map(ansatz, ring, text))
+    if qubits < MIN_QUBITS:
+        raise ConfigError(f"qubits: must be at least {MIN_QUBITS} with {model}. Given: {qubits}")
+    ansatz = feature_maps.with_feature_map(circuits.build(model, qubits), ring, text)
+    return embed_ansatz(ansatz, f"{model}-{text.partition(',')[0].strip()}{JSON}")
 
 
 def with_circuits(grid: Any) -> Any:
@@ -90,11 +159,12 @@ def with_circuits(grid: Any) -> Any:
     return {**grid, "model": models}
 
 
-def embed_file(model: str) -> str:
+def embed_file(model: str, inputs: str = "") -> str:
     """Return the circuit of a file as embedded text.
 
     Args:
         model: Path or bucket URI of the file.
+        inputs: Names of its parameters that are inputs, as the field of an experiment.
 
     Raises:
         ConfigError: If the file does not exist, is too large or does not contain a trainable circuit.
@@ -106,14 +176,17 @@ def embed_file(model: str) -> str:
     # Importing cirq takes 1 s, and most experiments have no circuit file.
     with importing("cirq"):
         from qcnn.circuits.formats import cirq_json, openqasm, qpy
+        from qcnn.circuits.input_expressions import parse_names
 
+    names = parse_names(inputs) if inputs else ()
     match suffix:
         case ".qasm":
-            ansatz = openqasm.read(content, model)
+            ansatz = openqasm.read(content, model, names)
         case ".qpy":
-            ansatz = qpy.read(content, model)
+            ansatz = qpy.read(content, model, names)
         case _:
             ansatz = cirq_json.read(content, model)
+            ansatz = ansatz.with_inputs(names) if names else ansatz
     return embed_ansatz(ansatz, model)
 
 

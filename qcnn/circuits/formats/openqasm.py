@@ -50,15 +50,17 @@ _REGISTER = re.compile(r"\b[qc]reg\s+\w+\s*\[\s*(\d[\d_]*)\s*\]")
 _MAX_BITS = 2 * MAX_QUBITS
 
 
-def read(text: str, name: str) -> Ansatz:
+def read(text: str, name: str, inputs: Sequence[str] = ()) -> Ansatz:
     """Return the circuit of an OpenQASM file on the first qubits of the ring.
 
     The readouts are the qubits with final measurements, in the order of the bits, or all qubits if there are none. An
-    input, an angle in radians, becomes a symbol in units of pi. Symbols are in the order of declaration.
+    `input` of the file, an angle in radians, becomes a parameter in units of pi, in the order of declaration, unless it
+    is one of `inputs`, which keep their values.
 
     Args:
         text: Content of the file.
         name: Name of the file, for error messages.
+        inputs: Names of those that are inputs instead of parameters.
 
     Raises:
         ConfigError: If Qiskit is not installed, the file is invalid, or the circuit is not trainable. The message
@@ -83,8 +85,10 @@ def read(text: str, name: str) -> Ansatz:
         # Qiskit emits deprecation warnings about its own code.
         warnings.simplefilter("ignore")
         if version[1] == "2":
+            if inputs:
+                raise ConfigError(f"inputs: must be empty for OpenQASM 2, which has no inputs. Given: {inputs[0]}")
             return _to_ansatz(_parse_openqasm2(text, code, name), {}, [], code, name)
-        return _to_ansatz(*_parse_openqasm3(text, code, name), code, name)
+        return _to_ansatz(*_parse_openqasm3(text, code, name), code, name, inputs)
 
 
 def _parse_openqasm2(text: str, code: str, name: str) -> "QuantumCircuit":
@@ -212,15 +216,23 @@ def _check_bits(bits: int, name: str) -> None:
         raise ConfigError(f"model: registers must have at most {_MAX_BITS} bits together. Given: {bits} in {name}")
 
 
-def _to_ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int], code: str, name: str) -> Ansatz:
+def _to_ansatz(
+    circuit: "QuantumCircuit",
+    declared: dict[str, int],
+    lines: list[int],
+    code: str,
+    name: str,
+    inputs: Sequence[str] = (),
+) -> Ansatz:
     """Convert a Qiskit circuit to an ansatz.
 
     Args:
         circuit: Circuit from the parser.
-        inputs: Line of each input, by name.
+        declared: Line of each `input` of the file, by name.
         lines: Line of each instruction. If empty, lines are searched in the code.
         code: Content of the file without comments, for line numbers in errors.
         name: Name of the file, for error messages.
+        inputs: Names of those that are inputs instead of parameters.
 
     Raises:
         ConfigError: If the circuit is not trainable.
@@ -230,11 +242,11 @@ def _to_ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[in
     def place(number: int, operation: str) -> str:
         return f"line {lines[number]}: " if lines else _unique_line_prefix(code, operation)
 
-    ansatz = to_ansatz(circuit, tuple(inputs), name, place)
+    ansatz = to_ansatz(circuit, tuple(declared), name, place, inputs)
     used = cirq.parameter_names(ansatz.circuit)
-    if unused := [symbol for symbol in inputs if symbol not in used]:
+    if unused := [symbol for symbol in declared if symbol not in used]:
         raise ConfigError(
-            f"model: line {inputs[unused[0]]}: every input must be used by a gate. Given: {unused[0]} in {name}"
+            f"model: line {declared[unused[0]]}: every input must be used by a gate. Given: {unused[0]} in {name}"
         )
     return ansatz
 

@@ -9,7 +9,7 @@ from qiskit.circuit import CircuitInstruction, Clbit, IfElseOp, Instruction, Mea
 
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.deferred_measurements import Condition, DeferredMeasurements, conditioned
-from qcnn.circuits.formats.qiskit_gates import MAX_OPERATIONS, error_message, openqasm_name, operations
+from qcnn.circuits.formats.qiskit_gates import MAX_OPERATIONS, CircuitSymbols, error_message, openqasm_name, operations
 from qcnn.errors import ConfigError
 
 # Limit of visited instructions, including those without operations. Visiting this number takes seconds.
@@ -17,35 +17,47 @@ _MAX_STEPS = 100_000
 
 
 def to_ansatz(
-    circuit: QuantumCircuit, inputs: Sequence[str], name: str, place: Callable[[int, str], str] = lambda *_: ""
+    circuit: QuantumCircuit,
+    parameters: Sequence[str],
+    name: str,
+    place: Callable[[int, str], str] = lambda *_: "",
+    inputs: Sequence[str] = (),
 ) -> Ansatz:
     """Convert a Qiskit circuit to an ansatz on the first qubits of the ring.
 
     The readouts are the qubits with final measurements, in the order of the bits, or all qubits if there are none. A
-    parameter, an angle in radians, becomes a symbol in units of pi.
+    parameter, an angle in radians, becomes a symbol in units of pi. An input keeps its values.
 
     Args:
         circuit: Circuit to convert.
-        inputs: Names of its parameters, in the order of the symbols.
+        parameters: Names of its parameters, in the order of the symbols.
         name: Name of the circuit, for error messages.
         place: Function of the number and the name of an instruction that returns the place in an error message.
+        inputs: Names of parameters that are inputs of the circuit.
 
     Raises:
         ConfigError: If the circuit is not trainable.
     """
     if not circuit.num_qubits:
         raise ConfigError(f"model: the circuit must have qubits. Given: none in {name}")
-    reader = _InstructionReader(circuit, {symbol: sympy.Symbol(symbol) for symbol in inputs})
+    if unknown := [each for each in inputs if each not in parameters]:
+        raise ConfigError(
+            f"inputs: must be parameters of the circuit, {', '.join(parameters) or 'of which it has none'}. "
+            f"Given: {unknown[0]} with {name}"
+        )
+    symbols = {each: sympy.Symbol(each) for each in parameters}
+    reader = _InstructionReader(circuit, CircuitSymbols(symbols, frozenset(inputs)))
     for number, instruction in enumerate(circuit.data):
         try:
             reader.read(instruction)
         except ConfigError as error:
             where = place(number, openqasm_name(instruction.operation))
             raise ConfigError(f"model: {where}{str(error).removeprefix('model: ')} in {name}") from None
-    return Ansatz(cirq.Circuit(reader.converted), tuple(reader.symbols.values()), tuple(reader.readouts))
+    weights = tuple(symbol for each, symbol in symbols.items() if each not in inputs)
+    return Ansatz(cirq.Circuit(reader.converted), weights, reader.readouts, [symbols[each] for each in inputs])
 
 
-def from_qiskit(circuit: QuantumCircuit, name: str) -> Ansatz:
+def from_qiskit(circuit: QuantumCircuit, name: str, inputs: Sequence[str] = ()) -> Ansatz:
     """Convert a Qiskit circuit with its parameters in Qiskit's order. See `to_ansatz`.
 
     The metadata `parameters`, which `export.write` adds, has the names of the parameters in another order.
@@ -53,6 +65,7 @@ def from_qiskit(circuit: QuantumCircuit, name: str) -> Ansatz:
     Args:
         circuit: Circuit to convert.
         name: Name of the circuit, for error messages.
+        inputs: Names of parameters that are inputs of the circuit.
 
     Raises:
         ConfigError: If the circuit is not trainable.
@@ -64,13 +77,13 @@ def from_qiskit(circuit: QuantumCircuit, name: str) -> Ansatz:
     with warnings.catch_warnings():
         # Qiskit emits deprecation warnings about its own code.
         warnings.simplefilter("ignore")
-        return to_ansatz(circuit, names, name)
+        return to_ansatz(circuit, names, name, inputs=inputs)
 
 
 class _InstructionReader:
     """Converter of instructions to operations, which replaces measurements in mid-circuit."""
 
-    def __init__(self, circuit: QuantumCircuit, symbols: dict[str, sympy.Symbol]) -> None:
+    def __init__(self, circuit: QuantumCircuit, symbols: CircuitSymbols) -> None:
         self.symbols = symbols
         self.converted: list[cirq.Operation] = []
         self._circuit = circuit

@@ -5,7 +5,7 @@ A parameter in OpenQASM is an angle in radians. The trained parameter is this an
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cirq
 import sympy
@@ -32,6 +32,13 @@ MAX_OPERATIONS = 20_000
 _MAX_QUBITS, _MAX_PARAMETERS = 4, 3
 # Maximum nesting depth of gate definitions.
 _MAX_DEPTH = 100
+
+
+class CircuitSymbols(NamedTuple):
+    """Symbols by the names of Qiskit's parameters, and those that are inputs of the circuit."""
+
+    by_name: Mapping[str, sympy.Symbol]
+    inputs: frozenset[str] = frozenset()
 
 
 def _rotation(kind: type[cirq.EigenGate]) -> Callable[[Exponent], list[cirq.Gate]]:
@@ -100,7 +107,7 @@ def error_message(error: Exception) -> str:
 def operations(
     instruction: Instruction,
     qubits: Sequence[cirq.Qid],
-    symbols: Mapping[str, sympy.Symbol],
+    symbols: CircuitSymbols,
     depth: int = 0,
 ) -> Iterator[cirq.Operation | None]:
     """Yield the cirq operations of an instruction, and None for each visited instruction.
@@ -110,7 +117,7 @@ def operations(
     Args:
         instruction: Qiskit instruction.
         qubits: Qubits that it acts on.
-        symbols: Symbols by names of inputs.
+        symbols: Symbols by names of parameters.
         depth: Nesting depth of the gate definition that contains the instruction.
 
     Raises:
@@ -153,7 +160,7 @@ def _is_controlled(gate: Gate) -> bool:
 
 
 def _controlled_operations(
-    gate: ControlledGate, qubits: Sequence[cirq.Qid], symbols: Mapping[str, sympy.Symbol]
+    gate: ControlledGate, qubits: Sequence[cirq.Qid], symbols: CircuitSymbols
 ) -> Iterator[cirq.Operation]:
     count = gate.num_ctrl_qubits
     values = [gate.ctrl_state >> control & 1 for control in range(count)]
@@ -161,12 +168,12 @@ def _controlled_operations(
         yield base.controlled(count, None if all(values) else values).on(*qubits)
 
 
-def _cirq_gates(gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> list[cirq.Gate]:
+def _cirq_gates(gate: Gate, symbols: CircuitSymbols) -> list[cirq.Gate]:
     return _GATES[gate.base_class](*(_to_exponent(angle, gate, symbols) for angle in gate.params))
 
 
 def _definition_operations(
-    definition: QuantumCircuit, qubits: Sequence[cirq.Qid], symbols: Mapping[str, sympy.Symbol], depth: int
+    definition: QuantumCircuit, qubits: Sequence[cirq.Qid], symbols: CircuitSymbols, depth: int
 ) -> Iterator[cirq.Operation | None]:
     # The definition's global phase is ignored. For controlled gates, Qiskit adds the phase to the definition as a gate.
     places: dict[Qubit, cirq.Qid] = dict(zip(definition.qubits, qubits, strict=True))
@@ -174,18 +181,24 @@ def _definition_operations(
         yield from operations(part.operation, [places[qubit] for qubit in part.qubits], symbols, depth)
 
 
-def _to_exponent(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> Exponent:
-    """Convert an angle and its parameters from radians to units of pi.
+def _to_exponent(angle: object, gate: Gate, symbols: CircuitSymbols) -> Exponent:
+    """Convert an angle and its parameters, except inputs, from radians to units of pi.
 
     Raises:
         ConfigError: If the angle is not linear in the symbols or not finite.
     """
     if not isinstance(angle, ParameterExpression):
         return _finite(angle, gate) / math.pi
-    if isinstance(angle, Parameter):
-        return symbols[angle.name]
+    if isinstance(angle, Parameter) and angle.name not in symbols.inputs:
+        return symbols.by_name[angle.name]
     form = angle.sympify()
     used = sorted(form.free_symbols, key=lambda symbol: str(symbol.name))
+    if any(symbol.name in symbols.inputs for symbol in used):
+        # The simulators check the form. An input keeps its values; a parameter is in units of pi.
+        in_radians = {
+            symbol: symbols.by_name[symbol.name] * (1 if symbol.name in symbols.inputs else sympy.pi) for symbol in used
+        }
+        return form.subs(in_radians, simultaneous=True) / sympy.pi
     linear = linear_form(form)
     slopes = [linear.coefficients[symbol] if linear else form.diff(symbol) for symbol in used]
     if any(slope.free_symbols for slope in slopes):
@@ -193,7 +206,7 @@ def _to_exponent(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol])
             f"model: an angle must be linear in the inputs. Given: {openqasm_name(gate)}({single_line(form)})"
         )
     exponent: Exponent = sum(
-        _simplify_number(_finite(slope, gate)) * symbols[str(symbol.name)]
+        _simplify_number(_finite(slope, gate)) * symbols.by_name[str(symbol.name)]
         for symbol, slope in zip(used, slopes, strict=True)
     )
     constant = _finite(linear.constant if linear else form.subs(dict.fromkeys(used, 0)), gate) / math.pi

@@ -2,18 +2,20 @@
 
 import io
 import warnings
+from collections.abc import Sequence
 
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.errors import ConfigError, single_line
 from qcnn.process.installation import install_command
 
 
-def read(content: bytes, name: str) -> Ansatz:
+def read(content: bytes, name: str, inputs: Sequence[str] = ()) -> Ansatz:
     """Return the circuit of a QPY file, see `qiskit_circuits.from_qiskit`.
 
     Args:
         content: Content of the file.
         name: Name of the file, for error messages.
+        inputs: Names of parameters that are inputs.
 
     Raises:
         ConfigError: If Qiskit is not installed, the file is invalid or has several circuits, or the circuit is not
@@ -37,4 +39,4 @@ def read(content: bytes, name: str) -> Ansatz:
         raise ConfigError(f"model: the file must be valid QPY ({reason}). Given: {name}") from None
     if len(circuits) != 1 or not isinstance(circuits[0], QuantumCircuit):
         raise ConfigError(f"model: a QPY file must have one circuit. Given: {len(circuits)} in {name}")
-    return from_qiskit(circuits[0], name)
+    return from_qiskit(circuits[0], name, inputs)

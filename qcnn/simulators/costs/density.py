@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.heisenberg import PropagatedObservable
 
 # An observable of 4^10 real numbers takes 8 MiB, and a step stores several of them per gate.
-DECLARATION = Declaration("qcnn.simulators.density", max_qubits=10, holds="4^qubits numbers", noise=True, strings=True)
+DECLARATION = Declaration(
+    "qcnn.simulators.density", max_qubits=10, holds="4^qubits numbers", noise=True, strings=True, inputs=True
+)
 
 _REAL_BYTES = 8
 # The forward product, and the gradients of the observable and of the block's matrix.
@@ -34,8 +36,19 @@ _COPIES = 3
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step."""
     cost, observables = _of_observables(network)
+    if network.inputs:
+        # Each sample has its own observables, of which at least one must fit.
+        numbers = sum(numbers for _, numbers in observables)
+        memory = _REAL_BYTES * _COPIES * numbers * min(limits.share, max(1, samples_at_once(network, limits)))
+        return dataclasses.replace(cost * limits.share, kernels=cost.kernels, memory=memory)
     memory = sum(_memory(qubits, numbers, limits) for qubits, numbers in observables)
     return dataclasses.replace(cost, memory=memory)
+
+
+def samples_at_once(network: CircuitIR, limits: SimulatorLimits) -> int:
+    """Return the number of samples of a circuit with inputs whose observables fit in memory."""
+    numbers = sum(numbers for _, numbers in _of_observables(network)[1])
+    return max(1, int(limits.memory // (_REAL_BYTES * _COPIES * max(1.0, numbers))))
 
 
 # A plan estimates the same network for several numbers of workers.

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
 # Amplitude indices are int32.
-DECLARATION = Declaration("qcnn.simulators.statevector", max_qubits=30, holds="2^qubits amplitudes", strings=True)
+DECLARATION = Declaration(
+    "qcnn.simulators.statevector", max_qubits=30, holds="2^qubits amplitudes", strings=True, inputs=True
+)
 
 # Copies of the states in memory: the state, its gradient, and intermediate products. Measured at 22 to 24 qubits: 5.7,
 # and 7.1 in chunks; 4 to 5.1 on a GPU.

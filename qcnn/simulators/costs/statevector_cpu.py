@@ -25,6 +25,7 @@ DECLARATION = Declaration(
     max_qubits=30,
     holds="2^qubits amplitudes",
     strings=True,
+    inputs=True,
     builtin_operations=False,
     compiled_kernels=True,
 )

@@ -2,7 +2,8 @@
 
 import dataclasses
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from qcnn.simulators.kernels.program import (
     Tile,
     ZProducts,
     flip,
+    phases_of,
 )
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block
 from qcnn.simulators.structure.gates import Gate
@@ -44,6 +46,7 @@ class _Kind(enum.IntEnum):
     DENSITY = 9
     Z = 10
     Z_PRODUCTS = 11
+    INPUT = 12
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class EncodedProgram:
         readouts: Number of readouts.
         norms: Whether the squared norms of the states of the readouts follow the readouts.
         parameters: Number of circuit parameters.
+        has_inputs: Whether gates depend on inputs.
     """
 
     integers: npt.NDArray[np.int32]
@@ -67,6 +71,7 @@ class EncodedProgram:
     readouts: int
     norms: bool
     parameters: int
+    has_inputs: bool
 
     @property
     def values(self) -> int:
@@ -95,6 +100,14 @@ class _Encoder:
         self._transformed: dict[tuple[object, ...], list[int]] = {}
         self._gates: dict[tuple[object, ...], int] = {}
         self._gate_entries: list[list[int]] = []
+        self._input_blocks: dict[tuple[object, ...], int] = {}
+        self._input_block_entries: list[list[int]] = []
+        self._input_gates: dict[tuple[object, ...], int] = {}
+        self._input_gate_entries: list[list[int]] = []
+        # Row of each phase, after those of the leaves.
+        first = sum(2 ** len(register.qubits) for register in program.registers[: program.leaves])
+        self._phase_rows = {phase: first + number for number, phase in enumerate(program.phases)}
+        self._input_numbers = 0
         self._table: list[int] = []
         self._constants: list[float] = []
         self._observables: list[list[int]] = []
@@ -126,10 +139,13 @@ class _Encoder:
             parameters,
             readouts + first_norm,
             self._row,
-            GRAPH_ROWS * program.leaves if program.graph else leaf_rows,
+            GRAPH_ROWS * program.leaves if program.graph else leaf_rows + len(self._phase_rows),
             program.scratch,
             self._numbers,
             first_norm,
+            len(self._input_gate_entries),
+            len(self._input_block_entries),
+            self._input_numbers,
         ]
         registers = [[register.row, len(register.qubits)] for register in program.registers]
         entries = (
@@ -139,6 +155,8 @@ class _Encoder:
             self._observables,
             self._factors,
             self._gate_entries,
+            self._input_gate_entries,
+            self._input_block_entries,
         )
         flat = [number for kind in entries for entry in kind for number in entry]
         integers = np.array([*header, *flat, *self._table], np.int32)
@@ -151,6 +169,7 @@ class _Encoder:
             readouts=readouts,
             norms=norms,
             parameters=parameters,
+            has_inputs=bool(self._phase_rows),
         )
 
     def _add(
@@ -213,6 +232,9 @@ class _Encoder:
         for block in tile.blocks:
             if pair := flip(block):
                 self._add(_Kind.FLIP, tile.target, count=len(pair), bits=self._bits(qubits, pair))
+            elif block.is_by_sample:
+                bits = self._bits(qubits, block.qubits)
+                self._add(_Kind.INPUT, tile.target, count=len(bits), bits=bits, value=self._input_block(block))
             else:
                 bits = self._bits(qubits, block.qubits)
                 self._add(_Kind.GATE, tile.target, count=len(bits), bits=bits, value=self._block(block))
@@ -254,6 +276,29 @@ class _Encoder:
             self._block_entries.append([len(block.qubits), self._add_factors(factors), len(factors), start])
         return self._blocks[block.key]
 
+    def _input_block(self, block: Block) -> int:
+        if block.key not in self._input_blocks:
+            factors = []
+            for part in _parts(block):
+                number = -1 - self._input_gate(part.gates[0]) if part.is_by_sample else self._block(part)
+                factors.append(self._factor(number, block.qubits, part.gates[0].qubits if number < 0 else part.qubits))
+            size = 4 ** len(block.qubits)
+            place, self._input_numbers = self._input_numbers, self._input_numbers + size
+            self._input_blocks[block.key] = len(self._input_block_entries)
+            entry = [len(block.qubits), self._add_factors(factors), len(factors), self._take_numbers(size), place]
+            self._input_block_entries.append(entry)
+        return self._input_blocks[block.key]
+
+    def _input_gate(self, gate: Gate) -> int:
+        if gate.key not in self._input_gates:
+            self._input_gates[gate.key] = len(self._input_gate_entries)
+            entry = [len(gate.spectrum.phases), len(self._constants), len(self._table)]
+            self._input_gate_entries.append(entry)
+            for projector in gate.spectrum.projectors:
+                self._constants += np.stack([projector.real, projector.imag], axis=-1).ravel().tolist()
+            self._table += [self._phase_rows[phase] for phase in phases_of([gate])]
+        return self._input_gates[gate.key]
+
     def _gate(self, gate: Gate) -> int:
         if gate.key not in self._gates:
             self._gates[gate.key] = len(self._gate_entries)
@@ -292,6 +337,16 @@ class _Encoder:
         """Return the bits of qubits, counted from the least significant."""
         places: Mapping[int, int] = {qubit: len(inside) - 1 - at for at, qubit in enumerate(inside)}
         return [places[qubit] for qubit in qubits]
+
+
+def _parts(block: Block) -> Iterator[Block]:
+    """Yield the gates of a block that depend on inputs, one at a time, and blocks of those between them."""
+    for is_by_sample, gates in itertools.groupby(block.gates, key=lambda gate: gate.is_by_sample):
+        if is_by_sample:
+            yield from (Block(tuple(sorted(gate.qubits)), (gate,)) for gate in gates)
+        else:
+            shared = tuple(gates)
+            yield Block(tuple(sorted({qubit for gate in shared for qubit in gate.qubits})), shared)
 
 
 def _padded(bits: Sequence[int]) -> list[int]:

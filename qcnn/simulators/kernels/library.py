@@ -80,8 +80,10 @@ def backward(
     states: tf.Tensor,
     upstream: tf.Tensor,
     kept: tf.Tensor | None = None,
-) -> tf.Tensor:
-    """Return the gradient with respect to the parameters, float64 (parameters,).
+    *,
+    of_states: bool = False,
+) -> list[tf.Tensor]:
+    """Return the gradient with respect to the parameters, float64 (parameters,), and to the input states.
 
     Args:
         program: Program to run.
@@ -90,9 +92,13 @@ def backward(
         states: Argument of `forward`.
         upstream: Gradient with respect to the values, float64 (bundles, values, lanes).
         kept: Evolved states that `forward` returned, or None to compute them again.
+        of_states: Whether to return the gradient with respect to the input states, which a program with inputs needs.
     """
     operands = [parameters, states, upstream, *([] if kept is None else [kept])]
-    return _call("backward", program, threads, operands, [tf.TensorSpec((program.parameters,), tf.float64)])[0]
+    results = [tf.TensorSpec((program.parameters,), tf.float64)]
+    if of_states:
+        results.append(tf.TensorSpec(states.shape, states.dtype))
+    return _call("backward", program, threads, operands, results)
 
 
 def _call(

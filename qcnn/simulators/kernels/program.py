@@ -8,12 +8,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, fuse
-from qcnn.simulators.structure.gates import CircuitIR, Gate, GateSpectrum
+from qcnn.simulators.structure.gates import CircuitIR, Gate, GateSpectrum, LinearExponent
 from qcnn.simulators.structure.measurement_gates import basis_gates, inverse_of, measurement_gates, target_of
 from qcnn.simulators.structure.pauli_strings import PauliString
 
@@ -41,7 +41,7 @@ def flip(block: Block) -> tuple[int, int] | None:
 
 
 def _control_and_target(gate: Gate) -> tuple[int, int] | None:
-    if len(gate.qubits) != len(_CNOT) // 2 or gate.exponent.coefficients:
+    if len(gate.qubits) != len(_CNOT) // 2 or gate.exponent.parameters or gate.is_by_sample:
         return None
     control = _control(gate.spectrum, gate.exponent.constant)
     return None if control is None else (gate.qubits[control], gate.qubits[1 - control])
@@ -178,7 +178,7 @@ def _split(blocks: Sequence[Block], strings: Sequence[PauliString], width: int) 
     kept: list[Block] = []
     for block in reversed(blocks):
         qubits = set(block.qubits)
-        if not later & qubits:
+        if not (later & qubits or block.is_by_sample):
             reached = [number for number, support in enumerate(supports) if support & qubits]
             if all(len(supports[number] | qubits) <= width for number in reached):
                 for number in reached:
@@ -304,6 +304,23 @@ class Exchange:
 Operation: TypeAlias = Product | Tile | Density | PlainZ | ZProducts | Mix | Spread | Exchange
 
 
+class InputPhase(NamedTuple):
+    """Phase pi x frequency x exponent, for an exponent that depends on inputs."""
+
+    exponent: LinearExponent
+    frequency: float
+
+
+def phases_of(gates: Iterable[Gate]) -> list[InputPhase]:
+    """Return the phases of gates that depend on inputs, for each relative to that of the gate's first component."""
+    return [
+        InputPhase(gate.exponent, float(phase - gate.spectrum.phases[0]))
+        for gate in gates
+        if gate.is_by_sample
+        for phase in gate.spectrum.phases[1:]
+    ]
+
+
 @dataclasses.dataclass(frozen=True)
 class Program:
     """Program of a network.
@@ -332,6 +349,11 @@ class Program:
         """Number of values of a sample: its readouts, and those of the mixture and the unexcited state."""
         first = max((each.first for each in self.operations if isinstance(each, Measurement)), default=0)
         return first + len(self.split.observables)
+
+    @property
+    def phases(self) -> tuple[InputPhase, ...]:
+        """Distinct phases of gates that depend on inputs, in the order of their rows after those of the leaves."""
+        return tuple(dict.fromkeys(phase for block in self.split.blocks for phase in phases_of(block.gates)))
 
     @property
     def scratch(self) -> int:

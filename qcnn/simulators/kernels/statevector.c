@@ -146,7 +146,8 @@ static int run_backward(call of, double *gradient, int is_single, void (*run)(co
 //   qcnn_forward_float, qcnn_forward_double: set the values of the readouts (bundles, values, lanes), and the kept
 //     states unless they are NULL.
 //   qcnn_backward_float, qcnn_backward_double: set the gradient of the parameters from the gradient of the values,
-//     `upstream`. Without kept states, the states are evolved again.
+//     `upstream`, and that of the input states unless it is NULL, which a program with input blocks needs. Without kept
+//     states, the states are evolved again.
 // `encoding.py` writes `integers` and `constants`. There are 1 to MAX_THREADS threads, which share every bundle if
 // `share_bundles` is not 0. `leaves` are the input states (bundles, rows of the input, 2, lanes).
 #define CALL(...)                                                                                                  \
@@ -162,8 +163,9 @@ static int run_backward(call of, double *gradient, int is_single, void (*run)(co
   }                                                                                                                \
   int qcnn_backward_##type(const int32_t *integers, const double *constants, size_t bundles, size_t threads,       \
                            int share_bundles, const double *parameters, const type *leaves,                        \
-                           const double *upstream, const type *kept, double *gradient) {                           \
-    call of = CALL(.upstream = upstream, .states = kept ? find_states(kept) : NULL);                               \
+                           const double *upstream, const type *kept, double *gradient, type *leaf_gradient) {      \
+    call of = CALL(.upstream = upstream, .states = kept ? find_states(kept) : NULL,                                \
+                   .leaf_gradient = leaf_gradient);                                                                \
     return run_backward(of, gradient, sizeof(type) == sizeof(float), backward_bundle_##type);                      \
   }
 

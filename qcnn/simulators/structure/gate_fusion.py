@@ -27,6 +27,11 @@ class Block:
         axes = {qubit: axis for axis, qubit in enumerate(self.qubits)}
         return len(self.qubits), tuple((gate.key, tuple(map(axes.__getitem__, gate.qubits))) for gate in self.gates)
 
+    @functools.cached_property
+    def is_by_sample(self) -> bool:
+        """Whether a gate depends on inputs."""
+        return any(gate.is_by_sample for gate in self.gates)
+
 
 def fuse(gates: Iterable[Gate], separate: Callable[[Gate], bool] = lambda _: False) -> list[Block]:
     """Fuse gates greedily into blocks.
@@ -64,10 +69,18 @@ def fuse(gates: Iterable[Gate], separate: Callable[[Gate], bool] = lambda _: Fal
 
 @dataclasses.dataclass(frozen=True)
 class GateGroup:
-    """Blocks on the same few, ascending qubits, in the order in which they act."""
+    """Blocks on the same few, ascending qubits, in the order in which they act.
+
+    A block that depends on inputs is a group of its own.
+    """
 
     qubits: tuple[int, ...]
     blocks: tuple[Block, ...]
+
+    @property
+    def is_by_sample(self) -> bool:
+        """Whether it depends on inputs."""
+        return self.blocks[0].is_by_sample
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -77,14 +90,17 @@ class GateGroup:
 
 
 def group_blocks(blocks: Sequence[Block]) -> list[GateGroup]:
-    """Collect blocks into groups: each block joins the first possible group with capacity for its qubits."""
+    """Collect blocks into groups: each block joins the first possible group with capacity for its qubits.
+
+    Blocks that depend on inputs join no group: the product of larger matrices for each sample takes longer.
+    """
     groups: list[tuple[set[int], list[Block]]] = []
     last: dict[int, int] = {}
     for block in blocks:
         earliest = max((last[qubit] for qubit in block.qubits if qubit in last), default=0)
-        for number in range(earliest, len(groups)):
+        for number in range(len(groups) if block.is_by_sample else earliest, len(groups)):
             qubits, inside = groups[number]
-            if len(qubits.union(block.qubits)) <= max(MAX_QUBITS, len(block.qubits)):
+            if not inside[0].is_by_sample and len(qubits.union(block.qubits)) <= max(MAX_QUBITS, len(block.qubits)):
                 break
         else:
             number = len(groups)

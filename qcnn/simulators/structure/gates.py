@@ -23,6 +23,7 @@ from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.deferred_measurements import count_conditions
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS, model_display_name
+from qcnn.circuits.input_expressions import InputTerm, separate, summands, unsupported_part
 from qcnn.circuits.linear_forms import linear_form
 from qcnn.circuits.noise import NOISELESS, GateNoise, Noise
 from qcnn.circuits.observables import qubits_of
@@ -69,10 +70,20 @@ class GateSpectrum:
 
 # A tuple, because keys of gates contain exponents and a tuple is hashed faster.
 class LinearExponent(NamedTuple):
-    """Linear form of the parameters: constant + sum of coefficient x parameters[index]."""
+    """Linear form of the parameters: constant + sum of coefficient x parameters[index] + terms with inputs.
+
+    With terms, the exponent has another value for each sample.
+    """
 
     constant: float
     coefficients: tuple[tuple[int, float], ...] = ()
+    terms: tuple[InputTerm, ...] = ()
+
+    @property
+    def parameters(self) -> set[int]:
+        """Indices of its parameters."""
+        of_terms = {each.parameter for each in self.terms if each.parameter is not None}
+        return of_terms.union(index for index, _ in self.coefficients)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +109,11 @@ class Gate:
     def key(self) -> tuple[object, ...]:
         """Key of the matrix at all parameters and the noise, independent of the qubits."""
         return (*self.spectrum.key, self.exponent, self.channel, self.bit_flips)
+
+    @property
+    def is_by_sample(self) -> bool:
+        """Whether its exponent depends on inputs."""
+        return bool(self.exponent.terms)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,6 +150,16 @@ class CircuitIR:
     def parameters(self) -> int:
         """Number of circuit parameters."""
         return len(self.ansatz.symbols)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs of the circuit, in the order of the features of a sample."""
+        return tuple(symbol.name for symbol in self.ansatz.inputs)
+
+    @functools.cached_property
+    def exponents_by_sample(self) -> tuple[LinearExponent, ...]:
+        """Distinct exponents that depend on inputs."""
+        return tuple(dict.fromkeys(gate.exponent for gate in self.gates if gate.is_by_sample))
 
     @property
     def strings(self) -> tuple[PauliString, ...]:
@@ -227,9 +253,15 @@ def read_network(
     for qubit in itertools.chain.from_iterable(map(qubits_of, ansatz.readouts)):
         if qubit not in position:
             raise ConfigError(f"model: a readout is not on the ring of {len(qubits)} qubits. Given: {qubit}")
-    gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits, noise)
+    _check_inputs(ansatz, preparation)
+    gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits, noise, ansatz.inputs)
     exponents = {id(gate.exponent): gate.exponent for gate in gates}
-    used = {index for exponent in exponents.values() for index, _ in exponent.coefficients}
+    used = {index for exponent in exponents.values() for index in exponent.parameters}
+    with_inputs = {
+        symbol for each in exponents.values() for term in each.terms for symbol in term.expression.free_symbols
+    }
+    if idle := [symbol.name for symbol in ansatz.inputs if symbol not in with_inputs]:
+        raise ConfigError(f"inputs: must all be used by gates of the circuit. Given: {', '.join(idle)}")
     unused = [symbol.name for number, symbol in enumerate(ansatz.symbols) if number not in used]
     if unused:
         raise ConfigError(f"model: symbols must not contain unused parameters. Given: {', '.join(unused)}")
@@ -237,11 +269,26 @@ def read_network(
     return CircuitIR(ansatz, tuple(qubits), gates, sums, preparation, noise, joint)
 
 
+def _check_inputs(ansatz: Ansatz, preparation: Preparation) -> None:
+    if preparation.kind != "circuit":
+        if ansatz.inputs:
+            raise ConfigError(
+                f"encoding: must be circuit with a circuit that has inputs. Given: {preparation.kind} with "
+                f"{', '.join(symbol.name for symbol in ansatz.inputs)}"
+            )
+    elif len(ansatz.inputs) != preparation.features or not ansatz.inputs:
+        raise ConfigError(
+            f"inputs: must be those of the circuit, {', '.join(symbol.name for symbol in ansatz.inputs) or 'none'}. "
+            f"Given: {preparation.features} inputs"
+        )
+
+
 def read_gates(
     operations: Iterable[cirq.Operation],
     symbols: Sequence[sympy.Symbol],
     qubits: Sequence[cirq.Qid],
     noise: Noise = NOISELESS,
+    inputs: Sequence[sympy.Symbol] = (),
 ) -> tuple[Gate, ...]:
     """Convert operations to gates, each with the noise of its number of qubits.
 
@@ -250,18 +297,20 @@ def read_gates(
         symbols: Parameters, in the order of their indices.
         qubits: Qubits of the ring.
         noise: Noise channels after the gates.
+        inputs: Symbols that are inputs.
 
     Raises:
         ConfigError: If an operation is not a supported unitary, or not on the ring.
     """
     position = {qubit: index for index, qubit in enumerate(qubits)}
-    reader = _CircuitReader(position, {symbol.name: number for number, symbol in enumerate(symbols)})
+    index = {symbol.name: number for number, symbol in enumerate(symbols)}
+    reader = _CircuitReader(position, index, {symbol.name for symbol in inputs})
     return tuple(reader.read_noisy(operations, noise) if noise else reader.read(operations))
 
 
 class _CircuitReader:
-    def __init__(self, position: Mapping[cirq.Qid, int], index: Mapping[str, int]) -> None:
-        self._position, self._index = position, index
+    def __init__(self, position: Mapping[cirq.Qid, int], index: Mapping[str, int], inputs: set[str]) -> None:
+        self._position, self._index, self._inputs = position, index, inputs
         # Looked up by identity first, because hashing a gate is slow. Gates are stored, so that their IDs stay unique.
         self._seen: dict[int, tuple[cirq.Gate, tuple[GateSpectrum, LinearExponent] | None]] = {}
         self._known: dict[cirq.Gate, tuple[GateSpectrum, LinearExponent] | None] = {}
@@ -372,8 +421,10 @@ class _CircuitReader:
             return LinearExponent(0.0, ((self._index[exponent.name], 1.0),))
         used = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
         for symbol in used:
-            if symbol.name not in self._index:
+            if symbol.name not in self._index and symbol.name not in self._inputs:
                 raise _unsupported_error(operation, f"has the parameter {symbol.name}, which is not in symbols")
+        if any(symbol.name in self._inputs for symbol in used):
+            return self._with_inputs(exponent, operation)
         if form := linear_form(exponent):
             constant, slopes = form.constant, [form.coefficients[symbol] for symbol in used]
         else:
@@ -390,6 +441,28 @@ class _CircuitReader:
             index = self._index[symbol.name]
             coefficients[index] = coefficients.get(index, 0.0) + _finite(slope, operation)
         return LinearExponent(_finite(constant, operation), tuple(sorted(coefficients.items())))
+
+    def _with_inputs(self, exponent: sympy.Expr, operation: cirq.Operation) -> LinearExponent:
+        """Return an exponent that depends on inputs: functions of the inputs, some of them times a parameter."""
+        symbols = {symbol for symbol in exponent.free_symbols if symbol.name in self._index}
+        inputs = exponent.free_symbols - symbols
+        factors = separate(exponent, symbols)
+        if factors is None:
+            raise _unsupported_error(operation, "has an exponent that is not linear in the parameters")
+        constant, coefficients, terms = 0.0, dict[int, float](), list[InputTerm]()
+        for symbol, factor in sorted(factors.items(), key=lambda item: str(item[0] or "")):
+            index = None if symbol is None else self._index[symbol.name]
+            for number, expression in summands(factor, inputs):
+                if (part := unsupported_part(expression)) is not None:
+                    raise _unsupported_error(operation, f"has an exponent with {part}, which is no elementary function")
+                value = _finite(number, operation)
+                if expression.free_symbols:
+                    terms.append(InputTerm(value, expression, index))
+                elif index is None:
+                    constant += value
+                else:
+                    coefficients[index] = coefficients.get(index, 0.0) + value
+        return LinearExponent(constant, tuple(sorted(coefficients.items())), tuple(terms))
 
 
 def _with_bit_flips(operation: cirq.Operation, gates: Sequence[Gate], flipped: set[cirq.Qid], noise: Noise) -> Gate:
@@ -470,13 +543,21 @@ def _unsupported_error(operation: cirq.Operation, reason: str) -> ConfigError:
     return ConfigError(f"model: an operation {reason}; no simulator supports it. Given: {single_line(operation)}")
 
 
+def preparation_for(ansatz: Ansatz, otherwise: Preparation = EXCITATION) -> Preparation:
+    """Return the preparation of an ansatz: that of its inputs, or another without inputs."""
+    return Preparation("circuit", len(ansatz.inputs)) if ansatz.inputs else otherwise
+
+
 def fingerprint(model: str, qubits: int) -> str:
     """Return a digest of a custom circuit, or an empty string for a built-in model.
 
     Raises:
         ConfigError: If the circuit cannot be built, or no simulator supports it.
     """
-    return "" if model in MODELS else _digest(read_model(model, qubits)[1])
+    if model in MODELS:
+        return ""
+    ansatz = circuits.build(model, qubits)
+    return _digest(read_network(ansatz, circuits.ring(qubits), preparation_for(ansatz)))
 
 
 def fingerprint_of(model: str, network: CircuitIR) -> str:
@@ -498,7 +579,13 @@ def _as_json(ansatz: Ansatz) -> str | None:
 
 def _as_read(network: CircuitIR) -> str:
     gates = [
-        (gate.qubits, *(part.hex() for part in gate.spectrum.key), gate.exponent.constant, gate.exponent.coefficients)
+        (
+            gate.qubits,
+            *(part.hex() for part in gate.spectrum.key),
+            gate.exponent.constant,
+            gate.exponent.coefficients,
+            *gate.exponent.terms,
+        )
         for gate in network.gates
     ]
     return repr((network.qubits, network.parameters, network.readouts, gates))

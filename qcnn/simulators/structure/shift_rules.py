@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
+from qcnn.circuits.input_expressions import InputTerm
 from qcnn.errors import ConfigError
 from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Gate, GateSpectrum, LinearExponent
 
@@ -29,6 +30,9 @@ class ShiftedCircuit:
 
     The parameters are constants + coefficients @ parameters of the original network. Shift point k shifts parameter
     `occurrence[k]` by `shift[k]`, and contributes its readouts with weight `factor[k]` to that partial derivative.
+
+    Of a gate that depends on inputs, the parameter is 0. Its exponent by sample, an input of the network with one
+    parameter per gate, is added to it. `by_sample` has the number of that input for each occurrence, or -1.
     """
 
     network: CircuitIR
@@ -37,6 +41,7 @@ class ShiftedCircuit:
     occurrence: npt.NDArray[np.int32]  # (points,)
     shift: npt.NDArray[np.float64]  # (points,)
     factor: npt.NDArray[np.float64]  # (points,)
+    by_sample: npt.NDArray[np.int32]  # (occurrences,)
 
 
 # Cached, because the estimates for several batches and the simulator use the same result.
@@ -52,30 +57,46 @@ def shift_parameters(network: CircuitIR) -> ShiftedCircuit:
     rows: list[npt.NDArray[np.float64]] = []
     points: list[tuple[int, float, float]] = []
     rules: dict[int, list[tuple[float, float]]] = {}
+    inputs = tuple(sympy.symbols(f"exponent0:{len(network.exponents_by_sample)}"))
+    numbers = {exponent: number for number, exponent in enumerate(network.exponents_by_sample)}
+    by_sample: list[int] = []
     for gate in network.gates:
-        if not gate.exponent.coefficients:
+        if not (gate.exponent.coefficients or gate.is_by_sample):
             gates.append(gate)
             continue
         number = len(constants)
         if id(gate.spectrum) not in rules:
             rules[id(gate.spectrum)] = list(_rule(gate.spectrum))
         points += [(number, shift, factor) for shift, factor in rules[id(gate.spectrum)]]
-        gates.append(dataclasses.replace(gate, exponent=LinearExponent(0.0, ((number, 1.0),))))
-        constants.append(gate.exponent.constant)
+        added = numbers.get(gate.exponent, -1)
+        by_sample.append(added)
+        terms = () if added < 0 else (InputTerm(1.0, inputs[added], None),)
+        gates.append(dataclasses.replace(gate, exponent=LinearExponent(0.0, ((number, 1.0),), terms)))
         row = np.zeros(network.parameters)
+        rows.append(row)
+        constants.append(0.0 if terms else gate.exponent.constant)
+        if terms:
+            continue
         for index, coefficient in gate.exponent.coefficients:
             row[index] = coefficient
-        rows.append(row)
     symbols = sympy.symbols(f"occurrence0:{len(constants)}")
     shifted = dataclasses.replace(
         network,
-        ansatz=dataclasses.replace(network.ansatz, symbols=symbols),
+        ansatz=dataclasses.replace(network.ansatz, symbols=symbols, inputs=inputs),
         gates=tuple(gates),
         evaluations=1 + len(points),
     )
     occurrence, shift, factor = np.array(points, np.float64).reshape(-1, 3).T
     coefficients = np.array(rows).reshape(len(rows), network.parameters)
-    return ShiftedCircuit(shifted, np.array(constants), coefficients, occurrence.astype(np.int32), shift, factor)
+    return ShiftedCircuit(
+        shifted,
+        np.array(constants),
+        coefficients,
+        occurrence.astype(np.int32),
+        shift,
+        factor,
+        np.array(by_sample, np.int32),
+    )
 
 
 def with_shift_rule(network: CircuitIR, gradient: str) -> CircuitIR:

@@ -145,6 +145,16 @@ REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("--loss", "cross_entropy", "--noise", "depolarizing=0.1", "--qubits", "12"), "loss: must be mse with noise"),
     ],
     "observables": [(("--observables", "Z0*Z1"), "observables: must be empty unless model is a circuit file")],
+    "inputs": [
+        (
+            ("--inputs", "x0,x1"),
+            "encoding: must be circuit with a circuit that has inputs. Given: excitation with x0,x1",
+        ),
+    ],
+    "feature_map": [
+        (("--feature-map", "zz"), "qubits: must be 1 to 32768 and given with feature_map. Given: none"),
+        (("--feature-map", "y", "--qubits", "4"), "feature_map: must be z, zz, iqp, with repetitions of"),
+    ],
     "head": [
         (("--head", "softmax"), "head: must be one of auto, expectation, probabilities, dense"),
         (("--head", "expectation"), "head: must be auto or dense with the 4 readouts of model hybrid"),

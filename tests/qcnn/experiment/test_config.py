@@ -273,7 +273,7 @@ def test_models_match_built_in_circuits() -> None:
         ),
         (
             {"options": {"feature_scaling": "none"}},
-            "feature_scaling: must be minmax unless encoding is rx, ry, rz or dense. Given: none",
+            "feature_scaling: must be minmax unless encoding is rx, ry, rz, dense or circuit. Given: none",
         ),
         (
             {"data": "a.csv", "options": {"max_samples": 2}},
@@ -300,7 +300,7 @@ def assert_short_line(error: ConfigError) -> None:
     message = str(error)
     assert message.isprintable()
     assert len(message.partition("Given: ")[2]) <= 200
-    assert len(message) < 700
+    assert len(message) < 800
 
 
 LARGEST = {"qubits": 32_768, "rounds": 305, "hidden_units": 512, "batch_size": 2048}

@@ -18,6 +18,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import build_model
 from qcnn.simulators import (
+    CircuitInputBatch,
     ExcitationBatch,
     Inputs,
     ProductStateBatch,
@@ -46,6 +47,18 @@ def layered(qubits: int, layers: int) -> Ansatz:
         circuit += [cirq.CNOT(ring[number], ring[(number + 1) % qubits]) for number in range(qubits)]
         circuit += [cirq.Z(qubit) ** symbols[first + qubits + number] for number, qubit in enumerate(ring)]
     return Ansatz(circuit, tuple(symbols), tuple(ring))
+
+
+def with_inputs(qubits: int, layers: int) -> Ansatz:
+    """Return layers of RX of an input and RY of a parameter times an input, and CNOT gates around the ring."""
+    ring, x, w = circuits.ring(qubits), sympy.symbols(f"x0:{qubits}"), sympy.symbols(f"w0:{2 * qubits * layers}")
+    circuit = cirq.Circuit()
+    for layer in range(layers):
+        scales, biases = w[2 * qubits * layer :][:qubits], w[2 * qubits * layer + qubits :][:qubits]
+        circuit += [cirq.rx(each)(qubit) for each, qubit in zip(x, ring, strict=True)]
+        circuit += [cirq.ry(a * each + b)(q) for a, b, each, q in zip(scales, biases, x, ring, strict=True)]
+        circuit += [cirq.CNOT(ring[number], ring[(number + 1) % qubits]) for number in range(qubits)]
+    return Ansatz(circuit, w, ring, x)
 
 
 def create(ansatz: Ansatz, qubits: int, limits: SimulatorLimits, name: str = "statevector_cpu") -> Simulator:
@@ -146,6 +159,7 @@ ONE_STATE = [
     pytest.param(layered(15, 3), Preparation("ry", 15), id="features-layered"),
     pytest.param(circuits.build("deep", 15), Preparation("excitation"), id="excitations-deep"),
     pytest.param(layered(14, 2), Preparation("state"), id="states-layered"),
+    pytest.param(with_inputs(14, 2), Preparation("circuit", 14), id="inputs"),
 ]
 
 
@@ -157,7 +171,27 @@ def samples_of(preparation: Preparation, qubits: int, samples: int) -> Inputs:
     if preparation.kind == "state":
         states = random.normal(size=(samples, 2**qubits))
         return StateBatch(tf.constant(states / np.linalg.norm(states, axis=1, keepdims=True), tf.float32))
+    if preparation.kind == "circuit":
+        return CircuitInputBatch(tf.constant(random.uniform(-1, 1, (samples, qubits))))
     return batch_of(qubits, samples)
+
+
+@pytest.mark.parametrize("real_bytes", [4, 8])
+def test_gates_with_inputs_in_tiles_equal_statevector(real_bytes: int) -> None:
+    # More qubits than a tile has, and more samples than a bundle.
+    qubits, ansatz, samples = 10, with_inputs(10, 3), 21
+    values, weights = np.random.default_rng(5).uniform(0, 2, len(ansatz.symbols)), np.ones((samples, qubits))
+    preparation, ring = Preparation("circuit", qubits), circuits.ring(qubits)
+    batch, limits = samples_of(preparation, qubits, samples), SimulatorLimits(2**30, samples, real_bytes=real_bytes)
+    reference, simulator = (
+        simulators.create(name, ansatz, ring, dataclasses.replace(limits, real_bytes=size), preparation)
+        for name, size in (("statevector", 8), ("statevector_cpu", real_bytes))
+    )
+    expected, gradient = step(reference, values, batch, weights)
+    found = step(simulator, values, batch, weights, compiled=True)
+    tolerance = 1e-12 if real_bytes == 8 else 1e-5
+    np.testing.assert_allclose(found[0], expected, atol=tolerance)
+    np.testing.assert_allclose(found[1], gradient, atol=20 * tolerance)
 
 
 @pytest.mark.parametrize(("ansatz", "preparation"), ONE_STATE)

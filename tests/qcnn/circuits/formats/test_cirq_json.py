@@ -82,10 +82,13 @@ INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetitio
             '{"cirq_type": "os.system"}',
             "the file must be valid cirq JSON (ValueError: Could not resolve type ",
         ),
-        ("[1, 2]", "cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts]. Given: list in "),
+        (
+            "[1, 2]",
+            "cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts], or these and inputs. Given: list in ",
+        ),
         (
             cirq.to_json(cirq.X),
-            "cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts]. Given: _PauliX in ",
+            "cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts], or these and inputs. Given: _PauliX",
         ),
         (cirq.to_json([cirq.Circuit(), ["a"], LINE]), "symbols must be of sympy.Symbol. Given: 'a'"),
         (cirq.to_json(cirq.Circuit()), "readouts must name at least one qubit. Given: none"),

@@ -63,14 +63,19 @@ def test_plain_entries_equal_cirq_and_tensorflow(bundles: int, keep: bool) -> No
     readouts = values.transpose(0, 2, 1).reshape(samples, QUBITS)
     np.testing.assert_allclose(readouts, [by_cirq(ANSATZ, QUBITS, VALUES, each) for each in angles], atol=1e-8)
 
-    gradient = np.zeros(len(VALUES))
+    gradient, of_leaves = np.zeros(len(VALUES)), np.zeros_like(leaves)
     upstream = np.ascontiguousarray(weights.reshape(bundles, LANES, QUBITS).transpose(0, 2, 1))
-    assert entries.qcnn_backward_double(*called[0], *sizes, *called[1], *addresses(upstream, kept, gradient)) == 0
+    results = addresses(upstream, kept, gradient, of_leaves)
+    assert entries.qcnn_backward_double(*called[0], *sizes, *called[1], *results) == 0
     limits = SimulatorLimits(2**30, samples, real_bytes=8)
     simulator = simulators.create("statevector_cpu", ANSATZ, circuits.ring(QUBITS), limits, PREPARATION)
     batch = simulators.ProductStateBatch(tf.constant(angles, tf.float32))
     _, expected = step(simulator, VALUES, batch, weights, compiled=True)
     np.testing.assert_allclose(gradient, expected, atol=1e-12)
+    # The states of the first qubit of the first sample are cos and sin of half its angle.
+    along = of_leaves[0, 0, 0, 0] * -np.sin(angles[0, 0] / 2) / 2 + of_leaves[0, 1, 0, 0] * np.cos(angles[0, 0] / 2) / 2
+    near = [by_cirq(ANSATZ, QUBITS, VALUES, angles[0] + step * np.eye(QUBITS)[0]) for step in (1e-4, -1e-4)]
+    assert along == pytest.approx(np.dot(weights[0], near[0] - near[1]) / 2e-4, abs=1e-6)
 
 
 @pytest.fixture
@@ -95,7 +100,7 @@ def test_entries_report_lack_of_memory(tmp_path: Path, request: pytest.FixtureRe
     results = addresses(values, None)
     request.getfixturevalue("little_memory")
     assert entries.qcnn_forward_double(*called, *results) == 1
-    assert entries.qcnn_backward_double(*called, *results, *addresses(gradient)) == 1
+    assert entries.qcnn_backward_double(*called, *results, *addresses(gradient, None)) == 1
 
 
 def call(program: EncodedProgram, parameters: int, threads: library.Threads) -> tf.Tensor:

@@ -1,0 +1,165 @@
+"""Expressions of inputs in gate exponents: sums of functions of the inputs, each times a circuit parameter or alone."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import sympy
+
+from qcnn.errors import ConfigError, format_value
+
+# Functions of one argument by the name of their class in sympy, with their names in NumPy and TensorFlow.
+FUNCTIONS: Mapping[str, tuple[str, str]] = {
+    "sin": ("sin", "sin"),
+    "cos": ("cos", "cos"),
+    "tan": ("tan", "tan"),
+    "asin": ("arcsin", "asin"),
+    "acos": ("arccos", "acos"),
+    "atan": ("arctan", "atan"),
+    "sinh": ("sinh", "sinh"),
+    "cosh": ("cosh", "cosh"),
+    "tanh": ("tanh", "tanh"),
+    "exp": ("exp", "exp"),
+    "log": ("log", "log"),
+    "Abs": ("abs", "abs"),
+}
+_SQUARE_ROOT = ("sqrt", "sqrt")
+
+
+class InputTerm(NamedTuple):
+    """Summand of an exponent: coefficient x expression of the inputs, times a parameter if there is one.
+
+    Attributes:
+        coefficient: Constant factor.
+        expression: Function of the inputs, without parameters.
+        parameter: Index of the circuit parameter, or None.
+    """
+
+    coefficient: float
+    expression: sympy.Expr
+    parameter: int | None
+
+
+class Number(Protocol):
+    """Arithmetic that arrays of NumPy and tensors have."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __pow__(self, other: Any, /) -> Any: ...
+
+
+_N = TypeVar("_N", bound=Number)
+
+
+def separate(expression: sympy.Expr, parameters: set[sympy.Symbol]) -> dict[sympy.Symbol | None, sympy.Expr] | None:
+    """Return the factor of each parameter in an expression that is linear in the parameters, and of None the rest.
+
+    Returns:
+        Expressions without parameters, or None if the expression is not linear in the parameters.
+    """
+    factors: dict[sympy.Symbol | None, sympy.Expr] = {}
+    for term in sympy.Add.make_args(expression):
+        found = [factor for factor in sympy.Mul.make_args(term) if factor.free_symbols & parameters]
+        if not found:
+            factors[None] = factors.get(None, sympy.S.Zero) + term
+        elif len(found) == 1 and found[0].is_Symbol:
+            factors[found[0]] = factors.get(found[0], sympy.S.Zero) + term / found[0]
+        else:
+            return _differentiated(expression, parameters)
+    return factors
+
+
+def _differentiated(
+    expression: sympy.Expr, parameters: set[sympy.Symbol]
+) -> dict[sympy.Symbol | None, sympy.Expr] | None:
+    used = sorted(expression.free_symbols & parameters, key=lambda symbol: str(symbol.name))
+    slopes: dict[sympy.Symbol | None, sympy.Expr] = {symbol: sympy.simplify(expression.diff(symbol)) for symbol in used}
+    if any(slope.free_symbols & parameters for slope in slopes.values()):
+        return None
+    return {**slopes, None: expression.subs(dict.fromkeys(used, 0))}
+
+
+def summands(factor: sympy.Expr, inputs: set[sympy.Symbol]) -> list[tuple[sympy.Expr, sympy.Expr]]:
+    """Return constant factors and expressions of inputs whose products add up to an expression.
+
+    The expression of a constant is 1.
+    """
+    parts = [term.as_independent(*inputs, as_Add=False) for term in sympy.Add.make_args(factor)]
+    return [(constant, rest) for constant, rest in parts if constant != 0]
+
+
+def unsupported_part(expression: sympy.Expr) -> sympy.Basic | None:
+    """Return the first part of an expression of inputs that is no real elementary function, or None."""
+    for part in sympy.preorder_traversal(expression):
+        if part.is_Symbol or part.is_Add or part.is_Mul:
+            continue
+        if part.is_number:
+            if not (part.is_real and part.is_finite):
+                return part
+            continue
+        if part.is_Pow or (type(part).__name__ in FUNCTIONS and len(part.args) == 1):
+            continue
+        return part
+    return None
+
+
+def evaluate(
+    expression: sympy.Basic, values: Mapping[str, _N], function: Callable[[tuple[str, str]], Callable[[_N], _N]]
+) -> _N | float:
+    """Return the value of an expression, by arithmetic on the values of its symbols.
+
+    Args:
+        expression: Expression for which `unsupported_part` returns None.
+        values: Values of the symbols by name.
+        function: Returns a function by its names, see `FUNCTIONS`.
+    """
+    if expression.is_number:
+        return float(expression)
+    if expression.is_Symbol:
+        return values[str(expression)]
+    parts: list[Any] = [evaluate(part, values, function) for part in expression.args]
+    if expression.is_Add or expression.is_Mul:
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part if expression.is_Add else total * part
+        return total  # type: ignore[no-any-return]
+    if expression.is_Pow:
+        base, power = parts
+        if expression.args[0] is sympy.E:
+            return function(FUNCTIONS["exp"])(power)
+        return function(_SQUARE_ROOT)(base) if power == 1 / 2 else base**power
+    return function(FUNCTIONS[type(expression).__name__])(parts[0])
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Parse the field `inputs`: names of symbols of a circuit, separated by commas.
+
+    Raises:
+        ConfigError: If a name is empty or occurs twice.
+    """
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigError(
+            f"inputs: must be different names of the circuit, separated by commas, such as x0,x1. Given: "
+            f"{format_value(text)}"
+        )
+    return names
+
+
+def invalid_rows(
+    expressions: Iterable[sympy.Expr], columns: Mapping[str, npt.NDArray[np.float64]]
+) -> list[tuple[sympy.Expr, npt.NDArray[np.bool_]]]:
+    """Return the expressions that have no finite value in some rows, with the mask of these rows.
+
+    Args:
+        expressions: Expressions of the inputs.
+        columns: Values of the inputs by name, (rows,) each.
+    """
+    found = []
+    with np.errstate(all="ignore"):
+        for expression in expressions:
+            result = evaluate(expression, columns, lambda names: getattr(np, names[0]))
+            if not (is_finite := np.isfinite(result)).all():
+                found.append((expression, ~is_finite))
+    return found
