@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qcnn.api.doctor import doctor
     from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
+    from qcnn.api.layers import QuantumLayer, expectations
     from qcnn.api.models import Evaluation, Model, evaluate, load
     from qcnn.api.runs import compare, runs
     from qcnn.api.training import Study, Training, TrainingResult, study, train
@@ -47,6 +48,7 @@ _MODULES = {
     "qcnn.process.extras": ("MissingLibraryError",),
     "qcnn.api.doctor": ("doctor",),
     "qcnn.api.experiments": ("Experiment", "Plan", "generate", "plan"),
+    "qcnn.api.layers": ("QuantumLayer", "expectations"),
     "qcnn.api.jobs": ("Job", "get_job", "list_jobs", "requests", "submit"),
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
     "qcnn.api.runs": ("compare", "runs"),
@@ -74,6 +76,7 @@ __all__ = [
     "Model",
     "Plan",
     "QcnnError",
+    "QuantumLayer",
     "RetryableError",
     "Samples",
     "Study",
@@ -84,6 +87,7 @@ __all__ = [
     "compare",
     "doctor",
     "evaluate",
+    "expectations",
     "generate",
     "get_job",
     "list_jobs",

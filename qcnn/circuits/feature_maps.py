@@ -13,7 +13,8 @@ import cirq
 import sympy
 
 from qcnn.circuits.ansatz import Ansatz
-from qcnn.circuits.preparation import ring_edges
+from qcnn.circuits.preparation import Kind, ring_edges
+from qcnn.circuits.sample_circuits import product
 from qcnn.errors import ConfigError, format_value
 
 # Pairs of qubits that gates entangle, by name.
@@ -83,6 +84,18 @@ def _repeated(
     # ZZ^t is P(pi t) on the parity of two qubits: CNOT, P, CNOT.
     joined = [cirq.ZZ(qubits[a], qubits[b]) ** (double(x[a], x[b]) / sympy.pi) for a, b in pairs]
     return cirq.Circuit([cirq.H.on_each(*qubits), turns, joined] for _ in range(repetitions))
+
+
+def with_rotations(ansatz: Ansatz, qubits: Sequence[cirq.Qid], kind: Kind) -> Ansatz:
+    """Return an ansatz after the rotations of product states, with the angles in radians as inputs.
+
+    Args:
+        ansatz: Ansatz without inputs.
+        qubits: Qubits of the ring.
+        kind: One of rx, ry, rz and dense, see `Preparation`.
+    """
+    inputs = input_symbols(len(qubits) * (2 if kind == "dense" else 1))
+    return dataclasses.replace(ansatz, circuit=product(kind, qubits, inputs) + ansatz.circuit, inputs=inputs)
 
 
 _MAPS: dict[str, tuple[Callable[..., cirq.Circuit], tuple[str, ...]]] = {

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 import cirq
+import sympy
 
 from qcnn.circuits.circuits import Ansatz, cluster_state
 from qcnn.circuits.deferred_measurements import count_conditions
@@ -105,13 +106,13 @@ def excitation(qubits: Sequence[cirq.Qid], excited: int, angle: float) -> cirq.C
     return cirq.Circuit(cluster_state(qubits).all_operations(), cirq.rx(angle)(qubits[excited]))
 
 
-def product(kind: Kind, qubits: Sequence[cirq.Qid], features: Sequence[float]) -> cirq.Circuit:
+def product(kind: Kind, qubits: Sequence[cirq.Qid], features: Sequence[float | sympy.Symbol]) -> cirq.Circuit:
     """Return the preparation of a product state: one rotation per feature.
 
     Args:
         kind: Preparation, one of rx, ry, rz and dense.
         qubits: Qubits of the ring.
-        features: Angles in radians.
+        features: Angles in radians, or symbols of them.
     """
     # |0> is invariant under rotations about Z.
     before = cirq.H.on_each(*qubits) if kind == "rz" else []

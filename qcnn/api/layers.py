@@ -1,0 +1,167 @@
+"""Circuits as Keras layers and as functions of arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from qcnn.api.circuits import Circuit, CircuitFunction, embedded_circuit
+from qcnn.circuits.formats.embedded import MODELS, embedded_content, is_embedded, is_function, model_display_name
+from qcnn.circuits.formats.loading import embed_ansatz, with_embedded_circuit
+from qcnn.errors import ConfigError, format_value
+from qcnn.process.library_loading import load_tensorflow
+
+if TYPE_CHECKING:
+    from qcnn.circuits.ansatz import Ansatz
+    from qcnn.model.quantum_layer import CircuitLayer
+
+_ROTATIONS = ("rx", "ry", "rz", "dense")
+_Rotation = Literal["rx", "ry", "rz", "dense"]
+_Floats = npt.NDArray[np.float64]
+
+
+def QuantumLayer(  # noqa: N802 - it is used as a class of Keras
+    circuit: Circuit | CircuitFunction | str,
+    qubits: int | None = None,
+    *,
+    inputs: str = "",
+    encoding: _Rotation | None = None,
+    feature_map: str = "",
+    observables: str = "",
+    **settings: Any,
+) -> CircuitLayer:
+    """Return a circuit as a layer of tf_keras, differentiable in its parameters and its inputs.
+
+    It maps features, (batch, inputs), to readouts, (batch, readouts). A classical layer can be before and after it.
+
+    Args:
+        circuit: Circuit, function of the qubits of the ring that returns one, name of a model, or path to a file.
+        qubits: Number of qubits on the ring. None: those of the circuit.
+        inputs: Names of parameters that are inputs, such as "x0,x1". Empty: those of a `qcnn.Ansatz`.
+        encoding: Rotations by the inputs before a circuit without inputs, with angles in radians.
+        feature_map: Feature map before a circuit without inputs, such as "zz".
+        observables: Readouts that replace those of the circuit, such as "Z0*Z1".
+        **settings: Further arguments of `CircuitLayer`, such as simulator, noise and seed, and those of Keras.
+
+    Raises:
+        ConfigError: If the circuit has no inputs, or an argument is invalid.
+
+    >>> import qcnn, tf_keras
+    >>> layer = qcnn.QuantumLayer("hybrid", 4, encoding="ry", seed=1)
+    >>> model = tf_keras.Sequential([tf_keras.layers.Dense(4), layer, tf_keras.layers.Dense(1)])
+    >>> model(tf_keras.backend.ones((2, 7))).shape
+    TensorShape([2, 1])
+    """
+    text = embed_ansatz(_with_inputs(circuit, qubits, inputs, encoding, feature_map, observables), "circuit.json")
+    load_tensorflow()
+    from qcnn.model.quantum_layer import CircuitLayer
+
+    return CircuitLayer(text, **settings)
+
+
+def expectations(
+    circuit: Circuit | CircuitFunction | str,
+    parameters: npt.ArrayLike,
+    inputs: npt.ArrayLike,
+    *,
+    gradients: Literal["parameters", "inputs"] | None = None,
+    simulator: str = "auto",
+    noise: str = "",
+    **settings: Any,
+) -> _Floats | tuple[_Floats, _Floats]:
+    """Return the readouts of a circuit with inputs, float64 (rows, readouts), and with `gradients` their Jacobian.
+
+    Args:
+        circuit: Circuit, see `QuantumLayer`.
+        parameters: Circuit parameters, (parameters,), in the order of the circuit's symbols.
+        inputs: Inputs of each row, (rows, inputs).
+        gradients: Whether to return the derivatives, float64 (rows, readouts, parameters) or (rows, readouts, inputs).
+        simulator: Simulator, or `auto` for the cheapest one.
+        noise: Noise as the field of an experiment.
+        **settings: Further arguments of `QuantumLayer` that describe the circuit.
+
+    Raises:
+        ConfigError: If an argument is invalid.
+
+    >>> import cirq, qcnn, sympy
+    >>> (qubit,), x = cirq.LineQubit.range(1), sympy.Symbol("x")
+    >>> circuit = qcnn.Ansatz(cirq.Circuit(cirq.rx(x)(qubit)), (), [qubit], [x])
+    >>> values, slopes = qcnn.expectations(circuit, [], [[0.0], [np.pi / 2]], gradients="inputs")
+    >>> values.round(6).tolist(), slopes.round(6).tolist()
+    ([[1.0], [0.0]], [[[0.0]], [[-1.0]]])
+    """
+    names = ("qubits", "inputs", "encoding", "feature_map", "observables")
+    if unknown := [name for name in settings if name not in names]:
+        raise ConfigError(f"{unknown[0]}: unknown argument; further ones are {', '.join(names)}. Given: {unknown[0]}")
+    text = {"inputs": "", "feature_map": "", "observables": "", **settings}
+    ansatz = _with_inputs(
+        circuit,
+        settings.get("qubits"),
+        text["inputs"],
+        settings.get("encoding"),
+        text["feature_map"],
+        text["observables"],
+    )
+    values = _numbers("parameters", parameters, (len(ansatz.symbols),))
+    features = _numbers("inputs", inputs, (None, len(ansatz.inputs)))
+    if gradients not in (None, "parameters", "inputs"):
+        raise ConfigError(f"gradients: must be parameters, inputs or None. Given: {format_value(gradients)}")
+    load_tensorflow()
+    from qcnn.model.expectations import readouts, readouts_and_jacobian
+
+    if gradients is None:
+        return readouts(ansatz, values, features, simulator, noise)
+    return readouts_and_jacobian(ansatz, values, features, simulator, noise, of_parameters=gradients == "parameters")
+
+
+def _with_inputs(
+    circuit: object, qubits: int | None, inputs: str, encoding: str | None, feature_map: str, observables: str
+) -> Ansatz:
+    """Return a circuit with inputs, on the first qubits of the ring."""
+    if encoding is not None and (encoding not in _ROTATIONS or feature_map):
+        allowed = f"one of {', '.join(_ROTATIONS)} without feature_map, or None"
+        raise ConfigError(f"encoding: must be {allowed}. Given: {format_value(encoding)}")
+    if isinstance(circuit, str) and circuit in MODELS and qubits is None:
+        raise ConfigError(f"qubits: must be given with {circuit}. Given: none")
+    model = circuit
+    if not isinstance(model, str):
+        model, inputs = embedded_circuit(model, qubits or 1, inputs), ""
+    fields = {"model": model, "inputs": inputs, "observables": observables, "feature_map": feature_map}
+    changed = with_embedded_circuit({name: text for name, text in fields.items() if text} | {"qubits": qubits})
+    from qcnn.circuits import circuits, feature_maps
+    from qcnn.circuits.formats import cirq_json
+
+    name = str(changed["model"])
+    if is_embedded(name):
+        ansatz = cirq_json.read(embedded_content(name), model_display_name(name))
+        width = qubits or cirq_json.width(ansatz)
+    else:
+        if qubits is None and is_function(name):
+            raise ConfigError(f"qubits: must be given with a function. Given: none with {name}")
+        width = qubits or 1
+        ansatz = circuits.build(name, width)
+    if encoding is not None:
+        if ansatz.inputs:
+            raise ConfigError(f"encoding: must be None with a circuit that has inputs. Given: {encoding}")
+        ansatz = feature_maps.with_rotations(ansatz, circuits.ring(width), cast("_Rotation", encoding))
+    if not ansatz.inputs:
+        raise ConfigError(
+            "inputs: must be given for a circuit without inputs, or encoding or feature_map. Given: none with "
+            f"{model_display_name(name)}"
+        )
+    return ansatz
+
+
+def _numbers(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...]) -> _Floats:
+    try:
+        found = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name}: must be an array of numbers. Given: {format_value(values)}") from None
+    fits = found.ndim == len(shape) and all(size in (None, own) for size, own in zip(shape, found.shape, strict=True))
+    if not fits or not np.isfinite(found).all():
+        text = ", ".join("rows" if size is None else str(size) for size in shape)
+        given = f"shape {found.shape}" if not fits else "a number that is not finite"
+        raise ConfigError(f"{name}: must be finite numbers of shape ({text}). Given: {given}")
+    return found
