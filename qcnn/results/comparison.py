@@ -84,21 +84,27 @@ def _value(fields: Mapping[str, Any], name: str) -> Any:
 
 def field_figures(rows: Sequence[ComparedRow]) -> list[ReportFigure]:
     """Return a plot of the validation loss against each field, over the rows that have both."""
-    colors = colors_by_loss([row.loss for row in rows])
-    names = dict.fromkeys(name for row in rows for name in row.fields)
     figures = []
-    for name in names:
+    for name, points in points_by_field(rows).items():
+        title = f"Validation loss by {name}"
+        figure = plots.loss_by_value(points.values, points.losses, points.colors, name)
+        figures.append(ReportFigure(title, plots.to_svg(figure, title), color_note(len(rows))))
+    return figures
+
+
+def points_by_field(rows: Sequence[ComparedRow]) -> dict[str, plots.FieldPoints]:
+    """Return the values and losses of each field, of the rows that have both, by name of the field."""
+    colors = colors_by_loss([row.loss for row in rows])
+    panels = {}
+    for name in dict.fromkeys(name for row in rows for name in row.fields):
         points = [
             (row.fields[name], row.loss, color)
             for row, color in zip(rows, colors, strict=True)
             if row.fields.get(name) is not None and row.loss is not None and math.isfinite(row.loss)
         ]
         if points:
-            title = f"Validation loss by {name}"
-            values, losses, point_colors = zip(*points, strict=True)
-            svg = plots.loss_by_value(values, losses, point_colors, name, title)
-            figures.append(ReportFigure(title, svg, color_note(len(rows))))
-    return figures
+            panels[name] = plots.FieldPoints(*zip(*points, strict=True))
+    return panels
 
 
 def table(header: Sequence[str], rows: Sequence[ComparedRow]) -> str:
