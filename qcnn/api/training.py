@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qcnn.api.circuits import embedded_circuit
 from qcnn.api.experiments import Experiment, from_config, require_experiment, to_plain
@@ -17,19 +17,23 @@ from qcnn.api.progress import create_observer
 from qcnn.circuits.formats.loading import with_circuits
 from qcnn.components.local_steps import read_study
 from qcnn.data import EXCITATIONS, resolve_files
-from qcnn.errors import ArtifactError
+from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.frozen import freeze
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
 from qcnn.process.extras import translate_errors
+from qcnn.results import html, model_folder
 from qcnn.results.local_run import FILE, RunFolders, of_run, read_metrics, read_record
 from qcnn.run_names import timestamp
+from qcnn.studies.record import METRICS, compared_rows, is_study, load_trials, save_trials, table
 from qcnn.studies.record import has_succeeded as is_complete
-from qcnn.studies.record import is_study, load_trials, save_trials, table
-from qcnn.studies.trials import plan, search_from_mapping
+from qcnn.studies.trials import FailedTrial, Trial, plan, search_from_mapping
 from qcnn.targets.local.runs import checked, run_experiment, run_study
 from qcnn.targets.local.target import find_runs, read_experiment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # File of the rows that a run was given, in its folder.
 _ROWS = "rows.parquet"
@@ -59,6 +63,25 @@ class TrainingResult:
     def model(self) -> Model:
         """The trained network."""
         return load(self.exported)
+
+    @translate_errors("TrainingResult.plot", "run")
+    def plot(self) -> Figure:
+        """Return the losses of every epoch as a matplotlib figure, that of the report.
+
+        Raises:
+            ArtifactError: If the exported model is missing or damaged.
+        """
+        # These imports load matplotlib.
+        from qcnn.results import plots, report
+
+        description, _ = model_folder.describe(self.exported)
+        return plots.complete(report.ReportedRun.of(description).loss_figure(self.history).figure)
+
+    def _repr_html_(self) -> str:
+        """Return the experiment and the metrics for a notebook."""
+        epochs = f"{len(self.history)} of {self.experiment.epochs}"
+        rows = {"experiment": self.experiment, "trained epochs": epochs, **self.metrics}
+        return html.notebook_table("Training", str(self.folder), (), [*rows.items()])
 
     @classmethod
     def from_folder(cls, folder: str | PathLike[str]) -> TrainingResult:
@@ -204,6 +227,32 @@ class Study:
     folder: Path
     trials: Sequence[Mapping[str, Any]]
     best: TrainingResult
+    _results: Sequence[Trial | FailedTrial] = dataclasses.field(repr=False, compare=False)
+
+    @translate_errors("Study.plot", "run")
+    def plot(self, metric: str = METRICS[0]) -> Figure:
+        """Return a metric of all trials against each searched field as a matplotlib figure, like those of the page.
+
+        Args:
+            metric: Column of `trials`: val_loss, train_loss, val_accuracy or fresh_mse.
+
+        Raises:
+            ConfigError: If no trial has this metric.
+        """
+        # These imports load matplotlib.
+        from qcnn.results import comparison, plots
+
+        measured = [name for name in METRICS if any(isinstance(trial[name], float) for trial in self.trials)]
+        if metric not in measured:
+            raise ConfigError(f"metric: must be one of {', '.join(measured)}. Given: {format_value(metric)}")
+        _, rows = compared_rows(self._results)
+        label = plots.VALIDATION_LOSS if metric == METRICS[0] else metric
+        return plots.complete(comparison.metric_figure(rows, metric, label))
+
+    def _repr_html_(self) -> str:
+        """Return the table of trials for a notebook."""
+        rows = [list(trial.values()) for trial in self.trials]
+        return html.notebook_table("Study", str(self.folder), [*self.trials[0]], rows)
 
 
 @translate_errors("qcnn.study", "run")
@@ -265,7 +314,7 @@ def study(
         selected = run_study(trials, root, observer)
     header, rows = table(selected.trials)
     records = freeze([dict(zip(header, row, strict=True)) for row in rows])
-    return Study(root, records, read(from_config(configs[selected.best]), selected.folders))
+    return Study(root, records, read(from_config(configs[selected.best]), selected.folders), tuple(selected.trials))
 
 
 def _check_trials(study: Path, configs: Sequence[ExperimentConfig]) -> None:

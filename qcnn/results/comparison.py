@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ALL_FIELDS
 from qcnn.experiment.parsing import from_mapping, merge
@@ -92,15 +94,34 @@ def field_figures(rows: Sequence[ComparedRow]) -> list[ReportFigure]:
     return figures
 
 
-def points_by_field(rows: Sequence[ComparedRow]) -> dict[str, plots.FieldPoints]:
-    """Return the values and losses of each field, of the rows that have both, by name of the field."""
-    colors = colors_by_loss([row.loss for row in rows])
-    panels = {}
+def metric_figure(rows: Sequence[ComparedRow], metric: str, label: str) -> Figure:
+    """Return a figure of a metric against each field, or against the first column if no field is compared.
+
+    Args:
+        rows: Rows, at least one of which has the metric.
+        metric: Name of the column with the metric.
+        label: Label of the axis.
+    """
+    if not any(row.fields for row in rows):
+        first = next(iter(rows[0].values))
+        rows = [dataclasses.replace(row, fields={first: row.values[first]}) for row in rows]
+    return plots.losses_by_value(points_by_field(rows, metric), label)
+
+
+def points_by_field(rows: Sequence[ComparedRow], metric: str = "") -> dict[str, plots.FieldPoints]:
+    """Return the values and losses of each field, of the rows that have both, by name of the field.
+
+    Args:
+        rows: Rows, whose validation losses determine the colors.
+        metric: Name of the column to use instead of the validation loss.
+    """
+    panels, losses = {}, [row.loss for row in rows]
+    numbers = [row.values[metric] for row in rows] if metric else losses
     for name in dict.fromkeys(name for row in rows for name in row.fields):
         points = [
-            (row.fields[name], row.loss, color)
-            for row, color in zip(rows, colors, strict=True)
-            if row.fields.get(name) is not None and row.loss is not None and math.isfinite(row.loss)
+            (row.fields[name], number, color)
+            for row, number, color in zip(rows, numbers, colors_by_loss(losses), strict=True)
+            if row.fields.get(name) is not None and isinstance(number, int | float) and math.isfinite(number)
         ]
         if points:
             panels[name] = plots.FieldPoints(*zip(*points, strict=True))

@@ -6,6 +6,7 @@ The record, the log file and the lock belong to the folder of a run.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import re
@@ -49,6 +50,7 @@ from qcnn.process.error_lines import translate_limit_errors
 from qcnn.process.extras import check
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.process.standard_streams import ERROR
+from qcnn.results.class_scores import Confusion
 from qcnn.results.local_run import LOG, RunFolders, RunRecorder, of_trial
 from qcnn.run_names import timestamp
 from qcnn.simulators.registry import SIMULATORS
@@ -149,15 +151,21 @@ def run_study(trials: Sequence[ExperimentConfig], study: Path, observer: Observe
         return read_study(root)
 
 
-def evaluate_model(model: Path, dataset: Dataset) -> tuple[npt.NDArray[np.float64], dict[str, float]]:
+@dataclasses.dataclass(frozen=True)
+class ModelEvaluation:
+    """Predictions for a test split, float64 (samples,) or (samples, classes), their metrics and confusion matrix."""
+
+    predictions: npt.NDArray[np.float64]
+    metrics: dict[str, float]
+    confusion: Confusion
+
+
+def evaluate_model(model: Path, dataset: Dataset) -> ModelEvaluation:
     """Evaluate a model on the test split of a dataset, in another process.
 
     Args:
         model: Folder of the model.
         dataset: Dataset that the model was trained on.
-
-    Returns:
-        The predictions, float64 (samples,), and the metrics.
 
     Raises:
         MissingLibraryError: If a library is not installed.
@@ -169,7 +177,9 @@ def evaluate_model(model: Path, dataset: Dataset) -> tuple[npt.NDArray[np.float6
         data.save(dataset, samples)
         _call(evaluate_model_step, (model.absolute(), samples, result), logger.info)
         with np.load(result) as arrays:
-            return arrays["predictions"], json.loads(str(arrays["metrics"]))
+            described = json.loads(str(arrays["described"]))
+            confusion = Confusion(tuple(described["confusion"]["classes"]), described["confusion"]["matrix"])
+            return ModelEvaluation(arrays["predictions"], described["metrics"], confusion)
 
 
 def _run_trial(config: ExperimentConfig, folders: RunFolders, observer: Observer) -> None:
