@@ -29,6 +29,7 @@ from qcnn.run_names import timestamp
 from qcnn.studies.record import METRICS, compared_rows, is_study, load_trials, save_trials, table
 from qcnn.studies.record import has_succeeded as is_complete
 from qcnn.studies.trials import FailedTrial, Trial, plan, search_from_mapping
+from qcnn.targets.local.callbacks import CallbackFailed, EpochCallback
 from qcnn.targets.local.runs import checked, run_experiment, run_study
 from qcnn.targets.local.target import find_runs, read_experiment
 
@@ -100,9 +101,13 @@ class TrainingResult:
         return read(from_config(read_experiment(run)), folders)
 
 
-@translate_errors("qcnn.train", "run")
 def train(
-    experiment: Experiment, folder: str | PathLike[str] | None = None, *, data: object = None, progress: bool = True
+    experiment: Experiment,
+    folder: str | PathLike[str] | None = None,
+    *,
+    data: object = None,
+    callbacks: Sequence[EpochCallback] = (),
+    progress: bool = True,
 ) -> TrainingResult:
     """Train an experiment locally, export the network and evaluate it, like `qcnn run`.
 
@@ -116,11 +121,14 @@ def train(
         data: Rows to train on instead of the experiment's: arrays (x, y) of shapes (rows, columns) and (rows,), or a
             data frame or mapping of columns with a column `label` and, optionally, `split`. They follow the rules of
             files, and are written to rows.parquet in the folder, which `data` of the result's experiment names.
+        callbacks: Functions to call after each epoch with its `qcnn.EpochMetrics`, in this thread. Training waits for
+            them. If one returns True, training stops after this epoch, and the run is complete. What one raises ends
+            the training processes and is raised here, and the run can be resumed.
         progress: Whether to display a progress bar in a notebook or terminal.
 
     Raises:
         ArtifactError: If the folder has other content, or is not writable, or a row is invalid.
-        ConfigError: If the experiment cannot run locally.
+        ConfigError: If the experiment cannot run locally, or a callback is not a function.
         TrainingError: If training fails with a permanent error, such as a loss that is not finite.
         RetryableError: If restarts exceed the limit. Training can be resumed from the folder.
 
@@ -131,6 +139,40 @@ def train(
     ([1, 2], ['accuracy', 'epoch_seconds', 'epochs'])
     >>> training.model.predict(qubit=[0, 3], angle=[0.1, -2.0]).shape
     (2,)
+    >>> losses = []
+    >>> stopped = qcnn.train(experiment, "stopped", callbacks=[lambda epoch: losses.append(epoch.val_loss) or True])
+    >>> len(stopped.history), len(losses)
+    (1, 1)
+    """
+    try:
+        return _train(experiment, folder, data, _functions(callbacks), progress=progress)
+    except CallbackFailed as failed:
+        error = failed.error
+    # Outside of the handler, so that the error has no other context than that of the callback.
+    raise error
+
+
+def _functions(callbacks: object) -> tuple[EpochCallback, ...]:
+    """Return callbacks, or raise ConfigError if they are not a list of functions."""
+    if not isinstance(callbacks, Sequence) or isinstance(callbacks, str) or not all(map(callable, callbacks)):
+        what = "must be a list of functions of the metrics of an epoch"
+        raise ConfigError(f"callbacks: {what}. Given: {format_value(callbacks)}")
+    return tuple(callbacks)
+
+
+@translate_errors("qcnn.train", "run")
+def _train(
+    experiment: Experiment,
+    folder: str | PathLike[str] | None,
+    data: object,
+    callbacks: Sequence[EpochCallback],
+    *,
+    progress: bool,
+) -> TrainingResult:
+    """Train, see `train`.
+
+    Raises:
+        CallbackFailed: If a callback raises an exception.
     """
     root = Path(folder) if folder is not None else RUNS / f"qcnn-{timestamp()}"
     if data is not None:
@@ -139,7 +181,7 @@ def train(
     if not has_succeeded(folders.run, config):
         observer = create_observer(progress)
         (complete,) = checked([config], observer)
-        run_experiment(complete, folders, observer, fields=config.model_dump())
+        run_experiment(complete, folders, observer, fields=config.model_dump(), callbacks=callbacks)
     return read(experiment, folders)
 
 

@@ -20,7 +20,7 @@ def _loss_curves() -> Figure:
 
 def test_figure_is_image_in_notebook_without_pyplot() -> None:
     figure = _loss_curves()
-    data, _ = DisplayFormatter().format(figure)
+    data, _ = DisplayFormatter().format(figure)  # type: ignore[no-untyped-call]
     assert data["image/png"].startswith(PNG)
     assert "text/html" not in data
     assert not plt.get_fignums()

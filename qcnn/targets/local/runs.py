@@ -56,6 +56,7 @@ from qcnn.run_names import timestamp
 from qcnn.simulators.registry import SIMULATORS
 from qcnn.studies.record import SELECT_STEP, finished_trials, has_succeeded
 from qcnn.studies.trials import FailedTrial, save_failure
+from qcnn.targets.local.callbacks import EpochCallback, EpochCallbacks
 from qcnn.targets.local.observer import Observer
 
 logger = logging.getLogger("qcnn")
@@ -94,6 +95,7 @@ def run_experiment(
     *,
     fields: Mapping[str, Any] | None = None,
     earlier_epochs: Sequence[int] = (),
+    callbacks: Sequence[EpochCallback] = (),
 ) -> None:
     """Run all steps of a checked experiment. Complete outputs in its folders are kept.
 
@@ -103,15 +105,17 @@ def run_experiment(
         observer: Display.
         fields: Fields of the experiment for the record. None: those of `config`.
         earlier_epochs: Numbers of epochs with which training began before, for the record.
+        callbacks: Functions to call after each epoch.
 
     Raises:
+        CallbackFailed: If a callback raises an exception. Training can be resumed.
         QcnnError: If a step fails. The log contains the reason.
     """
     with _recorded(config.model_dump() if fields is None else fields, folders.run, observer, earlier_epochs) as run:
         with run.step("generate-data"):
             completed = generate_step(config, folders)
         with run.step("train"):
-            train_step(completed, folders, _runner(completed, run))
+            train_step(completed, folders, _runner(completed, run, callbacks))
         with run.step("export-weights"):
             remove_model_of_fewer_epochs(completed, folders)
             _call(export_step, (folders.run,), run.line)
@@ -311,14 +315,28 @@ class _Lines(logging.Handler):
                 self._output(line)
 
 
-def _runner(config: ExperimentConfig, run: _ActiveRun) -> Callable[[JobSpec], None]:
-    """Return the function that runs a training job, in processes of an earlier run if possible."""
+def _runner(
+    config: ExperimentConfig, run: _ActiveRun, functions: Sequence[EpochCallback] = ()
+) -> Callable[[JobSpec], None]:
+    """Return the function that runs a training job, in processes of an earlier run if possible.
+
+    Args:
+        config: Experiment.
+        run: Run of the experiment.
+        functions: Functions to call after each epoch.
+    """
+    callbacks = EpochCallbacks(functions)
+
+    def handle(process: str, event: Mapping[str, Any]) -> None:
+        run.observer.event(process, event)
+        callbacks.report(event)
+
     # A module of the user, or of another package, may have changed since these processes have loaded it.
     is_reusable = not is_function(config.model) and config.simulator in ("auto", *SIMULATORS)
 
     def train(job: JobSpec) -> None:
         with SESSION.processes(is_reusable=is_reusable) as processes:
-            processes.run(job, run.observer.event, run.line)
+            processes.run(job, handle, run.line, callbacks.should_stop if callbacks else None)
 
     return train
 

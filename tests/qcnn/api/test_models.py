@@ -340,7 +340,7 @@ def test_evaluation_of_rows_plots_rows(model: qcnn.Model) -> None:
     rows = {"qubit": [0, 1, 2], "angle": [0.5, -2.0, 1.0], "label": [1, -1, 1]}
     evaluation = qcnn.evaluate(model, data=rows)
     (axes,) = evaluation.plot("prediction_against_angle").axes
-    assert sorted(axes.lines[0].get_xdata()) == [0.5, 1.0]
+    assert sorted(np.asarray(axes.lines[0].get_xdata())) == [0.5, 1.0]
     assert pickle.loads(pickle.dumps(evaluation)).plot("error_by_qubit").axes
     assert "<td>1</td><td>-2</td><td>-1</td>" in evaluation._repr_html_()
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import qcnn
@@ -104,7 +105,7 @@ def study_of_four(training: qcnn.Training) -> qcnn.Study:
 def test_study_plots_metrics_by_searched_fields(study_of_four: qcnn.Study) -> None:
     figure = study_of_four.plot()
     assert [axes.get_xlabel() for axes in figure.axes] == ["model", "learning_rate"]
-    points = sorted(tuple(map(float, line.get_xydata()[0])) for line in figure.axes[1].lines)
+    points = sorted(tuple(np.asarray(line.get_xydata())[0].tolist()) for line in figure.axes[1].lines)
     assert points == [(0.01, pytest.approx(0.4)), (0.01, 0.5), (0.1, pytest.approx(0.3))]
     assert [axes.get_ylabel() for axes in study_of_four.plot("val_accuracy").axes] == ["val_accuracy"] * 2
     with pytest.raises(qcnn.ConfigError, match=r"^metric: must be one of val_loss, .*_accuracy\. Given: 'fresh_mse'$"):
@@ -115,7 +116,7 @@ def test_study_without_differing_field_is_plotted_by_trial(study_of_four: qcnn.S
     alone = dataclasses.replace(study_of_four, _results=study_of_four._results[:1])
     (axes,) = alone.plot().axes
     assert axes.get_xlabel() == "trial"
-    assert axes.lines[0].get_xydata().tolist() == [[0, 0.5]]
+    assert np.asarray(axes.lines[0].get_xydata()).tolist() == [[0, 0.5]]
 
 
 def test_study_table_has_trials_and_escaped_reasons(study_of_four: qcnn.Study) -> None:

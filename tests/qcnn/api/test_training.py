@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -179,7 +180,7 @@ def test_results_are_read_only(training: qcnn.Training) -> None:
 def test_plot_and_table_of_result_have_history_and_metrics(training: qcnn.Training) -> None:
     (axes,) = training.plot().axes
     losses = [epoch.train_loss for epoch in training.history]
-    assert list(axes.lines[0].get_ydata()) == losses
+    assert np.asarray(axes.lines[0].get_ydata()).tolist() == losses
     assert "lower bound" in axes.get_legend_handles_labels()[1][2]
     page = training._repr_html_()
     assert f"<th>mse</th><td>{training.metrics['mse']:.6g}</td>" in page
