@@ -373,7 +373,12 @@ def test_train_initializations_are_stopped_after_search(small_dataset: data.Data
     """Two initializations are tried for two epochs each, and the best one continues for one epoch."""
     config = from_mapping(merge(SMALL, {"epochs": 12, "options": {"num_initializations": 2}}))
     asked: list[int] = []
-    history = train(config, small_dataset, tmp_path, should_stop=lambda epoch: asked.append(epoch) or epoch == 3)
+
+    def should_stop(epoch: int) -> bool:
+        asked.append(epoch)
+        return epoch == 3
+
+    history = train(config, small_dataset, tmp_path, should_stop=should_stop)
     assert (len(history), asked) == (3, [2, 3])
 
 
