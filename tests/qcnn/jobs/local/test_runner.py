@@ -366,7 +366,7 @@ def test_run_suspended_launcher_reads_heartbeats_first(tmp_path: Path, monkeypat
     assert len(offsets) > 2
 
 
-# Asks after each of three epochs whether to stop. Worker 0 reports the epoch before.
+# Waits after each of three epochs. Worker 0 reports the epoch before.
 _CONFIRMING = """
 import json, os, sys
 from qcnn.trainer.events import stop_requests, to_pipe
@@ -398,7 +398,7 @@ def _run_confirming(handler: StopHandler, reported: list[int]) -> list[str]:
 
 
 def test_run_all_processes_stop_after_same_epoch() -> None:
-    """A process that asks before the chief reports the epoch waits."""
+    """A process waits until the chief has reported the epoch."""
     reported: list[int] = []
     printed = _run_confirming(lambda epoch: None if epoch not in reported else epoch == 2, reported)
     assert printed == ["ended after 2"] * 2
