@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from qcnn.errors import single_line
 from qcnn.model.history import EpochMetrics
 
 # Called with the metrics of an epoch. Training stops after this epoch if it returns True.
@@ -19,7 +20,7 @@ class CallbackFailed(Exception):  # noqa: N818 - carries the error of another fu
     """Exception of a callback, in an exception that nothing on its way translates."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__("a callback has raised an exception")
+        super().__init__(f"a callback has raised {type(error).__name__}: {single_line(error)}")
         self.error = error
 
 

@@ -74,6 +74,6 @@ def test_error_of_function_is_kept() -> None:
 
     callbacks = EpochCallbacks([fail])
     callbacks.report(_event(1))
-    with pytest.raises(CallbackFailed) as caught:
+    with pytest.raises(CallbackFailed, match=r"^a callback has raised ValueError: mine$") as caught:
         callbacks.should_stop(1)
     assert caught.value.error is error
