@@ -29,7 +29,7 @@ from qcnn.run_names import timestamp
 from qcnn.studies.record import METRICS, compared_rows, is_study, load_trials, save_trials, table
 from qcnn.studies.record import has_succeeded as is_complete
 from qcnn.studies.trials import FailedTrial, Trial, plan, search_from_mapping
-from qcnn.targets.local.callbacks import CallbackFailed, EpochCallback
+from qcnn.targets.local.callbacks import CallbackError, EpochCallback
 from qcnn.targets.local.runs import checked, run_experiment, run_study
 from qcnn.targets.local.target import find_runs, read_experiment
 
@@ -145,7 +145,7 @@ def train(
     """
     try:
         return _train(experiment, folder, data, _functions(callbacks), progress=progress)
-    except CallbackFailed as failed:
+    except CallbackError as failed:
         error = failed.error
     # Outside of the handler, so that the error has no other context than that of the callback.
     raise error
@@ -171,7 +171,7 @@ def _train(
     """Train, see `train`.
 
     Raises:
-        CallbackFailed: If a callback raises an exception.
+        CallbackError: If a callback raises an exception.
     """
     root = Path(folder) if folder is not None else RUNS / f"qcnn-{timestamp()}"
     if data is not None:

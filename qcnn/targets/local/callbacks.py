@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from qcnn.errors import single_line
+from qcnn.errors import QcnnError, single_line
 from qcnn.model.history import EpochMetrics
 
 # Called with the metrics of an epoch. Training stops after this epoch if it returns True.
@@ -16,8 +16,12 @@ EpochCallback: TypeAlias = Callable[[EpochMetrics], object]
 _FIELDS = dataclasses.fields(EpochMetrics)
 
 
-class CallbackFailed(Exception):  # noqa: N818 - carries the error of another function
-    """Exception of a callback, in an exception that nothing on its way translates."""
+class CallbackError(QcnnError):
+    """Error with the exception of a callback, which would be translated itself, for example that of a missing library.
+
+    Attributes:
+        error: Exception of the callback.
+    """
 
     def __init__(self, error: Exception) -> None:
         super().__init__(f"a callback has raised {type(error).__name__}: {single_line(error)}")
@@ -55,7 +59,7 @@ class EpochCallbacks:
             None if the chief has not reported the epoch yet.
 
         Raises:
-            CallbackFailed: If a function raises an exception.
+            CallbackError: If a function raises an exception.
         """
         while self._reported:
             self._call(self._reported.popleft())
@@ -73,7 +77,7 @@ class EpochCallbacks:
             # All functions are called, also after one that stops training.
             results = [function(metrics) for function in self._functions]
         except Exception as error:
-            raise CallbackFailed(error) from error
+            raise CallbackError(error) from error
         self._last_epoch = metrics.epoch
         # Functions may return other objects, such as a response of a tracking server.
         if self._stopped_at is None and any(isinstance(each, bool | np.bool) and each for each in results):

@@ -108,7 +108,7 @@ def run_experiment(
         callbacks: Functions to call after each epoch.
 
     Raises:
-        CallbackFailed: If a callback raises an exception. Training can be resumed.
+        CallbackError: If a callback raises an exception. Training can be resumed.
         QcnnError: If a step fails. The log contains the reason.
     """
     with _recorded(config.model_dump() if fields is None else fields, folders.run, observer, earlier_epochs) as run:

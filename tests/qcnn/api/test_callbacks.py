@@ -89,8 +89,9 @@ def test_exception_of_callback_ends_run_that_resumes(tmp_path: Path, error: Base
     assert error.__cause__ is error.__context__ is None
     _, alive = psutil.wait_procs(_started_since(before), timeout=20)
     assert not alive
-    interrupted = isinstance(error, KeyboardInterrupt)
+    interrupted, log = isinstance(error, KeyboardInterrupt), (tmp_path / "run" / "log.txt").read_text()
     assert read_record(tmp_path / "run").state == ("interrupted" if interrupted else "failed")
+    assert interrupted or "error: a callback has raised ModuleNotFoundError: no matplotlib" in log
     assert not [path for path in (tmp_path / "run").rglob("*") if path.name.startswith(".")]
     recorder = Recorder()
     training = qcnn.train(experiment, tmp_path / "run", callbacks=[recorder])

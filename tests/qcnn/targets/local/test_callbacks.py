@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qcnn.model.history import EpochMetrics
-from qcnn.targets.local.callbacks import CallbackFailed, EpochCallbacks
+from qcnn.targets.local.callbacks import CallbackError, EpochCallbacks
 
 METRICS = EpochMetrics(1, 0.5, None, 0.25, None, 0.1)
 
@@ -74,6 +74,6 @@ def test_error_of_function_is_kept() -> None:
 
     callbacks = EpochCallbacks([fail])
     callbacks.report(_event(1))
-    with pytest.raises(CallbackFailed, match=r"^a callback has raised ValueError: mine$") as caught:
+    with pytest.raises(CallbackError, match=r"^a callback has raised ValueError: mine$") as caught:
         callbacks.should_stop(1)
     assert caught.value.error is error
