@@ -61,7 +61,8 @@ def main() -> None:
             ]
         )
         if seed == fields["seed"] and qubits == fields["qubits"]:
-            svg = plots.phase_diagram(samples.known["h1"], h2, predictions, "Phase diagram")
+            figure = plots.phase_diagram(samples.known["h1"], h2, predictions)
+            svg = plots.to_svg(figure, "Phase diagram")
             _OUTPUT.write_text(
                 svg.replace(
                     "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ', 1

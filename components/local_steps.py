@@ -143,7 +143,7 @@ def evaluate_step(run: Path) -> None:
 
 
 def evaluate_model_step(model: Path, dataset: Path, result: Path) -> None:
-    """Evaluate a model, and write its predictions and metrics to a new file.
+    """Evaluate a model, and write its predictions, metrics and confusion matrix to a new file.
 
     Args:
         model: Folder of the model.
@@ -154,7 +154,8 @@ def evaluate_model_step(model: Path, dataset: Path, result: Path) -> None:
     from qcnn.results import evaluate as evaluation
 
     found = evaluation.evaluate(model, data.load(dataset))
-    np.savez(result, predictions=found.predictions, metrics=json.dumps(found.metrics))
+    described = {"metrics": found.metrics, "confusion": dataclasses.asdict(found.confusion)}
+    np.savez(result, predictions=found.predictions, described=json.dumps(described))
 
 
 def select_step(study: Path) -> None:

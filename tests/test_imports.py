@@ -13,7 +13,17 @@ LINKED = ("pipelines", "components", "trainer")
 # Lowest layer first. Packages of a layer may import each other, without cycles.
 LAYERS = (
     (
-        *("errors", "frozen", "input_files", "yaml_files", "atomic_files", "artifact_io", "monitoring", "process"),
+        *(
+            "errors",
+            "figures",
+            "frozen",
+            "input_files",
+            "yaml_files",
+            "atomic_files",
+            "artifact_io",
+            "monitoring",
+            "process",
+        ),
         *("run_names", "tensorflow_internals", "plugins"),
     ),
     ("storage", "tables", "circuits"),

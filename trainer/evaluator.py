@@ -20,7 +20,6 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
-from qcnn.model.history import is_complete
 from qcnn.model.history_file import MAX_HISTORY_BYTES
 from qcnn.model.losses import correct, losses
 from qcnn.model.network import build_model
@@ -109,7 +108,7 @@ def evaluate_checkpoints(
                 observer("epoch", epoch=result.epoch, val_loss=result.val_loss)
                 values = ", ".join(f"{name} {value:.4f}" for name, value in result.measures.items())
                 logger.info("epoch %d: %s", result.epoch, values)
-            elif checkpoint and is_complete(checkpoint.line.progress, config, undecided=checkpoint.is_undecided):
+            elif checkpoint and checkpoint.completes(config):
                 break
             else:
                 time.sleep(_POLL_SECONDS)

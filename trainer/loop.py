@@ -18,7 +18,7 @@ from qcnn.experiment.requirements import STRATEGIES
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.constant_readouts import check_readouts
-from qcnn.model.history import EpochMetrics, describe_search, epoch_seconds, epochs_left, is_complete, plateau
+from qcnn.model.history import EpochMetrics, describe_search, epoch_seconds, epochs_left, plateau
 from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
 from qcnn.process.library_loading import start_compiler
@@ -49,6 +49,7 @@ def train(
     listener: Listener = ignore,
     observer: Listener = ignore,
     publish: Callable[[], None] = lambda: None,
+    should_stop: Callable[[int], bool] = lambda epoch: False,
     programs: CompiledFunctions | None = None,
 ) -> tuple[EpochMetrics, ...]:
     """Train an experiment, resuming from the last checkpoint of its folder.
@@ -65,6 +66,8 @@ def train(
         listener: Callback for states, and in the chief for epochs of the final initialization.
         observer: Callback for each epoch that this process trains, and in the chief for each checkpoint.
         publish: Function that the chief calls after everything is written.
+        should_stop: Function that each process calls after each epoch of the final initialization with its number, and
+            that returns whether training is complete. It must return the same value in all processes.
         programs: Compiled functions to share between training runs of a process, which does not change results.
 
     Returns:
@@ -92,7 +95,7 @@ def train(
     # Locked before other processes can join, so that they do not read a checkpoint that an older chief is replacing.
     with exclusive_lock(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
-        if saved and is_complete(saved.line.progress, config, undecided=saved.is_undecided):
+        if saved and saved.completes(config):
             # Do not wait for other processes: they may have ended before this process failed and was restarted.
             history = open_history(config, dataset, workdir, saved.line.history) if is_chief else None
             listener("state", state="done")
@@ -105,7 +108,7 @@ def train(
             warning = check_readouts(config, training.readouts, training.constant_readouts)
             if warning and is_chief:
                 logger.warning("%s", warning)
-        _run(training, logs or workdir / "logs", cluster, listener, observer)
+        _run(training, logs or workdir / "logs", cluster, listener, observer, should_stop)
         if is_chief:
             publish()
         if cluster and STRATEGIES[config.strategy].is_synchronous:
@@ -156,6 +159,7 @@ def _run(
     cluster: ClusterConfig | None,
     listener: Listener,
     observer: Listener,
+    should_stop: Callable[[int], bool],
 ) -> None:
     """Train to the end, and in the chief write checkpoints, events and profile."""
     is_chief = cluster is None or cluster.is_chief
@@ -167,7 +171,7 @@ def _run(
         batch_profile(config.options.profiled, logs / "train" if is_chief else None) as profile,
         translate_peer_errors(cluster),
     ):
-        _train_epochs(training, events, profile, listener, observer)
+        _train_epochs(training, events, profile, listener, observer, should_stop)
 
 
 def _train_epochs(
@@ -176,6 +180,7 @@ def _train_epochs(
     profile: BatchProfiler,
     listener: Listener,
     observer: Listener,
+    should_stop: Callable[[int], bool],
 ) -> None:
     config = training.config
     if events is not None:
@@ -210,6 +215,7 @@ def _train_epochs(
         training.go_on()
         listener("state", state=_state(training))
         if events is None:
+            _stop_if_requested(training, should_stop)
             continue
         if not undecided:
             _report(training, epoch, recent, listener)
@@ -218,6 +224,8 @@ def _train_epochs(
             for number, tried in enumerate(training.history, start=1):
                 _report(training, tried, recent, listener)
                 events.losses(tried, number * training.updates)
+        if _stop_if_requested(training, should_stop):
+            logger.info("stopped after epoch %d by a callback", training.progress.epochs)
         began = time.monotonic()
         if training.is_complete or is_save_due(began - saved_at, save_seconds, config.options.checkpoint_seconds):
             training.save()
@@ -226,6 +234,15 @@ def _train_epochs(
             observer("checkpoint", checkpoint=time.time())
         if warning := plateau(training.progress, training.dataset.train.label, config, training.is_constant):
             logger.warning("%s", warning)
+
+
+def _stop_if_requested(training: TrainingState, should_stop: Callable[[int], bool]) -> bool:
+    """Stop training if this is requested after its last epoch, and return whether it has more epochs otherwise."""
+    # The epochs of initializations that are tried are reported after the search.
+    if training.is_undecided or not should_stop(training.progress.epochs) or training.is_complete:
+        return False
+    training.stop()
+    return True
 
 
 def _state(training: TrainingState) -> str:

@@ -76,6 +76,7 @@ class TrainingState:
         # As in `Checkpoint`.
         self.tried, self._passed = 0, 0
         self._leader: InitializationRun | None = None
+        self._is_stopped = False
         if saved:
             self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
             self._restore(saved.line)
@@ -114,7 +115,7 @@ class TrainingState:
     @property
     def is_complete(self) -> bool:
         """Whether training is complete."""
-        return is_complete(self.progress, self.config, undecided=self.is_undecided)
+        return self._is_stopped or is_complete(self.progress, self.config, undecided=self.is_undecided)
 
     @property
     def history(self) -> tuple[EpochMetrics, ...]:
@@ -200,6 +201,10 @@ class TrainingState:
             leader, self._leader = self._leader, None
             self._restore(leader)
 
+    def stop(self) -> None:
+        """Complete training after the last epoch."""
+        self._is_stopped = True
+
     def _line(self) -> InitializationRun:
         weights, optimizer = values_of(self.model.trainable_variables), values_of(self.optimizer.variables)
         history = self._history.store() if self._history else ()
@@ -247,6 +252,7 @@ class TrainingState:
             passed=self._passed,
             simulator=self.model.get_layer("quantum").simulator.name,
             fresh_mse=fresh_mse(self.model, self.config, exported) if self.is_complete else None,
+            is_stopped=self._is_stopped,
             layout=self.dataset.layout,
             source=self.dataset.source,
         )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from qcnn import data
 from qcnn.experiment import config, parsing, requirements
 from qcnn.model import checkpoints
-from qcnn.model.history import is_complete
 from qcnn.model.history_file import HISTORY, is_history_file
 from qcnn.monitoring import logs as log_lines
 from qcnn.monitoring.logs import PORT_VARIABLE
@@ -28,7 +27,7 @@ from qcnn.storage.copies import local_copy, working_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import updated_copy
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cluster
-from qcnn.trainer.events import FINISHED, Listener, ignore, to_pipe
+from qcnn.trainer.events import FINISHED, Listener, ignore, stop_requests, to_pipe
 
 if TYPE_CHECKING:
     from qcnn.trainer.programs import CompiledFunctions
@@ -73,6 +72,11 @@ def main() -> None:
         "--further",
         action="store_true",
         help="Then read arguments of further training runs from stdin, one JSON line each, up to a number of programs.",
+    )
+    parser.add_argument(
+        "--confirm-epochs",
+        action="store_true",
+        help="After each epoch, send an event, and read a line from stdin: continue or stop.",
     )
     parser.add_argument("--require-profiler", action="store_true", help="Exit if the profiler port is in use.")
     arguments = parser.parse_args()
@@ -168,6 +172,7 @@ def _train(
             listener=listener,
             observer=observer,
             publish=publish,
+            should_stop=stop_requests(send) if arguments.confirm_epochs else lambda epoch: False,
             programs=programs,
         )
         if arguments.export and is_chief:
@@ -211,7 +216,7 @@ def _serve(
     def is_over() -> bool:
         with local_copy(arguments.workdir) as workdir:
             saved = checkpoints.load_latest(workdir / checkpoints.FOLDER)
-        return saved is not None and is_complete(saved.line.progress, experiment, undecided=saved.is_undecided)
+        return saved is not None and saved.completes(experiment)
 
     send("state", state="serving")
     serve(cluster, is_over, experiment.options.heartbeat_timeout_seconds)

@@ -28,6 +28,9 @@ from qcnn.model.history import epochs_left
 from qcnn.process.extras import translate_errors
 from qcnn.yaml_files import read_file
 
+if TYPE_CHECKING:
+    from qcnn.circuits.ansatz import Ansatz
+
 logger = logging.getLogger("qcnn")
 
 
@@ -139,6 +142,22 @@ class Experiment(FieldValues, Frozen):
     def config(self) -> ExperimentConfig:
         """The experiment as an internal configuration object."""
         return self._config
+
+    @translate_errors("Experiment.circuit", "run")
+    def circuit(self) -> Ansatz:
+        """Return the circuit of the model with its symbols and readouts.
+
+        Raises:
+            ConfigError: If the model is a function that fails.
+
+        >>> import qcnn
+        >>> qcnn.Experiment(qubits=4).circuit().symbols[:2]
+        (s0, s1)
+        """
+        # This import loads Cirq.
+        from qcnn.circuits.circuits import build
+
+        return build(self._config.model, self._config.qubits)
 
     @property
     def given(self) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,22 @@ import numpy.typing as npt
 from qcnn.api.experiments import Experiment, from_config
 from qcnn.atomic_files import readable
 from qcnn.data import Dataset, FeatureLayout, Samples, file_data, generate, parse_description
+from qcnn.data.samples import LABEL, PREDICTION
 from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.frozen import Frozen, freeze, frozen_array
 from qcnn.process.extras import translate_errors
 from qcnn.process.library_loading import load_tensorflow
+from qcnn.results import html
+from qcnn.results.class_scores import Confusion, prediction_columns
+from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator
 from qcnn.results.local_run import model_in
 from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, check_files, describe, read_files, write_files
 from qcnn.storage.copies import local_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.targets.local.runs import evaluate_model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Number of samples per call of a SavedModel.
 _BATCH = 2**16
@@ -123,8 +130,22 @@ class Model(Frozen):
     def __reduce__(self) -> tuple[Callable[[str, Origin], Model], tuple[str, Origin]]:
         return _load_again, (self.address, self._origin)
 
+    def _repr_html_(self) -> str:
+        """Return the experiment and the metrics for a notebook."""
+        inputs = {"inputs": ", ".join(self.columns), **({"classes": ", ".join(self.classes)} if self.classes else {})}
+        rows = {"experiment": self.experiment, **inputs, **self.metrics}
+        return html.notebook_table("Model", self.address, (), [*rows.items()])
+
     def __repr__(self) -> str:
         return f"<Model of {self.experiment!r}, {self.address}>"
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluatedSplit:
+    """Description of a model, the content of model.json, and the confusion matrix of its test split."""
+
+    description: Mapping[str, Any]
+    confusion: Confusion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +155,45 @@ class Evaluation:
     samples: Samples
     predictions: npt.NDArray[np.float64]
     metrics: Mapping[str, float]
+    _layout: FeatureLayout = dataclasses.field(repr=False)
+    # What was evaluated: the test split, or the metrics of other rows.
+    _subject: EvaluatedSplit | ErrorAccumulator | ClassAccumulator = dataclasses.field(repr=False)
+
+    @translate_errors("Evaluation.plot", "run")
+    def plot(self, figure: str | None = None) -> Figure:
+        """Return a figure of the report as a matplotlib figure.
+
+        Args:
+            figure: Name of the figure, which is its title in the report in lower case with underscores, such as
+                prediction_against_angle, error_by_qubit or confusion_matrix. None: the first one.
+
+        Raises:
+            ConfigError: If the report has no figure of this name.
+        """
+        # These imports load matplotlib.
+        from qcnn.results import plots, report
+
+        if isinstance(self._subject, EvaluatedSplit):
+            run, confusion = report.ReportedRun.of(self._subject.description), self._subject.confusion
+            figures = [*run.evaluation_figures(self.samples, self.predictions, self.metrics, confusion)]
+        else:
+            figures = [*report.figures_of_rows(self._subject)]
+        by_name = {each.name: each.figure for each in figures}
+        if figure is not None and figure not in by_name:
+            raise ConfigError(f"figure: must be one of {', '.join(by_name)}. Given: {format_value(figure)}")
+        return plots.complete(by_name[figure or next(iter(by_name))])
+
+    def _repr_html_(self) -> str:
+        """Return the metrics and the first predictions for a notebook."""
+        layout, samples = self._layout, self.samples
+        label = np.array(layout.classes, object)[samples.label] if layout.is_classification else samples.label
+        predicted = (
+            prediction_columns(self.predictions, layout) if layout.is_classification else {PREDICTION: self.predictions}
+        )
+        columns = {**layout.recover_columns(samples.inputs), **samples.known, LABEL: label, **predicted}
+        rows = [*zip(*(column.tolist() for column in columns.values()), strict=True)]
+        metrics = html.notebook_table("Evaluation", f"of {len(samples)} samples", (), [*self.metrics.items()])
+        return metrics + html.notebook_table("Predictions", "", [*columns], rows)
 
 
 @translate_errors("qcnn.load", "serve")
@@ -218,9 +278,11 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None,
     address = model.address if isinstance(model, Model) else model
     with local_copy(str(address)) as copy:
         folder = model_in(copy, address)
-        dataset = dataset or generate(describe(folder)[1])
-        predictions, metrics = evaluate_model(folder, dataset)
-    return Evaluation(dataset.test, frozen_array(predictions), freeze(metrics))
+        description, config = describe(folder)
+        dataset = dataset or generate(config)
+        found = evaluate_model(folder, dataset)
+    subject = EvaluatedSplit(freeze(description), found.confusion)
+    return Evaluation(dataset.test, frozen_array(found.predictions), freeze(found.metrics), dataset.layout, subject)
 
 
 def _evaluate_rows(model: Model, rows: object) -> Evaluation:
@@ -244,7 +306,8 @@ def _evaluate_rows(model: Model, rows: object) -> Evaluation:
                 inputs.append(layout.inputs(piece.columns))
     every = {name: np.concatenate([each[name] for each in inputs]) for name in inputs[0]}
     samples = Samples(every, np.concatenate(labels))
-    return Evaluation(samples, frozen_array(np.concatenate(predictions)), freeze(accumulator.metrics))
+    predicted = frozen_array(np.concatenate(predictions))
+    return Evaluation(samples, predicted, freeze(accumulator.metrics), layout, accumulator)
 
 
 def _rebuilt(folder: Path, layout: FeatureLayout) -> tuple[Callable[[Arrays], npt.NDArray[np.float64]], float]:

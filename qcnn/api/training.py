@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qcnn.api.circuits import embedded_circuit
 from qcnn.api.experiments import Experiment, from_config, require_experiment, to_plain
@@ -17,19 +17,24 @@ from qcnn.api.progress import create_observer
 from qcnn.circuits.formats.loading import with_circuits
 from qcnn.components.local_steps import read_study
 from qcnn.data import EXCITATIONS, resolve_files
-from qcnn.errors import ArtifactError
+from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.frozen import freeze
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
 from qcnn.process.extras import translate_errors
+from qcnn.results import html, model_folder
 from qcnn.results.local_run import FILE, RunFolders, of_run, read_metrics, read_record
 from qcnn.run_names import timestamp
+from qcnn.studies.record import METRICS, compared_rows, is_study, load_trials, save_trials, table
 from qcnn.studies.record import has_succeeded as is_complete
-from qcnn.studies.record import is_study, load_trials, save_trials, table
-from qcnn.studies.trials import plan, search_from_mapping
+from qcnn.studies.trials import FailedTrial, Trial, plan, search_from_mapping
+from qcnn.targets.local.callbacks import CallbackError, EpochCallback
 from qcnn.targets.local.runs import checked, run_experiment, run_study
 from qcnn.targets.local.target import find_runs, read_experiment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # File of the rows that a run was given, in its folder.
 _ROWS = "rows.parquet"
@@ -60,6 +65,25 @@ class TrainingResult:
         """The trained network."""
         return load(self.exported)
 
+    @translate_errors("TrainingResult.plot", "run")
+    def plot(self) -> Figure:
+        """Return the losses of every epoch as a matplotlib figure, that of the report.
+
+        Raises:
+            ArtifactError: If the exported model is missing or damaged.
+        """
+        # These imports load matplotlib.
+        from qcnn.results import plots, report
+
+        description, _ = model_folder.describe(self.exported)
+        return plots.complete(report.ReportedRun.of(description).loss_figure(self.history).figure)
+
+    def _repr_html_(self) -> str:
+        """Return the experiment and the metrics for a notebook."""
+        epochs = f"{len(self.history)} of {self.experiment.epochs}"
+        rows = {"experiment": self.experiment, "trained epochs": epochs, **self.metrics}
+        return html.notebook_table("Training", str(self.folder), (), [*rows.items()])
+
     @classmethod
     def from_folder(cls, folder: str | PathLike[str]) -> TrainingResult:
         """Read a complete run of `qcnn.train` or `qcnn run`.
@@ -77,9 +101,13 @@ class TrainingResult:
         return read(from_config(read_experiment(run)), folders)
 
 
-@translate_errors("qcnn.train", "run")
 def train(
-    experiment: Experiment, folder: str | PathLike[str] | None = None, *, data: object = None, progress: bool = True
+    experiment: Experiment,
+    folder: str | PathLike[str] | None = None,
+    *,
+    data: object = None,
+    callbacks: Sequence[EpochCallback] = (),
+    progress: bool = True,
 ) -> TrainingResult:
     """Train an experiment locally, export the network and evaluate it, like `qcnn run`.
 
@@ -93,11 +121,14 @@ def train(
         data: Rows to train on instead of the experiment's: arrays (x, y) of shapes (rows, columns) and (rows,), or a
             data frame or mapping of columns with a column `label` and, optionally, `split`. They follow the rules of
             files, and are written to rows.parquet in the folder, which `data` of the result's experiment names.
+        callbacks: Functions to call after each epoch with its `qcnn.EpochMetrics`, in this thread. Training waits for
+            them. If one returns True, training stops after this epoch, and the run is complete. What one raises ends
+            the training processes and is raised here, and the run can be resumed.
         progress: Whether to display a progress bar in a notebook or terminal.
 
     Raises:
         ArtifactError: If the folder has other content, or is not writable, or a row is invalid.
-        ConfigError: If the experiment cannot run locally.
+        ConfigError: If the experiment cannot run locally, or a callback is not a function.
         TrainingError: If training fails with a permanent error, such as a loss that is not finite.
         RetryableError: If restarts exceed the limit. Training can be resumed from the folder.
 
@@ -108,6 +139,39 @@ def train(
     ([1, 2], ['accuracy', 'epoch_seconds', 'epochs'])
     >>> training.model.predict(qubit=[0, 3], angle=[0.1, -2.0]).shape
     (2,)
+    >>> stopped = qcnn.train(experiment, "stopped", callbacks=[lambda epoch: epoch.val_loss < 2])
+    >>> len(stopped.history)
+    1
+    """
+    try:
+        return _train(experiment, folder, data, _functions(callbacks), progress=progress)
+    except CallbackError as failed:
+        error = failed.error
+    # Outside of the handler, so that the error has no other context than that of the callback.
+    raise error
+
+
+def _functions(callbacks: object) -> tuple[EpochCallback, ...]:
+    """Return callbacks, or raise ConfigError if they are not a list of functions."""
+    if not isinstance(callbacks, Sequence) or isinstance(callbacks, str) or not all(map(callable, callbacks)):
+        what = "must be a list of functions of the metrics of an epoch"
+        raise ConfigError(f"callbacks: {what}. Given: {format_value(callbacks)}")
+    return tuple(callbacks)
+
+
+@translate_errors("qcnn.train", "run")
+def _train(
+    experiment: Experiment,
+    folder: str | PathLike[str] | None,
+    data: object,
+    callbacks: Sequence[EpochCallback],
+    *,
+    progress: bool,
+) -> TrainingResult:
+    """Train, see `train`.
+
+    Raises:
+        CallbackError: If a callback raises an exception.
     """
     root = Path(folder) if folder is not None else RUNS / f"qcnn-{timestamp()}"
     if data is not None:
@@ -116,7 +180,7 @@ def train(
     if not has_succeeded(folders.run, config):
         observer = create_observer(progress)
         (complete,) = checked([config], observer)
-        run_experiment(complete, folders, observer, fields=config.model_dump())
+        run_experiment(complete, folders, observer, fields=config.model_dump(), callbacks=callbacks)
     return read(experiment, folders)
 
 
@@ -204,6 +268,32 @@ class Study:
     folder: Path
     trials: Sequence[Mapping[str, Any]]
     best: TrainingResult
+    _results: Sequence[Trial | FailedTrial] = dataclasses.field(repr=False, compare=False)
+
+    @translate_errors("Study.plot", "run")
+    def plot(self, metric: str = METRICS[0]) -> Figure:
+        """Return a metric of all trials against each searched field as a matplotlib figure, like those of the page.
+
+        Args:
+            metric: Column of `trials`: val_loss, train_loss, val_accuracy or fresh_mse.
+
+        Raises:
+            ConfigError: If no trial has this metric.
+        """
+        # These imports load matplotlib.
+        from qcnn.results import comparison, plots
+
+        measured = [name for name in METRICS if any(isinstance(trial[name], float) for trial in self.trials)]
+        if metric not in measured:
+            raise ConfigError(f"metric: must be one of {', '.join(measured)}. Given: {format_value(metric)}")
+        _, rows = compared_rows(self._results)
+        label = plots.VALIDATION_LOSS if metric == METRICS[0] else metric
+        return plots.complete(comparison.metric_figure(rows, metric, label))
+
+    def _repr_html_(self) -> str:
+        """Return the table of trials for a notebook."""
+        rows = [list(trial.values()) for trial in self.trials]
+        return html.notebook_table("Study", str(self.folder), [*self.trials[0]], rows)
 
 
 @translate_errors("qcnn.study", "run")
@@ -265,7 +355,7 @@ def study(
         selected = run_study(trials, root, observer)
     header, rows = table(selected.trials)
     records = freeze([dict(zip(header, row, strict=True)) for row in rows])
-    return Study(root, records, read(from_config(configs[selected.best]), selected.folders))
+    return Study(root, records, read(from_config(configs[selected.best]), selected.folders), tuple(selected.trials))
 
 
 def _check_trials(study: Path, configs: Sequence[ExperimentConfig]) -> None:

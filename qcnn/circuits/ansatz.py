@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import cirq
 import sympy
@@ -11,6 +11,10 @@ import sympy
 from qcnn.circuits.deferred_measurements import has_measurements, without_measurements
 from qcnn.circuits.observables import Readout, as_readout, qubits_of
 from qcnn.errors import ConfigError, format_value
+from qcnn.process.extras import translate_errors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _Item = TypeVar("_Item")
 # Readout as a user gives it.
@@ -99,6 +103,17 @@ class Ansatz:
             )
         others = tuple(symbol for symbol in self.symbols if symbol.name not in names)
         return dataclasses.replace(self, symbols=others, inputs=tuple(by_name[name] for name in names))
+
+    @translate_errors("Ansatz.plot", "run")
+    def plot(self) -> "Figure":
+        """Return a diagram of the circuit as a matplotlib figure, as `qcnn circuit --image` saves it.
+
+        Of more than 16 qubits, those are drawn that the first readout depends on. The figure ends after 64 columns.
+        """
+        # Matplotlib takes a second to import.
+        from qcnn.circuits import drawing
+
+        return drawing.draw(self).figure
 
 
 def ring(qubits: int) -> list[cirq.GridQubit]:

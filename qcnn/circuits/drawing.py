@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import cirq
 import numpy as np
@@ -12,9 +13,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from qcnn.atomic_files import new_file
-from qcnn.circuits.circuits import Ansatz
-from qcnn.circuits.observables import qubits_of
+from qcnn.circuits.observables import Readout, qubits_of
 from qcnn.errors import ConfigError
+from qcnn.figures import NotebookFigure, figure_style
 
 # Limits that keep diagrams of large circuits legible and drawing time below 1 s.
 MAX_QUBITS = 16
@@ -22,6 +23,26 @@ MAX_COLUMNS, MAX_IMAGE_COLUMNS = 256, 64
 IMAGES = (".png", ".svg")
 _WIDTH, _HEIGHT = 0.62, 0.42  # Size of a column and a line in inches.
 _DPI = 80
+
+
+class TrainableCircuit(Protocol):
+    """Circuit to draw, such as a `qcnn.circuits.ansatz.Ansatz`."""
+
+    @property
+    def circuit(self) -> cirq.Circuit:
+        """Circuit with free symbols."""
+
+    @property
+    def symbols(self) -> Sequence[object]:
+        """Circuit parameters."""
+
+    @property
+    def readouts(self) -> Sequence[Readout]:
+        """Readouts."""
+
+    @property
+    def qubits(self) -> frozenset[cirq.Qid]:
+        """Qubits of the circuit and of the readouts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +74,7 @@ class CircuitDiagram:
         return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
-def draw(ansatz: Ansatz) -> CircuitDiagram:
+def draw(ansatz: TrainableCircuit) -> CircuitDiagram:
     """Draw a circuit as text and as an image.
 
     Circuits of up to 16 qubits are drawn on all qubits. Of larger ones, at most 16 qubits of the first readout's light
@@ -131,10 +152,10 @@ def check_extension(path: Path) -> None:
         raise ConfigError(f"image: the file's name must end in one of {', '.join(IMAGES)}. Given: {path}")
 
 
+@figure_style({})
 def _figure(diagram: cirq.TextDiagramDrawer) -> Figure:
     columns, lines = diagram.width(), diagram.height()
-    # pyplot would keep a reference to every figure.
-    figure = Figure(figsize=(_WIDTH * (columns + 1), _HEIGHT * (lines + 1)), dpi=_DPI)
+    figure = NotebookFigure(figsize=(_WIDTH * (columns + 1), _HEIGHT * (lines + 1)), dpi=_DPI)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(-1, columns), ylim=(lines, -1))
     axes.axis("off")

@@ -222,7 +222,8 @@ def _page(
         "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],
     }
     figures = [
-        html.ReportFigure(title, plots.loss_curves(losses, colors, title), caption) for title, losses in curves.items()
+        html.ReportFigure(title, plots.to_svg(plots.loss_curves(losses, colors), title), caption)
+        for title, losses in curves.items()
     ]
     parts = [html.heading("Runs"), comparison.table(header, compared)]
     parts += [html.heading("Loss"), html.columns(map(html.figure, figures))]

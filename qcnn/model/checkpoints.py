@@ -70,6 +70,8 @@ class Checkpoint:
     # Mean squared error on fresh samples of the weights to be exported, after training is complete. None for data
     # without fresh samples.
     fresh_mse: float | None = None
+    # Whether training was stopped after the last epoch, before all epochs of `config`.
+    is_stopped: bool = False
     # Layout and source of the training samples.
     layout: data.FeatureLayout = data.EXCITATIONS
     source: data.Source | None = None
@@ -96,7 +98,16 @@ class Checkpoint:
     @property
     def is_complete(self) -> bool:
         """Whether training is complete."""
-        return is_complete(self.line.progress, self.config, undecided=self.is_undecided)
+        return self.completes(self.config)
+
+    def completes(self, config: ExperimentConfig) -> bool:
+        """Return whether training of an experiment, which may have other epochs than the checkpoint, is complete.
+
+        A run that was stopped continues only with more epochs than were requested before.
+        """
+        if self.is_stopped and config.epochs <= self.config.epochs:
+            return True
+        return is_complete(self.line.progress, config, undecided=self.is_undecided)
 
     def with_epochs(self) -> "Checkpoint":
         """Return the checkpoint with its epochs, so that it can be saved in another training folder.
@@ -131,6 +142,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
         "passed": checkpoint.passed,
         "simulator": checkpoint.simulator,
         "fresh_mse": checkpoint.fresh_mse,
+        **({"stopped": True} if checkpoint.is_stopped else {}),
         **data.describe(checkpoint.layout, checkpoint.source),
         "digest": _digest(arrays),
     }
@@ -308,6 +320,7 @@ def _load(path: Path) -> Checkpoint:
             passed=description.get("passed", len(description["history"])),
             simulator=str(description.get("simulator", "")),
             fresh_mse=description.get("fresh_mse"),
+            is_stopped=bool(description.get("stopped", False)),
             layout=layout,
             source=source,
         )

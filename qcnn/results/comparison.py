@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ALL_FIELDS
 from qcnn.experiment.parsing import from_mapping, merge
@@ -84,21 +86,46 @@ def _value(fields: Mapping[str, Any], name: str) -> Any:
 
 def field_figures(rows: Sequence[ComparedRow]) -> list[ReportFigure]:
     """Return a plot of the validation loss against each field, over the rows that have both."""
-    colors = colors_by_loss([row.loss for row in rows])
-    names = dict.fromkeys(name for row in rows for name in row.fields)
     figures = []
-    for name in names:
+    for name, points in points_by_field(rows).items():
+        title = f"Validation loss by {name}"
+        figure = plots.loss_by_value(points.values, points.losses, points.colors, name)
+        figures.append(ReportFigure(title, plots.to_svg(figure, title), color_note(len(rows))))
+    return figures
+
+
+def metric_figure(rows: Sequence[ComparedRow], metric: str, label: str) -> Figure:
+    """Return a figure of a metric against each field, or against the first column if no field is compared.
+
+    Args:
+        rows: Rows, at least one of which has the metric.
+        metric: Name of the column with the metric.
+        label: Label of the axis.
+    """
+    if not any(row.fields for row in rows):
+        first = next(iter(rows[0].values))
+        rows = [dataclasses.replace(row, fields={first: row.values[first]}) for row in rows]
+    return plots.losses_by_value(points_by_field(rows, metric), label)
+
+
+def points_by_field(rows: Sequence[ComparedRow], metric: str = "") -> dict[str, plots.FieldPoints]:
+    """Return the values and losses of each field, of the rows that have both, by name of the field.
+
+    Args:
+        rows: Rows, whose validation losses determine the colors.
+        metric: Name of the column to use instead of the validation loss.
+    """
+    panels, losses = {}, [row.loss for row in rows]
+    numbers = [row.values[metric] for row in rows] if metric else losses
+    for name in dict.fromkeys(name for row in rows for name in row.fields):
         points = [
-            (row.fields[name], row.loss, color)
-            for row, color in zip(rows, colors, strict=True)
-            if row.fields.get(name) is not None and row.loss is not None and math.isfinite(row.loss)
+            (row.fields[name], number, color)
+            for row, number, color in zip(rows, numbers, colors_by_loss(losses), strict=True)
+            if row.fields.get(name) is not None and isinstance(number, int | float) and math.isfinite(number)
         ]
         if points:
-            title = f"Validation loss by {name}"
-            values, losses, point_colors = zip(*points, strict=True)
-            svg = plots.loss_by_value(values, losses, point_colors, name, title)
-            figures.append(ReportFigure(title, svg, color_note(len(rows))))
-    return figures
+            panels[name] = plots.FieldPoints(*zip(*points, strict=True))
+    return panels
 
 
 def table(header: Sequence[str], rows: Sequence[ComparedRow]) -> str:

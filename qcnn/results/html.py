@@ -112,6 +112,8 @@ _BREAK = "\0"
 _MAX_WORD = 30
 # Number of characters of a cell on a single line.
 _MAX_CELL = 60
+# Limits of the output of a notebook cell: rows, and characters of a text.
+_MAX_NOTEBOOK_ROWS, _MAX_NOTEBOOK_CELL = 20, 120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +182,39 @@ def pairs(values: Mapping[str, object]) -> str:
     """Return a table of names and values."""
     rows = (f"<tr><th>{html.escape(name)}</th><td>{_breakable(str(value))}</td></tr>" for name, value in values.items())
     return f'<div class="table"><table class="pairs">{"".join(rows)}</table></div>'
+
+
+def notebook_table(title: str, subtitle: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table for the output of a notebook cell, which has the style of the notebook.
+
+    Args:
+        title: Title as text.
+        subtitle: Subtitle as text.
+        header: Names of the columns, or empty for names and values.
+        rows: Rows. At most 20 are in the table, and numbers are rounded to 6 digits.
+    """
+    first = "th" if not header else "td"
+    head = "".join(f"<th>{_short(name)}</th>" for name in header)
+    body = "".join(
+        f"<tr><{first}>{_short(name)}</{first}>{''.join(f'<td>{_short(value)}</td>' for value in values)}</tr>"
+        for name, *values in rows[:_MAX_NOTEBOOK_ROWS]
+    )
+    more = len(rows) - _MAX_NOTEBOOK_ROWS
+    return (
+        # Classic notebooks and JupyterLab typeset formulas in other elements, and a formula may contain links.
+        f'<div class="tex2jax_ignore mathjax_ignore"><p><b>{html.escape(title)}</b> {_short(subtitle)}</p>'
+        f"<table>{f'<thead><tr>{head}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
+        f"{f'<p>and {more} more</p>' if more > 0 else ''}</div>"
+    )
+
+
+def _short(value: object) -> str:
+    """Return a value as HTML, with an ellipsis instead of the middle of a long text."""
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    if len(text) > _MAX_NOTEBOOK_CELL:
+        half = _MAX_NOTEBOOK_CELL // 2
+        text = f"{text[:half]}\N{HORIZONTAL ELLIPSIS}{text[-half:]}"
+    return html.escape(text)
 
 
 @dataclasses.dataclass(frozen=True)

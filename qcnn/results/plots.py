@@ -1,12 +1,12 @@
-"""Plots of a run as reproducible SVG of bounded size."""
+"""Figures of runs, and reproducible SVG of bounded size for pages."""
 
+import dataclasses
 import io
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib import colormaps
@@ -19,6 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from qcnn.circuits.cluster_ising import MAX_H1, MAX_H2, boundaries
 from qcnn.circuits.error_bound import ErrorBound
 from qcnn.data import Samples
+from qcnn.figures import NotebookFigure, complete_figure, figure_style
 
 _Values = npt.NDArray[np.float64]
 TRAIN, VALIDATION, TEST, FRESH, BOUND = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"
@@ -26,7 +27,9 @@ TRAIN, VALIDATION, TEST, FRESH, BOUND = "#0072b2", "#d55e00", "#3b4657", "#8b95a
 DISTINCT = tuple(to_hex(color) for color in colormaps["tab10"].colors)  # type: ignore[attr-defined]
 OTHERS = "#c4cad3"
 # Names of losses.
-MEAN_SQUARED_ERROR, CROSS_ENTROPY = "mean squared error", "cross-entropy"
+MEAN_SQUARED_ERROR, CROSS_ENTROPY, VALIDATION_LOSS = "mean squared error", "cross-entropy", "validation loss"
+# Inches, and maximum number of figures side by side.
+_SIZE, _PANEL_COLUMNS = (5.0, 3.4), 3
 # Largest confusion matrix whose counts and names fit.
 _MAX_COUNTS, _MAX_NAMES = 12, 25
 # A figure is about 500 pixels wide, so more points on a line, or more separate dots, would not be visible.
@@ -60,22 +63,29 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-@mpl.rc_context(_STYLE)
+@dataclasses.dataclass(frozen=True)
+class FieldPoints:
+    """Values of a field with the loss and the color of each run."""
+
+    values: Sequence[object]
+    losses: Sequence[float]
+    colors: Sequence[str]
+
+
+@figure_style(_STYLE)
 def loss_curves(
     curves: Sequence[Sequence[float]],
     colors: Sequence[str],
-    name: str,
     *,
     labels: Sequence[str] = (),
     bound: ErrorBound | None = None,
     loss_name: str = MEAN_SQUARED_ERROR,
-) -> str:
+) -> Figure:
     """Plot losses against epochs.
 
     Args:
         curves: Loss of each epoch, from epoch 1 on, for each curve.
         colors: Color of each curve.
-        name: Title for screen readers and element ids.
         labels: Label of each curve in the legend, or empty for no legend.
         bound: MSE lower bound to plot.
         loss_name: Name of the loss.
@@ -94,25 +104,53 @@ def loss_curves(
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     if labels:
         axes.legend()
-    return _svg(figure, name)
+    return figure
 
 
-@mpl.rc_context(_STYLE)
+@figure_style(_STYLE)
 def loss_by_value(
-    values: Sequence[object], losses: Sequence[float], colors: Sequence[str], field: str, name: str
-) -> str:
-    """Plot validation losses against the values of a field.
+    values: Sequence[object],
+    losses: Sequence[float],
+    colors: Sequence[str],
+    field: str,
+    loss_name: str = VALIDATION_LOSS,
+) -> Figure:
+    """Plot losses against the values of a field.
 
     Numbers have a linear axis, or a logarithmic one for a large range. Other values have equal distances.
 
     Args:
         values: Value of each run.
-        losses: Validation loss of each run.
+        losses: Loss of each run.
         colors: Color of each run.
         field: Name of the field.
-        name: Title for screen readers and element ids.
+        loss_name: Name of the loss.
     """
-    figure, axes = _figure(field, "validation loss")
+    figure, axes = _figure(field, loss_name)
+    _plot_by_value(axes, values, losses, colors)
+    return figure
+
+
+@figure_style(_STYLE)
+def losses_by_value(panels: Mapping[str, FieldPoints], loss_name: str) -> Figure:
+    """Plot losses against the values of several fields, side by side.
+
+    Args:
+        panels: Points by name of the field.
+        loss_name: Name of the loss.
+    """
+    columns = min(len(panels), _PANEL_COLUMNS)
+    rows = -(-len(panels) // columns)
+    figure = NotebookFigure(figsize=(_SIZE[0] * columns, _SIZE[1] * rows), layout="constrained")
+    for number, (field, points) in enumerate(panels.items(), start=1):
+        axes = figure.add_subplot(rows, columns, number)
+        axes.set_xlabel(field)
+        axes.set_ylabel(loss_name)
+        _plot_by_value(axes, points.values, points.losses, points.colors)
+    return figure
+
+
+def _plot_by_value(axes: Axes, values: Sequence[object], losses: Sequence[float], colors: Sequence[str]) -> None:
     numbers = [value for value in values if isinstance(value, int | float)]
     if len(numbers) == len(values):
         positions: Sequence[float] = numbers
@@ -132,7 +170,6 @@ def loss_by_value(
         points = [point for point, own in zip(zip(positions, losses, strict=True), colors, strict=True) if own == color]
         axes.plot(*zip(*points, strict=True), "o", color=color, markersize=6, markeredgewidth=0, zorder=_zorder(color))
     _scale_losses(axes, losses, None)
-    return _svg(figure, name)
 
 
 def _shorten(text: str) -> str:
@@ -167,15 +204,14 @@ def _label_log_axis(axis: Axis, subs: Sequence[float] = (1, 2, 5)) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-@mpl.rc_context(_STYLE)
-def predictions(samples: Samples, predicted: npt.NDArray[np.float64], bound: ErrorBound | None, name: str) -> str:
+@figure_style(_STYLE)
+def predictions(samples: Samples, predicted: npt.NDArray[np.float64], bound: ErrorBound | None) -> Figure:
     """Plot predictions of excitations against their angles, with labels and best predictions as curves.
 
     Args:
         samples: Excitations with labels -1 and +1.
         predicted: Predictions, (samples,).
         bound: MSE lower bound, whose best predictions to plot.
-        name: Title for screen readers and element ids.
     """
     figure, axes = _figure("angle, rad", "prediction")
     angle = np.linspace(-np.pi, np.pi, 201)
@@ -190,18 +226,17 @@ def predictions(samples: Samples, predicted: npt.NDArray[np.float64], bound: Err
     if bound:
         axes.plot(angle, bound.predict(angle), color=BOUND, linestyle="--", label="best possible")
     _mark_angles(axes)
-    return _svg(figure, name)
+    return figure
 
 
-@mpl.rc_context(_STYLE)
-def against_angle(angle: _Values, label: _Values, predicted: _Values, name: str) -> str:
+@figure_style(_STYLE)
+def against_angle(angle: _Values, label: _Values, predicted: _Values) -> Figure:
     """Plot predictions against angles, with separate markers for labels -1 and +1.
 
     Args:
         angle: Angles in rad, (rows,).
         label: Labels, (rows,).
         predicted: Predictions, (rows,).
-        name: Title for screen readers and element ids.
     """
     figure, axes = _figure("angle, rad", "prediction")
     if set(np.unique(label)) <= {-1, 1}:
@@ -212,17 +247,16 @@ def against_angle(angle: _Values, label: _Values, predicted: _Values, name: str)
         _dots(axes, angle, label, FRESH, "s", "label")
         _dots(axes, angle, predicted, TRAIN, "o", "prediction")
     _mark_angles(axes)
-    return _svg(figure, name)
+    return figure
 
 
-@mpl.rc_context(_STYLE)
-def by_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: str) -> str:
+@figure_style(_STYLE)
+def by_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64]) -> Figure:
     """Plot histograms of predictions for labels -1 and +1.
 
     Args:
         label: Labels, (samples,).
         predicted: Predictions, (samples,).
-        name: Title for screen readers and element ids.
     """
     figure, axes = _figure("prediction", "samples")
     edges = np.histogram_bin_edges(predicted, bins=_BINS)
@@ -232,34 +266,32 @@ def by_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: 
     axes.axvline(0, color="#8b95a5", linewidth=1)
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
-    return _svg(figure, name)
+    return figure
 
 
-@mpl.rc_context(_STYLE)
-def against_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: str) -> str:
+@figure_style(_STYLE)
+def against_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64]) -> Figure:
     """Plot predictions against real labels, with the diagonal.
 
     Args:
         label: Labels, (samples,).
         predicted: Predictions, (samples,).
-        name: Title for screen readers and element ids.
     """
     figure, axes = _figure("label", "prediction")
     ends = [label.min(), label.max()]
     axes.plot(ends, ends, color="#8b95a5", linewidth=1)
     (marks,) = axes.plot(label, predicted, "o", color=TRAIN)
     marks.set(markersize=4, markeredgewidth=0, alpha=0.75, rasterized=len(label) > _DOTS)
-    return _svg(figure, name)
+    return figure
 
 
-@mpl.rc_context(_STYLE)
-def confusion_matrix(matrix: Sequence[Sequence[int]], classes: Sequence[str], name: str) -> str:
+@figure_style(_STYLE)
+def confusion_matrix(matrix: Sequence[Sequence[int]], classes: Sequence[str]) -> Figure:
     """Plot a confusion matrix, with the counts of few classes.
 
     Args:
         matrix: Counts, with labels in rows and predicted classes in columns.
         classes: Names of the classes.
-        name: Title for screen readers and element ids.
     """
     figure, axes = _figure("prediction", "label")
     counts = np.array(matrix)
@@ -276,20 +308,19 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], classes: Sequence[str], na
         for (row, column), count in np.ndenumerate(counts):
             color = "white" if shares[row, column] > 1 / 2 else "black"
             axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=9)
-    return _svg(figure, name)
+    return figure
 
 
-@mpl.rc_context(_STYLE)
+@figure_style(_STYLE)
 def phase_diagram(
-    h1: npt.NDArray[np.float64], h2: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64], name: str
-) -> str:
+    h1: npt.NDArray[np.float64], h2: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64]
+) -> Figure:
     """Plot predictions of ground states at their fields, and the boundaries of the SPT phase.
 
     Args:
         h1: Field h1 / J, (samples,).
         h2: Field h2 / J, (samples,).
         predicted: Predictions, (samples,).
-        name: Title for screen readers and element ids.
     """
     figure, axes = _figure("h1 / J", "h2 / J")
     # A diverging color map: the two signs have different colors.
@@ -305,17 +336,16 @@ def phase_diagram(
     axes.set_xlim(0, MAX_H1)
     axes.set_ylim(-MAX_H2, MAX_H2)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8, columnspacing=1, handlelength=1.4)
-    return _svg(figure, name)
+    return figure
 
 
-@mpl.rc_context(_STYLE)
-def error_by_qubit(error: npt.NDArray[np.float64], bound: ErrorBound | None, name: str) -> str:
+@figure_style(_STYLE)
+def error_by_qubit(error: npt.NDArray[np.float64], bound: ErrorBound | None) -> Figure:
     """Plot the mean squared error of each qubit.
 
     Args:
         error: Mean squared errors, (qubits,), NaN for qubits without samples.
         bound: MSE lower bound to plot.
-        name: Title for screen readers and element ids.
     """
     figure, axes = _figure("excited qubit", "mean squared error")
     qubit = np.arange(len(error))
@@ -329,24 +359,22 @@ def error_by_qubit(error: npt.NDArray[np.float64], bound: ErrorBound | None, nam
     axes.set_ylim(bottom=0)
     axes.set_xlim(-0.6, len(error) - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    return _svg(figure, name)
+    return figure
 
 
-@mpl.rc_context(_STYLE)
+@figure_style(_STYLE)
 def error_bars(
     errors: Mapping[str, float],
     colors: Sequence[str],
     bound: ErrorBound | None,
-    name: str,
     loss_name: str = MEAN_SQUARED_ERROR,
-) -> str:
+) -> Figure:
     """Plot losses as bars, with the lower bound as a line.
 
     Args:
         errors: Losses by name.
         colors: Color of each bar.
         bound: MSE lower bound to plot.
-        name: Title for screen readers and element ids.
         loss_name: Name of the loss.
     """
     figure, axes = _figure(loss_name, "")
@@ -359,7 +387,7 @@ def error_bars(
     if bound:
         axes.axvline(bound.mse, color=BOUND, linestyle="--", linewidth=1.2, label=_bound_label(bound))
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
-    return _svg(figure, name)
+    return figure
 
 
 def _bound_label(bound: ErrorBound) -> str:
@@ -379,15 +407,26 @@ def _mark_angles(axes: Axes) -> None:
 
 
 def _figure(x: str, y: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    figure = NotebookFigure(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes
 
 
-def _svg(figure: Figure, name: str) -> str:
-    """Return a figure as a scalable SVG element with a name for screen readers and unique ids."""
+def complete(figure: Figure) -> Figure:
+    """Lay out a figure of this module for a notebook, and return it."""
+    return complete_figure(figure, _STYLE)
+
+
+@figure_style(_STYLE)
+def to_svg(figure: Figure, name: str) -> str:
+    """Return a figure as a scalable SVG element.
+
+    Args:
+        figure: Figure of this module.
+        name: Title for screen readers, on which the unique ids of elements depend.
+    """
     file = io.StringIO()
     figure.savefig(file, format="svg", dpi=160, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     _, viewbox, drawing = re.split(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', file.getvalue(), maxsplit=1)

@@ -1,10 +1,12 @@
 """HTML reports of runs and predictions: plots, errors and their lower bound, and provenance."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.figure import Figure
 
 from qcnn import data
 from qcnn.circuits.error_bound import ErrorBound, error_bound
@@ -55,40 +57,101 @@ def report_page(
         metrics: Metrics of the evaluation.
         confusion: Confusion matrix of classes with names.
     """
-    experiment, (layout, _) = with_display_values(description["experiment"]), data.parse_description(description)
-    # Other data, and other losses, have no bound.
-    is_generated = experiment.get("data", EXCITATIONS) == EXCITATIONS and not layout.is_classification
-    bound = error_bound(experiment["model"], experiment["hidden_activation"]) if is_generated else None
+    subject, experiment = ReportedRun.of(description), with_display_values(description["experiment"])
     experiment.update(experiment.pop("options"))
     network = f"{experiment['model']}, {experiment['qubits']} qubits, seed {experiment['seed']}"
     if noise := experiment.get("noise"):
         network += f", noise {noise}"
+    figures = subject.loss_figure(history), *subject.evaluation_figures(samples, predictions, metrics, confusion)
     return html.document(
         "Quantum convolutional network",
         f"{network}, trained for {len(history)} of {experiment['epochs']} epochs",
         [
-            html.tiles(_headline(metrics, bound, is_generated=is_generated)),
+            html.tiles(_headline(metrics, subject.bound, is_generated=subject.is_generated)),
             html.heading("Figures"),
-            html.columns(
-                html.figure(figure)
-                for figure in (
-                    _losses(history, bound, layout),
-                    *(
-                        _of_classes(samples, predictions, layout, confusion)
-                        if layout.is_classification
-                        else _of_samples(
-                            samples, predictions, experiment["qubits"], layout, bound, is_generated=is_generated
-                        )
-                    ),
-                    _errors(metrics, bound, layout, is_generated=is_generated),
-                )
-            ),
+            html.columns(map(_figure_on_page, figures)),
             html.heading("Experiment"),
             html.columns(map(html.pairs, _halves(experiment))),
             html.heading("Metrics and provenance"),
             html.columns([html.pairs(_format_metrics(metrics)), html.pairs(_provenance(description))]),
         ],
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class CaptionedFigure:
+    """Figure with its title and caption."""
+
+    title: str
+    figure: Figure
+    caption: str
+
+    @property
+    def name(self) -> str:
+        """Title as a name in Python."""
+        return self.title.lower().replace(" ", "_")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportedRun:
+    """Properties of a run on which its figures depend.
+
+    Attributes:
+        layout: Layout of its samples.
+        qubits: Number of qubits.
+        is_generated: Whether the samples are generated excitations. Only their error has a lower bound.
+        bound: MSE lower bound, or None if it is not known.
+    """
+
+    layout: data.FeatureLayout
+    qubits: int
+    is_generated: bool
+    bound: ErrorBound | None
+
+    @classmethod
+    def of(cls, description: Mapping[str, Any]) -> "ReportedRun":
+        """Return the properties of a run.
+
+        Args:
+            description: Content of model.json.
+        """
+        experiment, (layout, _) = with_display_values(description["experiment"]), data.parse_description(description)
+        # Other data, and other losses, have no bound.
+        is_generated = experiment.get("data", EXCITATIONS) == EXCITATIONS and not layout.is_classification
+        bound = error_bound(experiment["model"], experiment["hidden_activation"]) if is_generated else None
+        return cls(layout, experiment["qubits"], is_generated, bound)
+
+    def loss_figure(self, history: Sequence[EpochMetrics]) -> CaptionedFigure:
+        """Return the figure of the losses of every epoch."""
+        return _losses(history, self.bound, self.layout)
+
+    def evaluation_figures(
+        self,
+        samples: Samples,
+        predictions: npt.NDArray[np.float64],
+        metrics: Mapping[str, float],
+        confusion: Confusion | None,
+    ) -> Iterator[CaptionedFigure]:
+        """Yield the figures of an evaluation on the test split.
+
+        Args:
+            samples: Samples of the test split.
+            predictions: Predictions for the samples, (samples,) or (samples, classes).
+            metrics: Metrics of the evaluation.
+            confusion: Confusion matrix of classes with names.
+        """
+        if self.layout.is_classification:
+            yield from _of_classes(samples, predictions, self.layout, confusion)
+        else:
+            yield from _of_samples(
+                samples, predictions, self.qubits, self.layout, self.bound, is_generated=self.is_generated
+            )
+        yield _errors(metrics, self.bound, self.layout, is_generated=self.is_generated)
+
+
+def _figure_on_page(content: CaptionedFigure) -> str:
+    svg = plots.to_svg(content.figure, content.title)
+    return html.figure(ReportFigure(content.title, svg, content.caption))
 
 
 def qubit_errors(samples: Samples, predictions: npt.NDArray[np.float64], qubits: int) -> npt.NDArray[np.float64]:
@@ -121,22 +184,22 @@ def _of_samples(
     bound: ErrorBound | None,
     *,
     is_generated: bool,
-) -> Iterator[ReportFigure]:
+) -> Iterator[CaptionedFigure]:
     """Yield the figures of the test samples, against the angle for generated excitations."""
     count = f"The {len(samples)} test samples."
     if is_generated:
         yield _predictions(samples, predictions, bound)
     elif layout.is_regression:
         title = "Prediction against label"
-        yield ReportFigure(title, plots.against_label(samples.label, predictions, title), f"{count} {_DIAGONAL}")
+        yield CaptionedFigure(title, plots.against_label(samples.label, predictions), f"{count} {_DIAGONAL}")
     else:
         title = "Predictions by label"
-        yield ReportFigure(title, plots.by_label(samples.label, predictions, title), f"{count} {_SIGN}")
+        yield CaptionedFigure(title, plots.by_label(samples.label, predictions), f"{count} {_SIGN}")
     if {"h1", "h2"} <= samples.known.keys():
         title = "Phase diagram"
-        svg = plots.phase_diagram(samples.known["h1"], samples.known["h2"], predictions, title)
-        yield ReportFigure(
-            title, svg, "Prediction for each test sample. The SPT phase, label +1, is between the lines."
+        figure = plots.phase_diagram(samples.known["h1"], samples.known["h2"], predictions)
+        yield CaptionedFigure(
+            title, figure, "Prediction for each test sample. The SPT phase, label +1, is between the lines."
         )
     if layout.preparation.kind == "excitation":
         yield _by_qubit(samples, predictions, qubits, bound)
@@ -144,63 +207,65 @@ def _of_samples(
 
 def _of_classes(
     samples: Samples, probabilities: npt.NDArray[np.float64], layout: data.FeatureLayout, confusion: Confusion | None
-) -> Iterator[ReportFigure]:
+) -> Iterator[CaptionedFigure]:
     """Yield the figures of test samples with classes."""
     if confusion:
         yield _confusion(confusion, f"The {len(samples)} test samples.")
     if {"h1", "h2"} <= samples.known.keys():
         title = "Phase diagram"
-        svg = plots.phase_diagram(samples.known["h1"], samples.known["h2"], 2 * probabilities[:, 1] - 1, title)
-        yield ReportFigure(title, svg, f"Probability of {layout.classes[1]} from 0 to 1, as -1 to 1, by test sample.")
+        figure = plots.phase_diagram(samples.known["h1"], samples.known["h2"], 2 * probabilities[:, 1] - 1)
+        yield CaptionedFigure(
+            title, figure, f"Probability of {layout.classes[1]} from 0 to 1, as -1 to 1, by test sample."
+        )
 
 
-def _confusion(confusion: Confusion, samples: str) -> ReportFigure:
+def _confusion(confusion: Confusion, samples: str) -> CaptionedFigure:
     title = "Confusion matrix"
-    svg = plots.confusion_matrix(confusion.matrix, confusion.classes, title)
-    return ReportFigure(title, svg, f"{samples} Colors are fractions of a row.")
+    figure = plots.confusion_matrix(confusion.matrix, confusion.classes)
+    return CaptionedFigure(title, figure, f"{samples} Colors are fractions of a row.")
 
 
 def _loss_name(layout: data.FeatureLayout) -> str:
     return plots.CROSS_ENTROPY if layout.is_classification else plots.MEAN_SQUARED_ERROR
 
 
-def _losses(history: Sequence[EpochMetrics], bound: ErrorBound | None, layout: data.FeatureLayout) -> ReportFigure:
+def _losses(history: Sequence[EpochMetrics], bound: ErrorBound | None, layout: data.FeatureLayout) -> CaptionedFigure:
     curves = [[epoch.train_loss for epoch in history], [epoch.val_loss for epoch in history]]
     colors = (plots.TRAIN, plots.VALIDATION)
     name, labels = _loss_name(layout), ("training", "validation")
-    svg = plots.loss_curves(curves, colors, "Loss", labels=labels, bound=bound, loss_name=name)
-    return ReportFigure("Loss", svg, f"{name.capitalize()} of every epoch.")
+    figure = plots.loss_curves(curves, colors, labels=labels, bound=bound, loss_name=name)
+    return CaptionedFigure("Loss", figure, f"{name.capitalize()} of every epoch.")
 
 
-def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], bound: ErrorBound | None) -> ReportFigure:
+def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], bound: ErrorBound | None) -> CaptionedFigure:
     title = "Prediction against angle"
     best = f"Best possible: {bound.slope:.4f} cos(angle)." if bound else _NO_BOUND
-    svg = plots.predictions(samples, predictions, bound, title)
-    return ReportFigure(title, svg, f"The {len(samples)} test samples. {best}")
+    figure = plots.predictions(samples, predictions, bound)
+    return CaptionedFigure(title, figure, f"The {len(samples)} test samples. {best}")
 
 
 def _by_qubit(
     samples: Samples, predictions: npt.NDArray[np.float64], qubits: int, bound: ErrorBound | None
-) -> ReportFigure:
+) -> CaptionedFigure:
     title = "Error by qubit"
     count = np.bincount(samples.qubit, minlength=qubits)
-    svg = plots.error_by_qubit(qubit_errors(samples, predictions, qubits), bound, title)
-    return ReportFigure(
-        title, svg, f"Mean over the test samples that excite the qubit, {count.min()} to {count.max()} per qubit."
+    figure = plots.error_by_qubit(qubit_errors(samples, predictions, qubits), bound)
+    return CaptionedFigure(
+        title, figure, f"Mean over the test samples that excite the qubit, {count.min()} to {count.max()} per qubit."
     )
 
 
 def _errors(
     metrics: Mapping[str, float], bound: ErrorBound | None, layout: data.FeatureLayout, *, is_generated: bool
-) -> ReportFigure:
+) -> CaptionedFigure:
     title = "Error and lower bound" if is_generated else "Error by split"
     test = "loss" if layout.is_classification else "mse"
     names = {"training": "train_loss", "validation": "val_loss", "test": test, "fresh": "fresh_mse"}
     errors = {split: metrics[name] for split, name in names.items() if name in metrics}
     colors = (plots.TRAIN, plots.VALIDATION, plots.TEST, plots.FRESH)[: len(errors)]
-    svg = plots.error_bars(errors, colors, bound, title, _loss_name(layout))
+    figure = plots.error_bars(errors, colors, bound, _loss_name(layout))
     chance = "The lower bound applies to fresh samples. A small split may be below it by chance."
-    return ReportFigure(title, svg, "" if not is_generated else chance if bound else _NO_BOUND)
+    return CaptionedFigure(title, figure, "" if not is_generated else chance if bound else _NO_BOUND)
 
 
 def _halves(values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -247,28 +312,32 @@ def prediction_page(config: ExperimentConfig, errors: ErrorAccumulator | ClassAc
         [
             html.tiles({"Rows": f"{errors.rows:,}", **named}),
             html.heading("Figures"),
-            html.columns(map(html.figure, _figures(errors))),
+            html.columns(map(_figure_on_page, figures_of_rows(errors))),
             html.heading("Metrics"),
             html.columns([html.pairs({name: f"{value:.6g}" for name, value in errors.metrics.items()})]),
         ],
     )
 
 
-def _figures(errors: ErrorAccumulator | ClassAccumulator) -> list[ReportFigure]:
+def figures_of_rows(errors: ErrorAccumulator | ClassAccumulator) -> Iterator[CaptionedFigure]:
+    """Yield the figures of predictions for rows with labels.
+
+    Args:
+        errors: Metrics and sampled rows.
+    """
     if isinstance(errors, ClassAccumulator):
-        return [_confusion(errors.confusion, f"All {errors.rows:,} rows.")]
+        yield _confusion(errors.confusion, f"All {errors.rows:,} rows.")
+        return
     sample = errors.sample
     label, prediction, count = sample["label"], sample["prediction"], len(sample["label"])
     rows = f"{count:,} of {errors.rows:,} rows, sampled at random." if count < errors.rows else f"All {count:,} rows."
     if errors.layout.preparation.kind == "excitation":
-        title, by_qubit = "Prediction against angle", "Error by qubit"
-        svg = plots.error_by_qubit(errors.error_by_qubit, None, by_qubit)
-        return [
-            ReportFigure(title, plots.against_angle(sample["angle"], label, prediction, title), rows),
-            ReportFigure(by_qubit, svg, "Mean over all rows that excite the qubit."),
-        ]
-    if errors.layout.is_regression:
-        title = "Prediction against label"
-        return [ReportFigure(title, plots.against_label(label, prediction, title), f"{rows} {_DIAGONAL}")]
-    title = "Predictions by label"
-    return [ReportFigure(title, plots.by_label(label, prediction, title), f"{rows} {_SIGN}")]
+        angles = plots.against_angle(sample["angle"], label, prediction)
+        yield CaptionedFigure("Prediction against angle", angles, rows)
+        by_qubit = plots.error_by_qubit(errors.error_by_qubit, None)
+        yield CaptionedFigure("Error by qubit", by_qubit, "Mean over all rows that excite the qubit.")
+    elif errors.layout.is_regression:
+        figure = plots.against_label(label, prediction)
+        yield CaptionedFigure("Prediction against label", figure, f"{rows} {_DIAGONAL}")
+    else:
+        yield CaptionedFigure("Predictions by label", plots.by_label(label, prediction), f"{rows} {_SIGN}")

@@ -5,7 +5,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file, readable
@@ -17,6 +17,9 @@ from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import RunRecord, check_output, read_record
 from qcnn.studies.trials import SEEDS, FailedTrial, Trial, best
+
+if TYPE_CHECKING:
+    from qcnn.results import comparison
 
 _FILE = "study.json"
 # Name and output folder of the last step of a study.
@@ -83,6 +86,8 @@ def _record(trial: Path) -> RunRecord:
 
 
 _CHOSEN = "chosen"
+# Metrics of a trial, the one that selects the best trial first.
+METRICS = ("val_loss", "train_loss", "val_accuracy", "fresh_mse")
 _MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
 
 
@@ -128,12 +133,14 @@ def read_table(path: Path) -> list[dict[str, Any]]:
         return [{name: _cell(text) for name, text in row.items()} for row in csv.DictReader(file)]
 
 
-def table_page(trials: Sequence[Trial | FailedTrial], report: str = "") -> str:
-    """Return the trials as a self-contained HTML page, best first, with plots of the loss against searched fields.
+def compared_rows(
+    trials: Sequence[Trial | FailedTrial], report: str = ""
+) -> "tuple[list[str], list[comparison.ComparedRow]]":
+    """Return the trials as rows to compare, best first, with the names of their columns.
 
     Args:
         trials: Trials of the study.
-        report: Report of the best trial: a path relative to the page, or a URI, or empty if there is none.
+        report: Path of the report of the best trial, or empty.
     """
     # Matplotlib takes a second to import.
     from qcnn.results import comparison
@@ -144,7 +151,7 @@ def table_page(trials: Sequence[Trial | FailedTrial], report: str = "") -> str:
     header = [name if name not in names[:index] else f"trained {name}" for index, name in enumerate(names)]
     header.pop(chosen)
     losses = [trial.chosen.val_loss if isinstance(trial, Trial) else None for trial in trials]
-    best, is_uri = comparison.best_of(losses), "://" in report
+    best = comparison.best_of(losses)
     experiments = [trial.experiment for trial in trials]
     dumped = [experiment.model_dump() for experiment in experiments]
     fields = comparison.independent_fields(_searched_fields(experiments), dumped)
@@ -155,12 +162,27 @@ def table_page(trials: Sequence[Trial | FailedTrial], report: str = "") -> str:
             for row in (cells[number], *format_rows([cells[number]]))
         )
         own = {name: value for name, value in _field_values(trials[number].experiment).items() if name in fields}
-        link = report if number == best and not is_uri else ""
+        link = report if number == best else ""
         rows.append(comparison.ComparedRow(values, texts, own, losses[number], link))
+    return header, rows
+
+
+def table_page(trials: Sequence[Trial | FailedTrial], report: str = "") -> str:
+    """Return the trials as a self-contained HTML page, best first, with plots of the loss against searched fields.
+
+    Args:
+        trials: Trials of the study.
+        report: Report of the best trial: a path relative to the page, or a URI, or empty if there is none.
+    """
+    # Matplotlib takes a second to import.
+    from qcnn.results import comparison
+
+    is_uri = "://" in report
+    header, rows = compared_rows(trials, "" if is_uri else report)
     parts = [html.heading("Trials"), comparison.table(header, rows)]
     if is_uri:
         # Links do not open in Kubeflow Pipelines.
-        parts.append(html.note(f"Report of trial {best}: {report}"))
+        parts.append(html.note(f"Report of trial {rows[0].values['trial']}: {report}"))
     if figures := comparison.field_figures(rows):
         parts += [html.heading("Validation loss"), html.columns(map(html.figure, figures))]
     subtitle = f"{len(trials)} trials, the lowest validation loss first; a click on a column sorts by it"

@@ -1,5 +1,6 @@
 """Tests of the Python example in README.md and docs/python.md, and of the tables of the page."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,16 @@ def test_circuit_and_rows_from_memory_train(tmp_path: Path) -> None:
     assert 0.4 < float(accuracy) <= 1
     assert classes == "('left', 'right')"
     assert len(list(tmp_path.glob("runs/*/rows.parquet"))) == 1
+
+
+@pytest.mark.long
+def test_callbacks_report_and_stop(tmp_path: Path) -> None:
+    (block,) = (block for block in blocks(PAGE, "python") if block.title == "callbacks.py")
+    (tmp_path / block.title).write_text(block.text)
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    command = [sys.executable, block.title]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    *reported, count = done.stdout.splitlines()
+    losses = [json.loads(line)["val_loss"] for line in reported]
+    assert len(losses) == int(count) < 200
+    assert losses.index(min(losses)) == len(losses) - 4

@@ -18,7 +18,7 @@ from qcnn import data
 from qcnn.atomic_files import exclusive_lock
 from qcnn.errors import ArtifactError, ConfigError, TrainingError
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.experiment.parsing import from_mapping
+from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.model import checkpoints
 from qcnn.model.history import EpochMetrics, Progress
 from qcnn.model.network import build_model
@@ -325,6 +325,61 @@ def test_train_patience_stops_and_exports_best_weights(tmp_path: Path) -> None:
     assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
     model.load_weights(tmp_path / "model" / "last.weights.h5")
     assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[-1], rel=1e-6)
+
+
+def test_train_stopped_after_epoch_is_complete(
+    small_config: ExperimentConfig,
+    small_dataset: data.Dataset,
+    trained: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The schedule is constant, so weights do not depend on the number of epochs. More epochs continue the run."""
+    two, longer = (small_config.model_copy(update={"epochs": epochs}) for epochs in (2, 4))
+    train(two, small_dataset, tmp_path / "two")
+    asked: list[int] = []
+    workdir = tmp_path / "stopped"
+
+    def should_stop(epoch: int) -> bool:
+        asked.append(epoch)
+        return epoch == 2
+
+    with caplog.at_level(logging.INFO, "qcnn"):
+        history = train(small_config, small_dataset, workdir, should_stop=should_stop)
+    assert "stopped after epoch 2 by a callback" in caplog.messages
+    assert (len(history), asked) == (2, [1, 2])
+    assert_same_training(workdir, tmp_path / "two")
+    assert train(small_config, small_dataset, workdir, should_stop=should_stop) == history
+    assert asked == [1, 2]
+    assert export.export(workdir, tmp_path / "model")["training"]["epochs"] == 2
+    copied = tmp_path / "copied"
+    checkpoints.copy_latest(workdir, copied)
+    assert train(small_config, small_dataset, copied) == history
+    assert outcomes(train(longer, small_dataset, workdir))[:3] == outcomes(checkpoints.load_history(trained))
+
+
+def test_train_stopped_after_last_epoch_has_same_checkpoint(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    train(small_config, small_dataset, tmp_path, should_stop=lambda epoch: epoch == 3)
+    assert_same_training(tmp_path, trained)
+    saved = checkpoints.load_latest(tmp_path / checkpoints.FOLDER)
+    assert saved
+    assert saved.is_complete
+    assert not saved.is_stopped
+
+
+def test_train_initializations_are_stopped_after_search(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    """Two initializations are tried for two epochs each, and the best one continues for one epoch."""
+    config = from_mapping(merge(SMALL, {"epochs": 12, "options": {"num_initializations": 2}}))
+    asked: list[int] = []
+
+    def should_stop(epoch: int) -> bool:
+        asked.append(epoch)
+        return epoch == 3
+
+    history = train(config, small_dataset, tmp_path, should_stop=should_stop)
+    assert (len(history), asked) == (3, [2, 3])
 
 
 def test_train_damaged_checkpoint_warns_and_uses_previous(

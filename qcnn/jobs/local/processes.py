@@ -25,6 +25,9 @@ GRACE = 3.0
 EventHandler = Callable[[str, Mapping[str, Any]], None]
 # Called with each line of output.
 LineHandler = Callable[[str], None]
+# Called with the number of an epoch after which a process waits. Returns whether training stops after it, or None if
+# this is not yet known.
+StopHandler = Callable[[int], bool | None]
 
 
 def print_line(line: str) -> None:
@@ -58,11 +61,26 @@ class LocalProcess:
         server: str | None,
         *,
         is_reusable: bool = False,
+        confirms: bool = False,
     ) -> None:
+        """Start a process.
+
+        Args:
+            name: Name in messages and events.
+            argv: Command line.
+            environment: Complete environment.
+            on_event: Handler of its events.
+            output: Handler of its output lines.
+            server: Address of the fork server, see `start_process`.
+            is_reusable: Whether the process can start further training runs.
+            confirms: Whether the process waits for `answer` after each epoch.
+        """
         self.name = name
         # Error with which the process ends, if it has sent one.
         self.error: QcnnError | None = None
-        self._command, self._server = (argv, environment, is_reusable), server
+        # Epoch after which the process waits for an answer, or None.
+        self.ended_epoch: int | None = None
+        self._command, self._server = (argv, environment, is_reusable, confirms), server
         self._on_event, self._output = on_event, output
         self._handlers = {"output": self._forward_line, "events": self._handle_event}
         self.last_line = ""
@@ -71,7 +89,7 @@ class LocalProcess:
         self.is_starting = True
         self._incomplete = {"output": b"", "events": b""}
         self._finished = False
-        self._further: io.FileIO | None = None
+        self._input: io.FileIO | None = None
         with contextlib.ExitStack() as child_descriptors:
             self._sources, write_ends = {}, {}
             for kind in self._handlers:
@@ -81,13 +99,13 @@ class LocalProcess:
                 os.set_blocking(read_end, False)
             printed, events = write_ends["output"], write_ends["events"]
             stdin = os.open(os.devnull, os.O_RDONLY)
-            if is_reusable:
+            if is_reusable or confirms:
                 os.close(stdin)
-                stdin, further = os.pipe()
-                self._further = io.FileIO(further, "w")
+                stdin, written = os.pipe()
+                self._input = io.FileIO(written, "w")
             child_descriptors.callback(os.close, stdin)
             self._process = start_process(
-                (*argv, "--events", str(events), *(("--further",) if is_reusable else ())),
+                (*argv, "--events", str(events), *_flags(is_reusable=is_reusable, confirms=confirms)),
                 environment,
                 stdin=stdin,
                 stdout=printed,
@@ -98,21 +116,26 @@ class LocalProcess:
         # After the start, which may wait until the fork server has loaded the libraries.
         self.last_heartbeat = time.monotonic()
 
-    def proceed(self, argv: tuple[str, ...], on_event: EventHandler, output: LineHandler) -> None:
+    def proceed(
+        self, argv: tuple[str, ...], on_event: EventHandler, output: LineHandler, *, confirms: bool = False
+    ) -> None:
         """Start another training run in this process, which must be idle.
 
         Args:
             argv: Arguments of the program, without python -m MODULE.
             on_event: Event handler of the training run.
             output: Handler of its output lines.
+            confirms: Whether the process waits for `answer` after each epoch.
         """
-        assert self._further
         self._on_event, self._output, self._finished = on_event, output, False
         self.last_line, self.last_heartbeat = "", time.monotonic()
         self.last_lines.clear()
-        # If the process has exited, its exit code shows it.
-        with contextlib.suppress(BrokenPipeError):
-            self._further.write(f"{json.dumps([*argv, '--further'])}\n".encode())
+        self._send(json.dumps([*argv, *_flags(is_reusable=True, confirms=confirms)]))
+
+    def answer(self, *, stops: bool) -> None:
+        """Continue or stop training after `ended_epoch`."""
+        self.ended_epoch = None
+        self._send("stop" if stops else "continue")
 
     @property
     def exit_code(self) -> int | None:
@@ -145,9 +168,16 @@ class LocalProcess:
 
     def restart(self) -> "LocalProcess":
         """Start another process with the same command, and return it."""
-        argv, environment, is_reusable = self._command
+        argv, environment, is_reusable, confirms = self._command
         return LocalProcess(
-            self.name, argv, environment, self._on_event, self._output, self._server, is_reusable=is_reusable
+            self.name,
+            argv,
+            environment,
+            self._on_event,
+            self._output,
+            self._server,
+            is_reusable=is_reusable,
+            confirms=confirms,
         )
 
     def seconds_since_heartbeat(self) -> float:
@@ -160,7 +190,7 @@ class LocalProcess:
             self._process.wait(max(0.0, end - time.monotonic()))
         self._process.kill()
         self._process.wait()
-        for source in (*self._sources.values(), self._further):
+        for source in (*self._sources.values(), self._input):
             if source:
                 source.close()
 
@@ -172,6 +202,12 @@ class LocalProcess:
         """Forward the remaining output and events of a process that has exited."""
         for kind in self._sources:
             self._read(kind)
+
+    def _send(self, line: str) -> None:
+        assert self._input
+        # If the process has exited, its exit code shows it.
+        with contextlib.suppress(BrokenPipeError):
+            self._input.write(f"{line}\n".encode())
 
     def _read(self, kind: str) -> bool:
         """Handle the lines that can be read now, and return whether the pipe is still open."""
@@ -197,7 +233,14 @@ class LocalProcess:
         event = json.loads(line)
         if event["event"] == "finished":
             self._finished = True
+        elif event["event"] == "epoch_end":
+            self.ended_epoch = event["epoch"]
         elif event["event"] == ERROR:
             self.error = from_values(event)
         elif event["event"] != "alive":
             self._on_event(self.name, event)
+
+
+def _flags(*, is_reusable: bool, confirms: bool) -> list[str]:
+    """Return the flags of a training run that determine what the process reads from stdin."""
+    return [*(["--further"] if is_reusable else []), *(["--confirm-epochs"] if confirms else [])]

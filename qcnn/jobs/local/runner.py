@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec, tf_config
-from qcnn.jobs.local.processes import EventHandler, LineHandler, LocalProcess, print_line, stop
+from qcnn.jobs.local.processes import EventHandler, LineHandler, LocalProcess, StopHandler, print_line, stop
 from qcnn.process.exit_codes import is_permanent_error
 from qcnn.process.library_loading import START_TIMEOUT_SECONDS
 from qcnn.process.limits import process_limits, reached_limit
@@ -166,11 +166,25 @@ class ProcessPool:
         self._processes: list[LocalProcess] = []
         self._ports = contextlib.ExitStack()
 
-    def run(self, job: JobSpec, on_event: EventHandler, output: LineHandler = print_line) -> None:
-        """Run a job (see `run_processes`)."""
+    def run(
+        self,
+        job: JobSpec,
+        on_event: EventHandler,
+        output: LineHandler = print_line,
+        should_stop: StopHandler | None = None,
+    ) -> None:
+        """Run a job (see `run_processes`).
+
+        Args:
+            job: Job to run.
+            on_event: Handler of the events of the processes.
+            output: Handler of their output lines.
+            should_stop: Function that decides after each epoch whether training stops, or None. The processes wait for
+                it. What it raises ends the processes.
+        """
         restarts = _RestartCounter(job.restarts)
         with terminated_as_interrupt():
-            while reason := self._attempt(job, on_event, output, restarts):
+            while reason := self._attempt(job, on_event, output, should_stop, restarts):
                 restarts.count(reason, "all workers")
 
     def close(self) -> None:
@@ -180,7 +194,12 @@ class ProcessPool:
         self._ports.close()
 
     def _attempt(
-        self, job: JobSpec, on_event: EventHandler, output: LineHandler, restarts: "_RestartCounter"
+        self,
+        job: JobSpec,
+        on_event: EventHandler,
+        output: LineHandler,
+        should_stop: StopHandler | None,
+        restarts: "_RestartCounter",
     ) -> str | None:
         """Run the processes once.
 
@@ -190,10 +209,10 @@ class ProcessPool:
         with contextlib.ExitStack() as stack:
             selector = stack.enter_context(selectors.DefaultSelector())
             stack.callback(self.close)
-            self._start(job, on_event, output)
+            self._start(job, on_event, output, confirms=should_stop is not None)
             for process in self._processes:
                 process.watch(selector)
-            while (decision := _wait_for_decision(self._processes, job, selector)).process is not None:
+            while (decision := _wait_for_decision(self._processes, job, selector, should_stop)).process is not None:
                 is_in_thread = threading.current_thread() is not threading.main_thread()
                 if is_in_thread and decision.process.exit_code in _INTERRUPTED:
                     # Ctrl-C in a terminal or notebook reaches all processes, but no thread except the main one.
@@ -228,12 +247,12 @@ class ProcessPool:
         """
         return self._is_reusable and not any(job.replicas.get(role) for role in job.ignore_exit)
 
-    def _start(self, job: JobSpec, on_event: EventHandler, output: LineHandler) -> None:
+    def _start(self, job: JobSpec, on_event: EventHandler, output: LineHandler, *, confirms: bool) -> None:
         kind = (job.kind, dict(job.replicas))
         if kind == self._kind and self._processes and all(process.is_idle for process in self._processes):
             # A process listens on the ports of its first job.
             for process in self._processes:
-                process.proceed(job.argv[_PROGRAM_LENGTH:], on_event, output)
+                process.proceed(job.argv[_PROGRAM_LENGTH:], on_event, output, confirms=confirms)
             return
         self.close()
         self._kind = kind
@@ -257,6 +276,7 @@ class ProcessPool:
                     output,
                     self._server,
                     is_reusable=self._can_reuse(job),
+                    confirms=confirms,
                 )
             )
 
@@ -296,15 +316,28 @@ def _reached_limit(observation: ProcessObservation, process: LocalProcess) -> st
 
 
 def _wait_for_decision(
-    processes: Sequence[LocalProcess], job: JobSpec, selector: selectors.BaseSelector
+    processes: Sequence[LocalProcess],
+    job: JobSpec,
+    selector: selectors.BaseSelector,
+    should_stop: StopHandler | None,
 ) -> ProcessesDecision:
     """Forward the output of the processes until an action is required, and return the decision."""
     while True:
+        if should_stop:
+            # Before the output is read, because the function may take longer than the heartbeat timeout.
+            _answer(processes, should_stop)
         # Read before the decision, because this process itself may have been suspended, or its output blocked.
         _forward_output(selector)
         if (decision := _decide(processes, job)).action is not Action.CONTINUE:
             return decision
         _check_output_pipe()
+
+
+def _answer(processes: Sequence[LocalProcess], should_stop: StopHandler) -> None:
+    """Continue or stop the processes that wait after an epoch."""
+    for process in processes:
+        if process.ended_epoch is not None and (stops := should_stop(process.ended_epoch)) is not None:
+            process.answer(stops=stops)
 
 
 def _wait_for_exit(processes: Sequence[LocalProcess], selector: selectors.BaseSelector) -> None:

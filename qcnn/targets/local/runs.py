@@ -6,6 +6,7 @@ The record, the log file and the lock belong to the folder of a run.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import re
@@ -49,11 +50,13 @@ from qcnn.process.error_lines import translate_limit_errors
 from qcnn.process.extras import check
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.process.standard_streams import ERROR
+from qcnn.results.class_scores import Confusion
 from qcnn.results.local_run import LOG, RunFolders, RunRecorder, of_trial
 from qcnn.run_names import timestamp
 from qcnn.simulators.registry import SIMULATORS
 from qcnn.studies.record import SELECT_STEP, finished_trials, has_succeeded
 from qcnn.studies.trials import FailedTrial, save_failure
+from qcnn.targets.local.callbacks import EpochCallback, EpochCallbacks
 from qcnn.targets.local.observer import Observer
 
 logger = logging.getLogger("qcnn")
@@ -92,6 +95,7 @@ def run_experiment(
     *,
     fields: Mapping[str, Any] | None = None,
     earlier_epochs: Sequence[int] = (),
+    callbacks: Sequence[EpochCallback] = (),
 ) -> None:
     """Run all steps of a checked experiment. Complete outputs in its folders are kept.
 
@@ -101,15 +105,17 @@ def run_experiment(
         observer: Display.
         fields: Fields of the experiment for the record. None: those of `config`.
         earlier_epochs: Numbers of epochs with which training began before, for the record.
+        callbacks: Functions to call after each epoch.
 
     Raises:
+        CallbackError: If a callback raises an exception. Training can be resumed.
         QcnnError: If a step fails. The log contains the reason.
     """
     with _recorded(config.model_dump() if fields is None else fields, folders.run, observer, earlier_epochs) as run:
         with run.step("generate-data"):
             completed = generate_step(config, folders)
         with run.step("train"):
-            train_step(completed, folders, _runner(completed, run))
+            train_step(completed, folders, _runner(completed, run, callbacks))
         with run.step("export-weights"):
             remove_model_of_fewer_epochs(completed, folders)
             _call(export_step, (folders.run,), run.line)
@@ -149,15 +155,21 @@ def run_study(trials: Sequence[ExperimentConfig], study: Path, observer: Observe
         return read_study(root)
 
 
-def evaluate_model(model: Path, dataset: Dataset) -> tuple[npt.NDArray[np.float64], dict[str, float]]:
+@dataclasses.dataclass(frozen=True)
+class ModelEvaluation:
+    """Predictions for a test split, float64 (samples,) or (samples, classes), their metrics and confusion matrix."""
+
+    predictions: npt.NDArray[np.float64]
+    metrics: dict[str, float]
+    confusion: Confusion
+
+
+def evaluate_model(model: Path, dataset: Dataset) -> ModelEvaluation:
     """Evaluate a model on the test split of a dataset, in another process.
 
     Args:
         model: Folder of the model.
         dataset: Dataset that the model was trained on.
-
-    Returns:
-        The predictions, float64 (samples,), and the metrics.
 
     Raises:
         MissingLibraryError: If a library is not installed.
@@ -169,7 +181,9 @@ def evaluate_model(model: Path, dataset: Dataset) -> tuple[npt.NDArray[np.float6
         data.save(dataset, samples)
         _call(evaluate_model_step, (model.absolute(), samples, result), logger.info)
         with np.load(result) as arrays:
-            return arrays["predictions"], json.loads(str(arrays["metrics"]))
+            described = json.loads(str(arrays["described"]))
+            confusion = Confusion(tuple(described["confusion"]["classes"]), described["confusion"]["matrix"])
+            return ModelEvaluation(arrays["predictions"], described["metrics"], confusion)
 
 
 def _run_trial(config: ExperimentConfig, folders: RunFolders, observer: Observer) -> None:
@@ -301,14 +315,28 @@ class _Lines(logging.Handler):
                 self._output(line)
 
 
-def _runner(config: ExperimentConfig, run: _ActiveRun) -> Callable[[JobSpec], None]:
-    """Return the function that runs a training job, in processes of an earlier run if possible."""
+def _runner(
+    config: ExperimentConfig, run: _ActiveRun, functions: Sequence[EpochCallback] = ()
+) -> Callable[[JobSpec], None]:
+    """Return the function that runs a training job, in processes of an earlier run if possible.
+
+    Args:
+        config: Experiment.
+        run: Run of the experiment.
+        functions: Functions to call after each epoch.
+    """
+    callbacks = EpochCallbacks(functions)
+
+    def handle(process: str, event: Mapping[str, Any]) -> None:
+        run.observer.event(process, event)
+        callbacks.report(event)
+
     # A module of the user, or of another package, may have changed since these processes have loaded it.
     is_reusable = not is_function(config.model) and config.simulator in ("auto", *SIMULATORS)
 
     def train(job: JobSpec) -> None:
         with SESSION.processes(is_reusable=is_reusable) as processes:
-            processes.run(job, run.observer.event, run.line)
+            processes.run(job, handle, run.line, callbacks.should_stop if callbacks else None)
 
     return train
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import qcnn
+from qcnn.circuits import circuits
 from qcnn.experiment.config import ALL_FIELDS
 from qcnn.experiment.parsing import from_mapping
 from tests.docs.documents import ROOT
@@ -159,3 +160,11 @@ def test_experiment_unknown_attribute_raises() -> None:
 def test_from_file_missing_file_raises_single_line() -> None:
     with pytest.raises(qcnn.ConfigError, match=r"config: no such file. Given: nowhere.yaml"):
         qcnn.Experiment.from_file("nowhere.yaml")
+
+
+def test_circuit_is_that_of_the_model() -> None:
+    circuit = qcnn.Experiment(qubits=4).circuit()
+    assert circuit == circuits.build("hybrid", 4)
+    again = qcnn.Experiment(qubits=4, model=circuit).circuit()
+    assert (again.symbols, again.readouts) == (circuit.symbols, circuit.readouts)
+    assert circuit.plot().axes

@@ -18,10 +18,13 @@ import pytest
 import tensorflow as tf
 
 import qcnn
-from qcnn.api.models import Model, Origin
+from qcnn.api.models import EvaluatedSplit, Model, Origin
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import complete_files, sha256_of
+from qcnn.circuits.preparation import preparation_of
+from qcnn.data import describe
 from qcnn.data.samples import FeatureLayout
+from qcnn.results.class_scores import Confusion
 from qcnn.storage.copies import new_copy
 from tests.buckets import new_s3_bucket
 from tests.qcnn.api.conftest import SMALL
@@ -318,3 +321,42 @@ def test_predict_takes_unscaled_features_of_file(tmp_path: Path, monkeypatch: py
     _describe_files(old)
     with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model must take float64, .* Given: float32 in "):
         qcnn.load(old)
+
+
+def test_evaluation_plots_figures_of_report(training: qcnn.Training) -> None:
+    evaluation = qcnn.evaluate(training.folder)
+    (axes,) = evaluation.plot().axes
+    positive = evaluation.samples.label == 1
+    assert np.array_equal(axes.lines[1].get_ydata(), evaluation.predictions[positive])
+    page = training.report.read_text()
+    for name in ("prediction_against_angle", "error_by_qubit", "error_and_lower_bound"):
+        assert f"<h3>{name.replace('_', ' ').capitalize()}</h3>" in page
+        assert evaluation.plot(name).axes
+    with pytest.raises(qcnn.ConfigError, match=r"^figure: must be one of prediction_.*_bound\. Given: 'roc'$"):
+        evaluation.plot("roc")
+
+
+def test_evaluation_of_rows_plots_rows(model: qcnn.Model) -> None:
+    rows = {"qubit": [0, 1, 2], "angle": [0.5, -2.0, 1.0], "label": [1, -1, 1]}
+    evaluation = qcnn.evaluate(model, data=rows)
+    (axes,) = evaluation.plot("prediction_against_angle").axes
+    assert sorted(np.asarray(axes.lines[0].get_xdata())) == [0.5, 1.0]
+    assert pickle.loads(pickle.dumps(evaluation)).plot("error_by_qubit").axes
+    assert "<td>1</td><td>-2</td><td>-1</td>" in evaluation._repr_html_()
+
+
+def test_evaluation_and_model_of_classes_escape_names(model: qcnn.Model) -> None:
+    names = "<b>ant</b>", "bee"
+    layout = FeatureLayout(preparation_of("ry", 4), ("x",), (0.0,), (1.0,), labels="classes", classes=names)
+    samples = qcnn.Samples({"features": np.zeros((3, 1), np.float32)}, np.array([0, 1, 1]))
+    described = {"experiment": model.experiment.config.model_dump(), **describe(layout, None)}
+    subject = EvaluatedSplit(described, Confusion(names, [[1, 0], [2, 0]]))
+    predictions = np.array([[0.75, 0.25]] * 3)
+    evaluation = qcnn.Evaluation(samples, predictions, {"loss": 0.5, "recall_<b>ant</b>": 1.0}, layout, subject)
+    axes = evaluation.plot().axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [*names]
+    assert [text.get_text() for text in axes.texts] == ["1", "0", "2", "0"]
+    other = Model("<b>", model.experiment, {}, layout, lambda _: predictions, 0.0, Origin(Path(), "", None))
+    for page in (evaluation._repr_html_(), other._repr_html_()):
+        assert "&lt;b&gt;ant&lt;/b&gt;" in page
+        assert "<b>ant" not in page

@@ -1,14 +1,18 @@
 """Studies that the command or Python begins and the other one continues."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import qcnn
+from qcnn.model.history import EpochMetrics
 from qcnn.results.local_run import read_record
-from qcnn.studies.record import SELECT_STEP, trial_folders
+from qcnn.studies.record import SELECT_STEP, table, trial_folders
+from qcnn.studies.trials import FailedTrial, Search, Trial, plan
 from tests.forks import run, started
 from tests.qcnn.api.conftest import SMALL
 
@@ -82,3 +86,40 @@ def test_complete_study_is_read(tmp_path: Path, shared_server: None) -> None:
     before = {path: path.stat().st_mtime_ns for path in study.folder.rglob("*")}
     assert qcnn.study(qcnn.Experiment(**SMALL), grid=grid, folder=tmp_path / "study") == study
     assert {path: path.stat().st_mtime_ns for path in study.folder.rglob("*")} == before
+
+
+@pytest.fixture
+def study_of_four(training: qcnn.Training) -> qcnn.Study:
+    """Study over two fields, with a failed trial."""
+    search = Search(grid={"learning_rate": [0.01, 0.1], "model": ["hybrid", "deep"]})
+    *configs, last = plan(training.experiment.given, search)
+    results: list[Trial | FailedTrial] = [
+        Trial(config, 2, EpochMetrics(2, 0.5, 0.75, 0.5 - number / 10, 0.5, 0.1), None)
+        for number, config in enumerate(configs)
+    ]
+    results.append(FailedTrial(last, "<i>no</i>"))
+    header, rows = table(results)
+    return qcnn.Study(training.folder, [dict(zip(header, row, strict=True)) for row in rows], training, results)
+
+
+def test_study_plots_metrics_by_searched_fields(study_of_four: qcnn.Study) -> None:
+    figure = study_of_four.plot()
+    assert [axes.get_xlabel() for axes in figure.axes] == ["model", "learning_rate"]
+    points = sorted(tuple(np.asarray(line.get_xydata())[0].tolist()) for line in figure.axes[1].lines)
+    assert points == [(0.01, pytest.approx(0.4)), (0.01, 0.5), (0.1, pytest.approx(0.3))]
+    assert [axes.get_ylabel() for axes in study_of_four.plot("val_accuracy").axes] == ["val_accuracy"] * 2
+    with pytest.raises(qcnn.ConfigError, match=r"^metric: must be one of val_loss, .*_accuracy\. Given: 'fresh_mse'$"):
+        study_of_four.plot("fresh_mse")
+
+
+def test_study_without_differing_field_is_plotted_by_trial(study_of_four: qcnn.Study) -> None:
+    alone = dataclasses.replace(study_of_four, _results=study_of_four._results[:1])
+    (axes,) = alone.plot().axes
+    assert axes.get_xlabel() == "trial"
+    assert np.asarray(axes.lines[0].get_xydata()).tolist() == [[0, 0.5]]
+
+
+def test_study_table_has_trials_and_escaped_reasons(study_of_four: qcnn.Study) -> None:
+    page = study_of_four._repr_html_()
+    assert page.count("<tr>") == 5
+    assert "<td>&lt;i&gt;no&lt;/i&gt;</td>" in page

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -174,3 +175,14 @@ def test_train_interrupt_ends_processes_and_run_resumes(tmp_path: Path, number: 
 def test_results_are_read_only(training: qcnn.Training) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         training.folder = Path()  # type: ignore[misc]
+
+
+def test_plot_and_table_of_result_have_history_and_metrics(training: qcnn.Training) -> None:
+    (axes,) = training.plot().axes
+    losses = [epoch.train_loss for epoch in training.history]
+    assert np.asarray(axes.lines[0].get_ydata()).tolist() == losses
+    assert "lower bound" in axes.get_legend_handles_labels()[1][2]
+    page = training._repr_html_()
+    assert f"<th>mse</th><td>{training.metrics['mse']:.6g}</td>" in page
+    assert "<td>2 of 2</td>" in page
+    assert str(training.folder) in page

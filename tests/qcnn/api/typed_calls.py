@@ -20,6 +20,7 @@ def accepted(experiment: qcnn.Experiment) -> None:
     qcnn.submit(experiment, "vertex", pipeline_root="gs://bucket/runs", labels=["team=physics"])
     qcnn.requests(experiment, "vertex-job", output="gs://bucket/runs", project="my-project")
     assert_type(qcnn.get_job("run", "kubernetes", namespace="team"), qcnn.Job)
+    qcnn.train(experiment, callbacks=[lambda epoch: epoch.val_loss < 0.1, print])
     qcnn.list_jobs("local", runs="runs")
 
 
@@ -34,4 +35,5 @@ def rejected(experiment: qcnn.Experiment) -> None:
     qcnn.submit(experiment, "tfjob", output="gs://bucket/runs", host="http://localhost")  # type: ignore[call-overload]
     qcnn.submit(experiment, "moon")  # type: ignore[call-overload]
     qcnn.get_job("run", "vertex", namespace="team")  # type: ignore[call-overload]
+    qcnn.train(experiment, callbacks=[0.1])  # type: ignore[list-item]
     qcnn.list_jobs("local", runs=3)  # type: ignore[call-overload]

@@ -7,15 +7,16 @@ import sys
 import textwrap
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import psutil
 import pytest
 
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec
+from qcnn.jobs.local.processes import StopHandler
 from qcnn.jobs.local.runner import Action, ProcessObservation, ProcessPool, decide, explain, run_processes
 from qcnn.process.library_loading import START_TIMEOUT_SECONDS
 from tests.qcnn.jobs.local.reusable import parse_lines, reusable_job
@@ -363,6 +364,89 @@ def test_run_suspended_launcher_reads_heartbeats_first(tmp_path: Path, monkeypat
     monkeypatch.setattr("qcnn.jobs.local.runner._check_output_pipe", suspend)
     _run(program, worker=1)
     assert len(offsets) > 2
+
+
+# Waits after each of three epochs. Worker 0 reports the epoch before.
+_CONFIRMING = """
+import json, os, sys
+from qcnn.trainer.events import stop_requests, to_pipe
+assert sys.argv[-1] == "--confirm-epochs"
+send = to_pipe(int(sys.argv[-2]))
+index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+should_stop = stop_requests(send)
+for epoch in (1, 2, 3):
+    if not index:
+        send("epoch", epoch=epoch)
+    if should_stop(epoch):
+        break
+print(f"ended after {epoch}")
+"""
+
+
+def _run_confirming(handler: StopHandler, reported: list[int]) -> list[str]:
+    """Run two processes that wait after each epoch, and return their output."""
+
+    def handle(_: str, event: Mapping[str, Any]) -> None:
+        if event["event"] == "epoch":
+            reported.append(event["epoch"])
+
+    printed: list[str] = []
+    job = JobSpec((sys.executable, "-c", _CONFIRMING), {"worker": 2}, 0, 60)
+    with contextlib.closing(ProcessPool(lives_on=False)) as pool:
+        pool.run(job, handle, printed.append, handler)
+    return sorted(line.partition("] ")[2] for line in printed)
+
+
+def test_run_all_processes_stop_after_same_epoch() -> None:
+    """A process waits until the chief has reported the epoch."""
+    reported: list[int] = []
+    printed = _run_confirming(lambda epoch: None if epoch not in reported else epoch == 2, reported)
+    assert printed == ["ended after 2"] * 2
+    assert reported == [1, 2]
+
+
+def test_run_error_of_handler_ends_processes(children: Children) -> None:
+    error = ValueError("mine")
+
+    def handler(epoch: int) -> bool:
+        if epoch == 2:
+            raise error
+        return False
+
+    with pytest.raises(ValueError, match=r"^mine$") as caught:
+        _run_confirming(handler, [])
+    assert caught.value is error
+    assert not children()
+
+
+def test_run_handler_may_take_longer_than_heartbeat_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler takes 1,000 s, in which the process sends heartbeats."""
+    program = f"""
+    import os, pathlib, sys
+    folder = pathlib.Path({str(tmp_path)!r})
+    for epoch in ("1", "2"):
+        os.write(int(sys.argv[-2]), b'{{"event": "epoch_end", "epoch": %s}}\\n' % epoch.encode())
+        while not (folder / f"called {{epoch}}").exists():
+            pass
+        os.write(int(sys.argv[-2]), b'{{"event": "alive"}}\\n')
+        (folder / f"sent {{epoch}}").touch()
+        print(sys.stdin.readline())
+    """
+    offsets = [0.0]
+    clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + offsets[-1])
+    monkeypatch.setattr("qcnn.jobs.local.processes.time", clock)
+
+    def handler(epoch: int) -> bool:
+        (tmp_path / f"called {epoch}").touch()
+        while not (tmp_path / f"sent {epoch}").exists():
+            pass
+        offsets.append(offsets[-1] + 1000.0)
+        return False
+
+    job = JobSpec((sys.executable, "-c", textwrap.dedent(program)), {"worker": 1}, 0, TIMEOUT)
+    with contextlib.closing(ProcessPool(lives_on=False)) as pool:
+        pool.run(job, lambda *_: None, should_stop=handler)
+    assert offsets == [0, 1000, 2000]
 
 
 def test_run_forwards_events_in_order() -> None:
