@@ -1,6 +1,6 @@
 """Boundaries of the SPT phase of the cluster-Ising Hamiltonian: python -m benchmarks.phase_boundary.
 
-Computes the tables in `qcnn.circuits.cluster_ising`.
+Computes the tables in `qcnn.circuits.chains.cluster_ising`.
 
 The boundary to the paramagnet is computed by finite-size scaling. At the boundary, the gap closes. There, the range of
 the ground energies of the four sectors of an open chain, times its length, is equal for all lengths. Chains of 9, 11,
@@ -20,7 +20,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.sparse import csr_matrix, diags
 from scipy.sparse.linalg import eigsh
 
-from qcnn.circuits.cluster_ising import sector_energies
+from qcnn.circuits.chains.cluster_ising import sector_energies
 
 _LENGTHS = (9, 11, 13, 15)
 _RING = 16

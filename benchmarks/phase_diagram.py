@@ -12,7 +12,7 @@ import numpy as np
 from tabulate import tabulate
 
 from benchmarks.held_out import train_and_evaluate
-from qcnn.circuits.cluster_ising import string_order
+from qcnn.circuits.chains.cluster_ising import string_order
 from qcnn.data import Samples
 from qcnn.model.signs import signs_match
 from qcnn.process.library_loading import load_tensorflow

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.circuits.cluster_ising import MAX_H1, MAX_H2, ground_state, is_spt
+from qcnn.circuits.chains.cluster_ising import MAX_H1, MAX_H2, ground_state, is_spt
 from qcnn.data.random_streams import ANGLES, FIELDS, FRESH, random_units
 from qcnn.data.samples import PI, SPLITS, Dataset, FeatureLayout, Samples, excitation_samples, split
 from qcnn.experiment.config import ExperimentConfig

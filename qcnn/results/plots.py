@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from qcnn.circuits.cluster_ising import MAX_H1, MAX_H2, boundaries
+from qcnn.circuits.chains.cluster_ising import MAX_H1, MAX_H2, boundaries
 from qcnn.circuits.error_bound import ErrorBound
 from qcnn.data import Samples
 

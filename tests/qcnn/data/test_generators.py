@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qcnn import data
-from qcnn.circuits.cluster_ising import ground_state
+from qcnn.circuits.chains.cluster_ising import ground_state
 from qcnn.data.generators import fields
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ExperimentConfig
