@@ -12,6 +12,7 @@ import numpy as np
 from tabulate import tabulate
 
 from benchmarks.held_out import train_and_evaluate
+from qcnn.circuits.chains import chain_of
 from qcnn.circuits.chains.cluster_ising import string_order
 from qcnn.data import Samples
 from qcnn.model.signs import signs_match
@@ -61,7 +62,7 @@ def main() -> None:
             ]
         )
         if seed == fields["seed"] and qubits == fields["qubits"]:
-            svg = plots.phase_diagram(samples.known["h1"], h2, predictions, "Phase diagram")
+            svg = plots.phase_diagram(samples.known, predictions, "Phase diagram", chain_of("cluster_ising"))
             _OUTPUT.write_text(
                 svg.replace(
                     "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ', 1

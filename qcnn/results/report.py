@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn import data
+from qcnn.circuits.chains import CHAINS, chain_of
 from qcnn.circuits.error_bound import ErrorBound, error_bound
 from qcnn.data import Samples
 from qcnn.experiment.config import ExperimentConfig
@@ -34,6 +35,8 @@ _HEADLINE = {
 _OF_CLASSES = {"accuracy": "Accuracy"}
 _NO_BOUND = "No MSE lower bound is known for this model."
 _DIAGONAL = "Exact predictions are on the diagonal."
+# Classes that one number from -1 to 1 distinguishes.
+_SIGNS = 2
 _SIGN = "The sign of a prediction is its class."
 
 
@@ -80,6 +83,7 @@ def report_page(
                             samples, predictions, experiment["qubits"], layout, bound, is_generated=is_generated
                         )
                     ),
+                    *_phases(samples, predictions, layout, experiment.get("data", EXCITATIONS)),
                     _errors(metrics, bound, layout, is_generated=is_generated),
                 )
             ),
@@ -132,12 +136,6 @@ def _of_samples(
     else:
         title = "Predictions by label"
         yield ReportFigure(title, plots.by_label(samples.label, predictions, title), f"{count} {_SIGN}")
-    if {"h1", "h2"} <= samples.known.keys():
-        title = "Phase diagram"
-        svg = plots.phase_diagram(samples.known["h1"], samples.known["h2"], predictions, title)
-        yield ReportFigure(
-            title, svg, "Prediction for each test sample. The SPT phase, label +1, is between the lines."
-        )
     if layout.preparation.kind == "excitation":
         yield _by_qubit(samples, predictions, qubits, bound)
 
@@ -148,10 +146,39 @@ def _of_classes(
     """Yield the figures of test samples with classes."""
     if confusion:
         yield _confusion(confusion, f"The {len(samples)} test samples.")
-    if {"h1", "h2"} <= samples.known.keys():
-        title = "Phase diagram"
-        svg = plots.phase_diagram(samples.known["h1"], samples.known["h2"], 2 * probabilities[:, 1] - 1, title)
-        yield ReportFigure(title, svg, f"Probability of {layout.classes[1]} from 0 to 1, as -1 to 1, by test sample.")
+
+
+def _phases(
+    samples: Samples, predictions: npt.NDArray[np.float64], layout: data.FeatureLayout, source: str
+) -> Iterator[ReportFigure]:
+    """Yield the phase diagram of ground states.
+
+    Args:
+        samples: Test samples.
+        predictions: Predictions, (samples,), or probabilities, (samples, classes).
+        layout: Layout of the samples.
+        source: Experiment field `data`.
+    """
+    title, names = "Phase diagram", layout.predicted_classes
+    if len(samples.known) == 1:
+        ((parameter, values),) = samples.known.items()
+        svg = plots.along_parameter(parameter, values, predictions, samples.label, names, title)
+        what = "Probability of each class" if names else "Prediction"
+        yield ReportFigure(title, svg, f"{what} for each test sample.")
+    elif samples.known:
+        chain = chain_of(source) if source in CHAINS else None
+        if len(names) > _SIGNS:
+            classes = plots.Classes(names, samples.label)
+            svg = plots.phase_diagram(samples.known, np.argmax(predictions, axis=1), title, chain, classes)
+            text = "Most probable class of each test sample; the edge of a wrong one has the color of its class."
+        elif names:
+            svg = plots.phase_diagram(samples.known, 2 * predictions[:, 1] - 1, title, chain)
+            text = f"Probability of {names[1]} from 0 to 1, as -1 to 1, by test sample."
+        else:
+            svg = plots.phase_diagram(samples.known, predictions, title, chain)
+            text = "Prediction for each test sample."
+        lines = chain.caption if chain and (len(names) > _SIGNS or not names) else ""
+        yield ReportFigure(title, svg, f"{text} {lines}".strip())
 
 
 def _confusion(confusion: Confusion, samples: str) -> ReportFigure:

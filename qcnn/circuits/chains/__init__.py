@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from qcnn.circuits.chains.chain import Chain
 
 # Values of the experiment field `data`, which are also the names of the modules.
-CHAINS = ("cluster_ising",)
+CHAINS = ("cluster_ising", "annni", "bond_alternating_xxz")
 # A sector of the cluster-Ising chain, or of a chain without known symmetries, then has up to 2^16 rows.
 MAX_QUBITS = 16
 
@@ -20,8 +20,8 @@ MAX_QUBITS = 16
 def chain_of(name: str) -> Chain:
     """Return the chain of a name in `CHAINS`.
 
-    >>> [parameter.name for parameter in chain_of("cluster_ising").parameters]
-    ['h1', 'h2']
+    >>> [parameter.name for parameter in chain_of("annni").parameters], chain_of("annni").classes
+    (['kappa', 'h'], ('ferromagnetic', 'antiphase', 'paramagnetic'))
     """
     found: Chain = importlib.import_module(f"{__name__}.{name}").CHAIN
     return found

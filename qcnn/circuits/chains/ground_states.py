@@ -16,6 +16,7 @@ from qcnn.circuits.chains.symmetries import Sector, SectorBasis, sector_basis
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+    from scipy.sparse.linalg import LinearOperator
 
 # Amplitudes are rounded to multiples of this. The random errors of an eigensolver are a billion times smaller.
 RESOLUTION = 2.0**-20
@@ -91,8 +92,13 @@ def rounded_state(amplitudes: _Floats, *, in_x_basis: bool = False) -> npt.NDArr
     return (np.round(amplitudes / RESOLUTION) * RESOLUTION + 0.0).astype(np.float32)
 
 
-def lowest_eigenpair(matrix: csr_matrix) -> tuple[float, _Floats]:
-    """Return the lowest eigenvalue and its eigenvector."""
+def lowest_eigenpair(matrix: csr_matrix | LinearOperator, stream: int = 0) -> tuple[float, _Floats]:
+    """Return the lowest eigenvalue and its eigenvector.
+
+    Args:
+        matrix: Real symmetric matrix, or an operator with more than 16 rows.
+        stream: Number of the start vector.
+    """
     rows = matrix.shape[0]
     if rows <= _DENSE:
         energies, vectors = np.linalg.eigh(matrix.toarray())
@@ -100,14 +106,19 @@ def lowest_eigenpair(matrix: csr_matrix) -> tuple[float, _Floats]:
         # Importing SciPy takes 0.17 s, and only ground states need it.
         from scipy.sparse.linalg import eigsh
 
-        energies, vectors = eigsh(matrix, k=1, which="SA", v0=start_vector(rows))
+        energies, vectors = eigsh(matrix, k=1, which="SA", v0=start_vector(rows, stream))
     return energies[0], vectors[:, 0]
 
 
-def start_vector(rows: int) -> _Floats:
-    """Return the first vector of an iterative diagonalization, with components between -1 and 1."""
+def start_vector(rows: int, stream: int = 0) -> _Floats:
+    """Return the first vector of an iterative diagonalization, with components between -1 and 1.
+
+    Args:
+        rows: Number of components.
+        stream: Number of the vector.
+    """
     # NumPy guarantees a stable stream for raw bits only, so the start vector is equal for all NumPy versions.
-    return np.random.PCG64(0).random_raw(rows).astype(np.float64) * 2.0**-63 - 1
+    return np.random.PCG64(stream).random_raw(rows).astype(np.float64) * 2.0**-63 - 1
 
 
 class _SectorMatrices(NamedTuple):

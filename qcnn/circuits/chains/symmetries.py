@@ -24,8 +24,7 @@ class Parity:
 
     def eigenvalues(self, states: Numbers, qubits: int) -> Numbers:
         """Return the eigenvalue of each basis state."""
-        mask = sum(1 << (qubits - 1 - site) for site in self.sites)
-        return signs(states & mask)
+        return signs(states & sum(1 << (qubits - 1 - site) for site in self.sites))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +42,7 @@ class SpinFlip:
 
     def images(self, states: Numbers, qubits: int) -> Numbers:
         """Return the basis state to which each basis state is mapped."""
-        return states ^ (2**qubits - 1)
+        return np.asarray(states ^ (2**qubits - 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +77,7 @@ class SectorBasis(NamedTuple):
 
 def signs(numbers: Numbers) -> Numbers:
     """Return +1 for numbers with an even number of bits 1, and -1 for the others."""
-    return 1 - 2 * (np.bitwise_count(numbers).astype(np.int64) & 1)
+    return np.asarray(1 - 2 * (np.bitwise_count(numbers).astype(np.int64) & 1))
 
 
 def sector_basis(qubits: int, symmetries: Sequence[Symmetry], sector: Sector) -> SectorBasis:
