@@ -100,7 +100,7 @@ def test_class_follows_boundaries(delta: float, ratio: float, expected: int) -> 
 def test_order_of_ground_states_matches_classes() -> None:
     """Far from the boundaries, staggered Z Z of distant sites and Z Z of the ends distinguish the phases.
 
-    The free ends of the topological phase have a singlet of their own.
+    The two free ends of the topological phase form a singlet.
     """
     n = 12
     z = 1 - 2 * ((np.arange(2**n) >> np.arange(n - 1, -1, -1)[:, None]) & 1)
