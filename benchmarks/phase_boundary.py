@@ -2,9 +2,10 @@
 
 Computes the tables in `qcnn.circuits.chains.cluster_ising` and `qcnn.circuits.chains.bond_alternating_xxz`.
 
-The boundary of the SPT phase of the cluster-Ising chain to the paramagnet is computed by finite-size scaling. At the boundary, the gap closes. There, the range of
-the ground energies of the four sectors of an open chain, times its length, is equal for all lengths. Chains of 9, 11,
-13 and 15 sites give three crossings, which are extrapolated to infinite length in 1 / length^2.
+The boundary of the SPT phase of the cluster-Ising chain to the paramagnet is computed by finite-size scaling. At the
+boundary, the gap closes. There, the range of the ground energies of the four sectors of an open chain, times its
+length, is equal for all lengths. Chains of 9, 11, 13 and 15 sites give three crossings, which are extrapolated to
+infinite length in 1 / length^2.
 
 Open ends affect the antiferromagnet. Its boundary is computed on a ring of 16 sites with the published criterion: the
 peak of the second derivative of the energy with respect to h2. Known exact values show the accuracy of both methods: 1

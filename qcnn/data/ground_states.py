@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from qcnn.circuits.chains import CHAINS, chain_of
-from qcnn.circuits.chains.chain import Chain, Floats, Parameter, Point
+from qcnn.circuits.chains.chain import Floats, Parameter, PauliString, Point
 from qcnn.circuits.chains.ground_states import ground_state
 from qcnn.data.labels import format_names
 from qcnn.data.random_streams import FIELDS, random_units
@@ -19,6 +19,9 @@ from qcnn.errors import ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.fields import MAX_CLASSES
 
+if TYPE_CHECKING:
+    from qcnn.circuits.chains.custom import CustomHamiltonian
+
 logger = logging.getLogger("qcnn")
 
 # Roots of x^(d+1) = x + 1 for d = 1 and 2. Multiples of 1/x to 1/x^d, modulo 1, fill the unit interval or square
@@ -26,47 +29,58 @@ logger = logging.getLogger("qcnn")
 _EVEN = {1: 1.618033988749895, 2: 1.324717957244746}
 # Values of the parameters of the samples of each split, (samples,) each.
 _Points = dict[str, tuple[Floats, ...]]
+# Samples of each split, the type of their labels, and the names of their classes.
+_Labelled: TypeAlias = tuple[dict[str, Samples], Labels, tuple[str, ...]]
 
 
 def generate_ground_states(config: ExperimentConfig) -> Dataset:
     """Generate the dataset of an experiment on ground states, labelled by phase.
 
-    Training and validation samples are on lines where the model is solvable. Test samples cover the whole phase
-    diagram, so the test accuracy is the fraction of the diagram with correct predictions. The same seed gives the same
-    bits on one machine. On different machines an amplitude may differ by `RESOLUTION`.
+    Training and validation samples are on the training lines of the chain. Test samples cover the whole phase diagram,
+    so the test accuracy is the fraction of the diagram with correct predictions. The same seed gives the same bits on
+    one machine. On different machines an amplitude may differ by `RESOLUTION`.
 
     Raises:
         ConfigError: If a user's function fails, or returns an invalid Hamiltonian or label.
     """
-    count = config.rounds * config.qubits
-    if config.data in CHAINS:
-        chain = chain_of(config.data)
-        points = _points(config, chain.parameters, chain.training_lines)
-        logger.info("diagonalizing for %d ground states of %d qubits", count, config.qubits)
-        samples = {split: _samples(chain, config, points[split]) for split in SPLITS}
-        known = tuple(parameter.name for parameter in chain.parameters)
-        labels: Labels = "classes" if config.is_classification else "signs"
-        return _dataset(config, samples, known, labels, chain.classes if config.is_classification else ())
+    samples, labels, classes = (_of_chain if config.data in CHAINS else _of_custom_hamiltonian)(config)
+    layout = FeatureLayout(
+        config.preparation,
+        amplitudes=2**config.qubits,
+        known=tuple(samples["train"].known),
+        labels=labels,
+        classes=classes,
+    )
+    train, validation, test = (samples[split] for split in SPLITS)
+    return Dataset(train, validation, test, config.qubits, config.rounds, config.seed, layout)
+
+
+def _of_chain(config: ExperimentConfig) -> _Labelled:
+    chain, samples = chain_of(config.data), {}
+    _log(config)
+    for split, points in _points(config, chain.parameters, chain.training_lines).items():
+        state = np.stack([ground_state(chain, config.qubits, *point).state for point in _rows(points)])
+        number = chain.class_of(*points)
+        label = (number if config.is_classification else np.where(number > 0, 1, -1)).astype(np.int8)
+        samples[split] = Samples({"state": state}, label, _named(chain.parameters, points))
+    if config.is_classification:
+        return samples, "classes", chain.classes
+    return samples, "signs", ()
+
+
+def _of_custom_hamiltonian(config: ExperimentConfig) -> _Labelled:
     # Importing cirq takes a second.
     from qcnn.circuits.chains import custom
 
-    hamiltonian = custom.load(config.data)
+    hamiltonian, samples = custom.load(config.data), {}
     points = _points(config, hamiltonian.parameters, hamiltonian.training_lines)
-    evaluated = {
-        split: [hamiltonian.evaluate(config.qubits, point) for point in _rows(points[split])] for split in SPLITS
-    }
-    labels, classes, label = _label_columns(config, {split: [each for _, each in evaluated[split]] for split in SPLITS})
-    logger.info("diagonalizing for %d ground states of %d qubits", count, config.qubits)
-    known = tuple(parameter.name for parameter in hamiltonian.parameters)
-    samples = {
-        split: Samples(
-            {"state": np.stack([custom.ground_state(terms, config.qubits).state for terms, _ in evaluated[split]])},
-            label[split],
-            dict(zip(known, points[split], strict=True)),
-        )
-        for split in SPLITS
-    }
-    return _dataset(config, samples, known, labels, classes)
+    terms, given = _evaluate(hamiltonian, config, points)
+    labels, classes, label = _label_columns(config, given)
+    _log(config)
+    for split in SPLITS:
+        state = np.stack([custom.ground_state(each, config.qubits).state for each in terms[split]])
+        samples[split] = Samples({"state": state}, label[split], _named(hamiltonian.parameters, points[split]))
+    return samples, labels, classes
 
 
 def check_custom_hamiltonian(config: ExperimentConfig) -> None:
@@ -79,10 +93,26 @@ def check_custom_hamiltonian(config: ExperimentConfig) -> None:
 
     hamiltonian = custom.load(config.data)
     points = _points(config, hamiltonian.parameters, hamiltonian.training_lines)
-    labels = {
-        split: [hamiltonian.evaluate(config.qubits, point)[1] for point in _rows(points[split])] for split in SPLITS
-    }
-    _label_columns(config, labels)
+    _label_columns(config, _evaluate(hamiltonian, config, points)[1])
+
+
+def _evaluate(
+    hamiltonian: CustomHamiltonian, config: ExperimentConfig, points: _Points
+) -> tuple[dict[str, list[list[tuple[PauliString, float]]]], dict[str, list[str | int]]]:
+    """Return the Hamiltonians and the labels of a user's function by split."""
+    terms, labels = {}, {}
+    for split in SPLITS:
+        results = [hamiltonian.evaluate(config.qubits, point) for point in _rows(points[split])]
+        terms[split], labels[split] = [each for each, _ in results], [label for _, label in results]
+    return terms, labels
+
+
+def _log(config: ExperimentConfig) -> None:
+    logger.info("diagonalizing for %d ground states of %d qubits", config.rounds * config.qubits, config.qubits)
+
+
+def _named(parameters: Sequence[Parameter], points: Sequence[Floats]) -> dict[str, Floats]:
+    return {parameter.name: column for parameter, column in zip(parameters, points, strict=True)}
 
 
 def points_of(
@@ -133,26 +163,6 @@ def _points(config: ExperimentConfig, parameters: Sequence[Parameter], lines: Se
 
 def _rows(columns: Sequence[Floats]) -> list[Point]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def _samples(chain: Chain, config: ExperimentConfig, points: tuple[Floats, ...]) -> Samples:
-    state = np.stack([ground_state(chain, config.qubits, *point).state for point in _rows(points)])
-    number = chain.class_of(*points)
-    label = (number if config.is_classification else np.where(number > 0, 1, -1)).astype(np.int8)
-    known = {parameter.name: column for parameter, column in zip(chain.parameters, points, strict=True)}
-    return Samples({"state": state}, label, known)
-
-
-def _dataset(
-    config: ExperimentConfig,
-    samples: dict[str, Samples],
-    known: tuple[str, ...],
-    labels: Labels,
-    classes: tuple[str, ...],
-) -> Dataset:
-    layout = FeatureLayout(config.preparation, amplitudes=2**config.qubits, known=known, labels=labels, classes=classes)
-    train, validation, test = (samples[split] for split in SPLITS)
-    return Dataset(train, validation, test, config.qubits, config.rounds, config.seed, layout)
 
 
 def _label_columns(

@@ -335,7 +335,7 @@ def phase_diagram(
 
 
 def _class_marks(axes: Axes, x: _Values, y: _Values, predicted: _Values, classes: Classes) -> None:
-    """Plot marks in the colors of the predicted classes; wrong ones have an edge in the color of their class."""
+    """Plot predicted classes as colors. The edge of a wrong prediction has the color of the class of the sample."""
     colors = np.array([DISTINCT[number % len(DISTINCT)] for number in range(len(classes.names))])
     for number, each in enumerate(classes.names):
         selected = predicted == number

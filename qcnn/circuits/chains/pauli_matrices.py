@@ -55,7 +55,10 @@ def pauli_matrix(strings: Iterable[tuple[str, float]], states: Numbers) -> Pauli
     for flip, values in by_flip.items():
         # Strings with equal flips cancel where they would leave the states.
         column = np.flatnonzero(values)
-        rows.append(np.searchsorted(states, states[column] ^ flip))
+        row = np.searchsorted(states, states[column] ^ flip)
+        if not np.array_equal(states.take(row, mode="clip"), states[column] ^ flip):
+            raise ValueError(f"strings must map the basis states of a sector to each other. Given: flip {flip:b}")
+        rows.append(row)
         columns.append(column)
         data.append(values[column])
     elements = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
