@@ -324,8 +324,8 @@ def phase_diagram(
             axes.plot(line.first, line.second, color=TEST, linestyle=style, label=line.label)
         for number, ends in enumerate(chain.training_lines):
             label = "" if number else "training"
-            # On the axes, half of a line is hidden.
-            axes.plot(*zip(*ends, strict=True), color=BOUND, linewidth=3 if classes else 1, label=label)
+            # Half of a line on an axis is hidden.
+            axes.plot(*zip(*ends, strict=True), color=BOUND, linewidth=2 if classes else 1, label=label)
         first, second = chain.parameters
         axes.set_xlim(first.minimum, first.maximum)
         axes.set_ylim(second.minimum, second.maximum)
