@@ -1,16 +1,23 @@
-"""Boundaries of the SPT phase of the cluster-Ising Hamiltonian: python -m benchmarks.phase_boundary.
+"""Phase boundaries without a formula: python -m benchmarks.phase_boundary.
 
-Computes the tables in `qcnn.circuits.cluster_ising`.
+Computes the tables in `qcnn.circuits.chains.cluster_ising` and `qcnn.circuits.chains.bond_alternating_xxz`.
 
-The boundary to the paramagnet is computed by finite-size scaling. At the boundary, the gap closes. There, the range of
-the ground energies of the four sectors of an open chain, times its length, is equal for all lengths. Chains of 9, 11,
-13 and 15 sites give three crossings, which are extrapolated to infinite length in 1 / length^2.
+The boundary of the SPT phase of the cluster-Ising chain to the paramagnet is computed by finite-size scaling. At the
+boundary, the gap closes. There, the range of the ground energies of the four sectors of an open chain, times its
+length, is equal for all lengths. Chains of 9, 11, 13 and 15 sites give three crossings, which are extrapolated to
+infinite length in 1 / length^2.
 
 Open ends affect the antiferromagnet. Its boundary is computed on a ring of 16 sites with the published criterion: the
 peak of the second derivative of the energy with respect to h2. Known exact values show the accuracy of both methods: 1
 and -1 at h1 = 0, and 0 at h1 = 1.
+
+The boundary of the trivial phase to the antiferromagnet of the bond-alternating XXZ chain is computed by finite-size
+scaling, too. The two antiferromagnetic states are even and odd under the flip of all spins. The difference between the
+ground energies of both sectors, times the length, is equal for all lengths at the boundary. Chains of 8 to 16 sites
+give four crossings. Known exact values are J' / J = 1 at delta = 1, and 2 / delta for large delta.
 """
 
+import dataclasses
 import functools
 import itertools
 
@@ -20,10 +27,14 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.sparse import csr_matrix, diags
 from scipy.sparse.linalg import eigsh
 
-from qcnn.circuits.cluster_ising import sector_energies
+from qcnn.circuits.chains import chain_of
+from qcnn.circuits.chains.chain import Chain
+from qcnn.circuits.chains.cluster_ising import sector_energies
+from qcnn.circuits.chains.ground_states import sector_energies as energies_of_sectors
 
 _LENGTHS = (9, 11, 13, 15)
 _RING = 16
+_XXZ_LENGTHS = (8, 10, 12, 14, 16)
 _STEP = 0.02
 # h1, and lower and upper limits of h2 for the search.
 _UPPER_SEARCH = ((0.0, 0.4, 1.0, 1.6), (0.8, 0.35, -0.15, -0.55), (1.1, 0.65, 0.15, -0.25))
@@ -46,6 +57,27 @@ def lower_boundary(h1: float) -> float:
         lambda h2: _curvature(h1, h2), bounds=(low, high), method="bounded", options={"xatol": 1e-3}
     )
     return float(minimum.x)
+
+
+def antiferromagnet_boundary(delta: float) -> float:
+    """Return J' / J at the boundary between the trivial phase and the antiferromagnet of the XXZ chain."""
+    estimate = min(1.0, 2 / delta)
+    pairs = list(itertools.pairwise(_XXZ_LENGTHS))
+    crossings = [brentq(_xxz_difference, 0.8 * estimate, 1.15 * estimate, (delta, *pair)) for pair in pairs]
+    return float(np.polyfit([1 / (a * b) for a, b in pairs], crossings, 1)[1])
+
+
+def _xxz_difference(ratio: float, delta: float, *lengths: int) -> float:
+    """Return the difference between the scaled energy differences of two lengths."""
+    # Both sectors without magnetization that have equal signs under flip and reflection.
+    chain = _xxz()
+    shorter, longer = (qubits * float(np.ptp(energies_of_sectors(chain, qubits, delta, ratio))) for qubits in lengths)
+    return shorter - longer
+
+
+@functools.cache
+def _xxz() -> Chain:
+    return dataclasses.replace(chain_of("bond_alternating_xxz"), sectors=lambda _: ((0, 1, 1), (0, -1, -1)))
 
 
 def _difference(h2: float, h1: float, *lengths: int) -> float:
@@ -78,10 +110,13 @@ def _ring_energy(h1: float, h2: float) -> float:
 
 
 def main() -> None:
-    """Print both boundaries."""
+    """Print the boundaries."""
     print(f"{'h1':>4} {'lower':>9} {'upper':>9}")
     for h1 in np.arange(17) / 10:
         print(f"{h1:4.1f} {lower_boundary(h1):9.4f} {upper_boundary(h1):9.4f}", flush=True)
+    print(f"{'delta':>5} {'ratio':>9} {'2 / delta':>9}")
+    for delta in (*(np.arange(4, 17) / 4), 10.0):
+        print(f"{delta:5.2f} {antiferromagnet_boundary(delta):9.4f} {2 / delta:9.4f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ import numpy as np
 from tabulate import tabulate
 
 from benchmarks.held_out import train_and_evaluate
-from qcnn.circuits.cluster_ising import string_order
+from qcnn.circuits.chains import chain_of
+from qcnn.circuits.chains.cluster_ising import string_order
 from qcnn.data import Samples
 from qcnn.model.signs import signs_match
 from qcnn.process.library_loading import load_tensorflow
@@ -61,7 +62,7 @@ def main() -> None:
             ]
         )
         if seed == fields["seed"] and qubits == fields["qubits"]:
-            figure = plots.phase_diagram(samples.known["h1"], h2, predictions)
+            figure = plots.phase_diagram(samples.known, predictions, chain_of("cluster_ising"))
             svg = plots.to_svg(figure, "Phase diagram")
             _OUTPUT.write_text(
                 svg.replace(

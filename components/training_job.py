@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from qcnn.circuits.functions import is_function_name
 from qcnn.errors import ConfigError
 from qcnn.experiment import requirements
 from qcnn.experiment.config import ExperimentConfig, affecting, changed_fields
@@ -161,7 +162,7 @@ def check_data(data: str) -> bool:
     Raises:
         ConfigError: If it names a local file.
     """
-    if data in GENERATED:
+    if data in GENERATED or is_function_name(data):
         return False
     if not parse_bucket_uri(data):
         uris = ", ".join(f"{scheme}://BUCKET/FILE" for scheme in SCHEMES)

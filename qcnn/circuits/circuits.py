@@ -4,12 +4,8 @@ Terms and order of gates follow the TensorFlow Quantum QCNN tutorial (Cong, Choi
 arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
 """
 
-import contextlib
-import importlib
 import itertools
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 import cirq
 import sympy
@@ -17,10 +13,9 @@ import sympy
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS, embedded_content, is_embedded, is_file, model_display_name
+from qcnn.circuits.functions import call_guarded, load_function
 from qcnn.circuits.preparation import ring_edges
-from qcnn.errors import ConfigError, single_line
-from qcnn.process.import_path import append_to_path
-from qcnn.process.signals import deferred_interrupts
+from qcnn.errors import ConfigError
 
 __all__ = ["Ansatz", "build", "cluster_state", "convolution", "deep", "hybrid", "pool", "ring"]
 
@@ -132,7 +127,8 @@ def build(model: str, qubits: int) -> Ansatz:
         return _build_embedded(model, qubits)
     if is_file(model):
         raise ConfigError(f"model: the file must be embedded in the experiment. Given: {model}")
-    ansatz = _call_function(model, qubits)
+    function = load_function("model", model)
+    ansatz: object = call_guarded("model", model, lambda: function(ring(qubits)))
     if not isinstance(ansatz, Ansatz):
         raise ConfigError(
             f"model: must return qcnn.circuits.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}"
@@ -147,32 +143,6 @@ def _build_embedded(model: str, qubits: int) -> Ansatz:
             f"qubits: must be at least {width}, the qubits of {model_display_name(model)}. Given: {qubits}"
         )
     return ansatz
-
-
-def _call_function(model: str, qubits: int) -> object:
-    """Call the user's function for a number of qubits and return its result.
-
-    Raises:
-        ConfigError: If it cannot be imported or fails.
-    """
-    # The working directory is searched last, so that the user's files do not shadow libraries.
-    with contextlib.suppress(OSError):
-        append_to_path(str(Path.cwd()))
-    module, _, function = model.partition(":")
-    # A model from an untrusted source also contains a function's name.
-    if module.partition(".")[0] in sys.stdlib_module_names:
-        raise ConfigError(f"model: must not be a function of Python's standard library. Given: {model}")
-    result: object = None
-    with deferred_interrupts() as noted:
-        try:
-            result = getattr(importlib.import_module(module), function)(ring(qubits))
-        except ConfigError:
-            raise
-        except BaseException as error:
-            if not noted:
-                reason = f"{type(error).__name__}: {single_line(error)}"
-                raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
-    return result
 
 
 def _symbols(layers: int) -> tuple[sympy.Symbol, ...]:

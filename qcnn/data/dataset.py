@@ -18,7 +18,7 @@ from qcnn.data.generators import generate_excitations
 from qcnn.data.samples import EXCITATIONS, LABEL, PI, ROW, SPLITS, Dataset, FeatureLayout, Samples, Source
 from qcnn.errors import ArtifactError, format_value
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.experiment.fields import CLUSTER_ISING, MAX_CLASSES
+from qcnn.experiment.fields import MAX_CLASSES
 from qcnn.storage.copies import local_copy
 
 _ARRAYS = "dataset.npz"
@@ -227,13 +227,12 @@ def generate(config: ExperimentConfig) -> Dataset:
     """
     if config.is_file:
         return read(config)
-    if config.data == CLUSTER_ISING:
-        # SciPy is an optional dependency of ground states only.
-        from qcnn.data.generators import generate_ground_states
+    if config.has_ground_states:
+        # Only these experiments need the modules of the chains.
+        from qcnn.data.ground_states import generate_ground_states
 
-        generated = generate_ground_states(config)
-    else:
-        generated = generate_excitations(config)
+        return generate_ground_states(config)
+    generated = generate_excitations(config)
     return _with_classes(generated) if config.is_classification else generated
 
 

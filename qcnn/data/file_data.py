@@ -203,11 +203,17 @@ def resolve_files(
 
     Raises:
         ArtifactError: If a file cannot be read or used. The message has the invalid row.
-        ConfigError: If an experiment cannot use these samples, or the bucket denies access.
+        ConfigError: If an experiment cannot use these samples, a user's Hamiltonian is invalid, or the bucket denies
+            access.
     """
     known: dict[str, Dataset] = {}
 
     def complete(config: ExperimentConfig) -> ExperimentConfig:
+        if config.is_custom_hamiltonian:
+            # Importing cirq, and the user's module, may take seconds.
+            from qcnn.data.ground_states import check_custom_hamiltonian
+
+            check_custom_hamiltonian(config)
         if not config.is_file:
             return config
         if config.data != MEMORY and not parse_bucket_uri(config.data):

@@ -17,6 +17,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from qcnn.circuits import noise as noises
+from qcnn.circuits.chains import CHAINS, chain_of
+from qcnn.circuits.chains import MAX_QUBITS as MAX_DIAGONALIZED_QUBITS
 from qcnn.circuits.formats.embedded import (
     MAX_QUBITS,
     MIN_QUBITS,
@@ -25,13 +27,13 @@ from qcnn.circuits.formats.embedded import (
     is_embedded,
     model_display_name,
 )
+from qcnn.circuits.functions import is_function_name
 from qcnn.circuits.noise import NOISELESS, Noise
 from qcnn.circuits.preparation import Preparation, preparation_of
 from qcnn.errors import ConfigError
 from qcnn.experiment import defaults, requirements
 from qcnn.experiment.fields import (
     BATCH_RANGE,
-    CLUSTER_ISING,
     EXCITATIONS,
     GENERATED,
     MAX_CLASSES,
@@ -77,15 +79,13 @@ from qcnn.simulators.registry import NOISE_MAX_QUBITS
 
 # Bytes of an amplitude (complex128) of a trajectory and of its intermediate results.
 TRAJECTORY_BYTES = 16 * 4
-# Diagonalization of a matrix of 2^15 rows.
-CLUSTER_ISING_MAX_QUBITS = 15
 # Half a GiB during generation and splitting.
 MAX_SAMPLES = 10_000_000
 # Features or amplitudes of all samples, float32: a quarter of a GiB, and a few times that while they are read.
 _MAX_VALUES = 2**26
 # Readouts of a batch, of which `lightcone` stores about eight numbers each: 2 GiB.
 _MAX_BATCH_QUBITS = 2**26
-# Generated samples have the labels -1 and +1.
+# Generated excitations have the labels -1 and +1. A custom Hamiltonian has two labels unless `classes` is set.
 _GENERATED_CLASSES = 2
 # Weights of the hidden layer, of which training stores four numbers each: half a GiB.
 _MAX_WEIGHTS = 2**24
@@ -312,11 +312,11 @@ class ExperimentConfig(_FrozenModel):
         ge=0,
         le=1_000_000,
         description="Sampling rounds. Each round excites every qubit once: rounds x qubits samples, at most "
-        f"{MAX_SAMPLES}. With cluster_ising, rounds x qubits ground states. {_AUTOMATIC}",
+        f"{MAX_SAMPLES}. With spin chains, rounds x qubits ground states. {_AUTOMATIC}",
     )
     data: Annotated[Data, Purpose.DATA, Affects.PROGRAM | Affects.ROWS] = Field(
         EXCITATIONS,
-        description="Data source: generated excitations, cluster-Ising ground states, or a table file.",
+        description="Data source: generated excitations, ground states of a spin chain, or a table file.",
     )
     encoding: Annotated[Encoding, Purpose.DATA, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
         "excitation",
@@ -392,8 +392,8 @@ class ExperimentConfig(_FrozenModel):
         )
         if not self.is_file:
             if self.is_classification:
-                values["options"]["classes"] = self.options.classes or _GENERATED_CLASSES
-            if self.data == CLUSTER_ISING:
+                values["options"]["classes"] = self.options.classes or self._class_count
+            if self.has_ground_states:
                 rounds = defaults.rounds_of_ground_states(self.qubits)
             else:
                 rounds = defaults.rounds(model, self.qubits, self.options.train_fraction, MAX_SAMPLES)
@@ -456,7 +456,7 @@ class ExperimentConfig(_FrozenModel):
     @property
     def _states(self) -> str:
         """Reason, as part of a message, why samples are states, or an empty string if they are not."""
-        given = f"data {self.data}" if self.data == CLUSTER_ISING else f"encoding {self.encoding}"
+        given = f"data {self.data}" if self.has_ground_states else f"encoding {self.encoding}"
         return f"with {given}, whose samples are states" if self.preparation.kind == "state" else ""
 
     def _check_noise(self) -> None:
@@ -478,9 +478,15 @@ class ExperimentConfig(_FrozenModel):
         options = self.options
         if options.classes and not self.is_classification:
             raise ConfigError(f"classes: must be 0 unless loss is cross_entropy. Given: {options.classes}")
-        if options.classes == 1 or (options.classes > _GENERATED_CLASSES and not self.is_file):
-            allowed = "at least 2, or 0" if self.is_file else f"{_GENERATED_CLASSES} with data {self.data}"
+        is_known = self.data in GENERATED
+        if options.classes == 1 or (options.classes and is_known and options.classes != self._class_count):
+            allowed = f"{self._class_count} with data {self.data}" if is_known else "at least 2, or 0"
             raise ConfigError(f"classes: must be {allowed}. Given: {options.classes}")
+        if self.data in CHAINS and not self.is_classification and self._class_count > _GENERATED_CLASSES:
+            raise ConfigError(
+                f"loss: must be cross_entropy with data {self.data}, which has {self._class_count} classes. "
+                f"Given: {options.loss}"
+            )
         if options.momentum != _DEFAULTS["momentum"] and self.optimizer != "nesterov":
             raise ConfigError(
                 f"momentum: must be {_DEFAULTS['momentum']} unless optimizer is nesterov. Given: {options.momentum} "
@@ -537,7 +543,7 @@ class ExperimentConfig(_FrozenModel):
     def _check_data(self) -> None:
         """Raise ConfigError if a field requires other data than these."""
         for value in (self.model, self.data):
-            if self.qubits < MIN_QUBITS and value in (*MODELS, CLUSTER_ISING):
+            if self.qubits < MIN_QUBITS and value in (*MODELS, *CHAINS):
                 raise ConfigError(f"qubits: must be at least {MIN_QUBITS} with {value}. Given: {self.qubits}")
         options, is_encoded = self.options, self.encoding != "excitation"
         given = f"with data {self.data}"
@@ -554,11 +560,13 @@ class ExperimentConfig(_FrozenModel):
                 "feature_scaling: must be minmax unless encoding is rx, ry, rz, dense or circuit. "
                 f"Given: {options.feature_scaling}"
             )
-        if self.data == CLUSTER_ISING and self.qubits > CLUSTER_ISING_MAX_QUBITS:
+        if self.has_ground_states and self.qubits > MAX_DIAGONALIZED_QUBITS:
             raise ConfigError(
-                f"qubits: must be at most {CLUSTER_ISING_MAX_QUBITS} {given}, which is diagonalized. "
+                f"qubits: must be at most {MAX_DIAGONALIZED_QUBITS} {given}, which is diagonalized. "
                 f"Given: {self.qubits}"
             )
+        if self.data in CHAINS and self.qubits % 2 and chain_of(self.data).is_even:
+            raise ConfigError(f"qubits: must be even {given}. Given: {self.qubits}")
         if options.max_samples > self.sample_limit:
             raise ConfigError(
                 f"max_samples: must be at most {self.sample_limit} with encoding {self.encoding} on {self.qubits} "
@@ -568,7 +576,23 @@ class ExperimentConfig(_FrozenModel):
     @property
     def is_file(self) -> bool:
         """Whether the samples are the rows of a file."""
-        return self.data not in GENERATED
+        return self.data not in GENERATED and not self.is_custom_hamiltonian
+
+    @property
+    def is_custom_hamiltonian(self) -> bool:
+        """Whether the samples are ground states of a Hamiltonian that a user's function returns."""
+        return is_function_name(self.data)
+
+    @property
+    def has_ground_states(self) -> bool:
+        """Whether the samples are computed ground states."""
+        return self.data in CHAINS or self.is_custom_hamiltonian
+
+    @property
+    def _class_count(self) -> int:
+        """Number of classes of data that are no file."""
+        # Loads NumPy, which most experiments do not need.
+        return len(chain_of(self.data).classes) if self.data in CHAINS else _GENERATED_CLASSES
 
     @property
     def sample_limit(self) -> int:
@@ -633,7 +657,7 @@ class ExperimentConfig(_FrozenModel):
     @property
     def preparation(self) -> Preparation:
         """State preparation of a sample. A qubit without a feature is not rotated."""
-        if self.data == CLUSTER_ISING:
+        if self.has_ground_states:
             return Preparation("state")
         return preparation_of(self.encoding, self.qubits, len(self.circuit_inputs))
 

@@ -11,21 +11,22 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, Validator
 from pydantic.fields import FieldInfo
 
 from qcnn.circuits import noise as noises
+from qcnn.circuits.chains import CHAINS
 from qcnn.circuits.formats.embedded import JSON, MODELS, QASM, QPY, embedded_content, is_file
+from qcnn.circuits.functions import is_function_name
 from qcnn.errors import ConfigError, has_credentials
 from qcnn.experiment.requirements import STRATEGIES
 from qcnn.simulators import registry
 from qcnn.storage.store import SCHEMES, parse_bucket_uri
 from qcnn.tables import EXTENSIONS, extension_of
 
-# Samples generated from the seed, and computed ground states; all other data are the rows of a file.
-EXCITATIONS, CLUSTER_ISING = GENERATED = ("excitations", "cluster_ising")
+EXCITATIONS = "excitations"
+# Samples generated from the seed, and computed ground states; other data are functions and the rows of files.
+GENERATED = (EXCITATIONS, *CHAINS)
 # Rows that `qcnn.train` is given, which it writes to a file.
 MEMORY = "memory"
 BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 TARGET_LOSS = re.compile(r"(floor\+)?((?:[0-9]{1,9}\.?|[0-9]{0,9}\.[0-9]{1,20})(?:e-?[0-9]{1,2})?)")
-_PROGRAM = "__main__:"
-_CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _GPUS = re.compile(r"[0-9]{1,2}(,[0-9]{1,2})*")
 _MEMORY = re.compile(r"growth|(?:[0-9]{1,4}(?:\.[0-9]{1,6})?)")
 # Classes of a data file. Two classes without a file are those of generated samples.
@@ -146,7 +147,7 @@ def _validate_no_credentials(value: str) -> str:
 
 
 def _validate_data(value: str) -> str:
-    if value not in (*GENERATED, MEMORY) and not extension_of(value):
+    if value not in (*GENERATED, MEMORY) and not is_function_name(value) and not extension_of(value):
         raise ValueError("unknown data")
     try:
         place = parse_bucket_uri(value)
@@ -162,8 +163,7 @@ def _validate_model(value: str) -> str:
         embedded_content(value)
     elif is_file(value):
         _validate_no_credentials(value)
-    elif value not in MODELS and (not _CUSTOM_MODEL.fullmatch(value) or value.startswith(_PROGRAM)):
-        # No other process can import a function of the program that a process runs.
+    elif value not in MODELS and not is_function_name(value):
         raise ValueError("unknown model")
     return value
 
@@ -189,7 +189,7 @@ Data = Annotated[
     str,
     AfterValidator(_validate_data),
     AllowedValues(
-        f"one of {', '.join(GENERATED)}, or the path or bucket URI "
+        f"one of {', '.join(GENERATED)}, or a custom Hamiltonian: package.module:function, or the path or bucket URI "
         f"({', '.join(f'{scheme}://' for scheme in SCHEMES)}) of a {', '.join(EXTENSIONS[:-1])} or "
         f"{EXTENSIONS[-1]} file, without credentials"
     ),

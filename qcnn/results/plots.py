@@ -16,12 +16,13 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from qcnn.circuits.cluster_ising import MAX_H1, MAX_H2, boundaries
+from qcnn.circuits.chains.chain import Chain
 from qcnn.circuits.error_bound import ErrorBound
 from qcnn.data import Samples
 from qcnn.figures import NotebookFigure, complete_figure, figure_style
 
 _Values = npt.NDArray[np.float64]
+_Numbers = npt.NDArray[np.integer[Any]]
 TRAIN, VALIDATION, TEST, FRESH, BOUND = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"
 # Colors of the best runs, and of all others.
 DISTINCT = tuple(to_hex(color) for color in colormaps["tab10"].colors)  # type: ignore[attr-defined]
@@ -70,6 +71,14 @@ class FieldPoints:
     values: Sequence[object]
     losses: Sequence[float]
     colors: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Classes:
+    """Names of the classes of samples, and the number of the class of each sample, (samples,)."""
+
+    names: Sequence[str]
+    label: _Numbers
 
 
 @figure_style(_STYLE)
@@ -313,29 +322,88 @@ def confusion_matrix(matrix: Sequence[Sequence[int]], classes: Sequence[str]) ->
 
 @figure_style(_STYLE)
 def phase_diagram(
-    h1: npt.NDArray[np.float64], h2: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64]
+    known: Mapping[str, _Values],
+    predicted: _Values,
+    chain: Chain | None = None,
+    classes: Classes | None = None,
 ) -> Figure:
-    """Plot predictions of ground states at their fields, and the boundaries of the SPT phase.
+    """Plot predictions of ground states at their two parameters, and the lines of the phase diagram.
 
     Args:
-        h1: Field h1 / J, (samples,).
-        h2: Field h2 / J, (samples,).
-        predicted: Predictions, (samples,).
+        known: Values of both parameters by name, (samples,) each.
+        predicted: Predictions, (samples,), or the numbers of the predicted classes.
+        chain: Chain, whose lines to plot, or None for a custom Hamiltonian.
+        classes: Classes of the samples, if predictions are numbers of classes.
     """
-    figure, axes = _figure("h1 / J", "h2 / J")
-    # A diverging color map: the two signs have different colors.
-    marks = axes.scatter(
-        h1, h2, c=predicted, cmap="RdBu", vmin=-1, vmax=1, s=26, linewidths=0, rasterized=len(h1) > _DOTS
-    )
-    figure.colorbar(marks, label="prediction")
-    line = np.linspace(0, MAX_H1, 81)
-    below, above = boundaries(line)
-    axes.plot(line, above, color=TEST, label="to the paramagnet")
-    axes.plot(line, below, color=TEST, linestyle="--", label="to the antiferromagnet")
-    axes.plot([0, MAX_H1], [0, 0], color=BOUND, linewidth=1, label="training")
-    axes.set_xlim(0, MAX_H1)
-    axes.set_ylim(-MAX_H2, MAX_H2)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8, columnspacing=1, handlelength=1.4)
+    (x_name, x), (y_name, y) = known.items()
+    x_label, y_label = (parameter.label for parameter in chain.parameters) if chain else (x_name, y_name)
+    figure, axes = _figure(x_label, y_label)
+    if classes:
+        _class_marks(axes, x, y, predicted, classes)
+    else:
+        # A diverging color map: the two signs have different colors.
+        marks = axes.scatter(
+            x, y, c=predicted, cmap="RdBu", vmin=-1, vmax=1, s=26, linewidths=0, rasterized=len(x) > _DOTS
+        )
+        figure.colorbar(marks, label="prediction")
+    if chain:
+        styles = iter(("-", "--", "-."))
+        for line in chain.boundaries():
+            style = next(styles) if line.separates_classes else ":"
+            axes.plot(line.first, line.second, color=TEST, linestyle=style, label=line.label)
+        for number, ends in enumerate(chain.training_lines):
+            label = "" if number else "training"
+            # Half of a line on an axis is hidden.
+            axes.plot(*zip(*ends, strict=True), color=BOUND, linewidth=2 if classes else 1, label=label)
+        first, second = chain.parameters
+        axes.set_xlim(first.minimum, first.maximum)
+        axes.set_ylim(second.minimum, second.maximum)
+    if chain or classes:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8, columnspacing=1, handlelength=1.4)
+    return figure
+
+
+def _class_marks(axes: Axes, x: _Values, y: _Values, predicted: _Values, classes: Classes) -> None:
+    """Plot predicted classes as colors. The edge of a wrong prediction has the color of the class of the sample."""
+    colors = np.array([DISTINCT[number % len(DISTINCT)] for number in range(len(classes.names))])
+    for number, each in enumerate(classes.names):
+        selected = predicted == number
+        label = classes.label[selected]
+        axes.scatter(
+            *(x[selected], y[selected]),
+            s=26,
+            color=colors[number],
+            edgecolors=colors[label],
+            linewidths=np.where(label == number, 0, 1.5).tolist(),
+            rasterized=len(x) > _DOTS,
+        )
+        # An entry of the legend without edge.
+        axes.scatter([], [], s=26, color=colors[number], linewidths=0, label=_shorten(each))
+
+
+@figure_style(_STYLE)
+def along_parameter(
+    parameter: str, x: _Values, predicted: _Values, label: _Numbers, names: Sequence[str]
+) -> Figure:
+    """Plot predictions of ground states against their only parameter.
+
+    Args:
+        parameter: Name of the parameter.
+        x: Its values, (samples,).
+        predicted: Predictions, (samples,), plotted by label, or probabilities, (samples, classes), plotted by class.
+        label: Labels -1 and +1, or numbers of classes, (samples,).
+        names: Names of the classes, empty for labels -1 and +1.
+    """
+    figure, axes = _figure(parameter, "probability" if names else "prediction")
+    if names:
+        for number, each in enumerate(names):
+            color = DISTINCT[number % len(DISTINCT)]
+            _dots(axes, x, predicted[:, number], color, "o", _shorten(each))
+    else:
+        for value, color, marker in ((1, TRAIN, "o"), (-1, VALIDATION, "s")):
+            selected = label == value
+            _dots(axes, x[selected], predicted[selected], color, marker, f"label {value:+d}")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4, fontsize=9, columnspacing=1, handlelength=1.4)
     return figure
 
 

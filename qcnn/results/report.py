@@ -9,6 +9,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from qcnn import data
+from qcnn.circuits.chains import CHAINS, chain_of
 from qcnn.circuits.error_bound import ErrorBound, error_bound
 from qcnn.data import Samples
 from qcnn.experiment.config import ExperimentConfig
@@ -36,6 +37,8 @@ _HEADLINE = {
 _OF_CLASSES = {"accuracy": "Accuracy"}
 _NO_BOUND = "No MSE lower bound is known for this model."
 _DIAGONAL = "Exact predictions are on the diagonal."
+# Classes that one number from -1 to 1 distinguishes.
+_SIGNS = 2
 _SIGN = "The sign of a prediction is its class."
 
 
@@ -99,12 +102,14 @@ class ReportedRun:
     Attributes:
         layout: Layout of its samples.
         qubits: Number of qubits.
+        source: Experiment field `data`.
         is_generated: Whether the samples are generated excitations. Only their error has a lower bound.
         bound: MSE lower bound, or None if it is not known.
     """
 
     layout: data.FeatureLayout
     qubits: int
+    source: str
     is_generated: bool
     bound: ErrorBound | None
 
@@ -119,7 +124,8 @@ class ReportedRun:
         # Other data, and other losses, have no bound.
         is_generated = experiment.get("data", EXCITATIONS) == EXCITATIONS and not layout.is_classification
         bound = error_bound(experiment["model"], experiment["hidden_activation"]) if is_generated else None
-        return cls(layout, experiment["qubits"], is_generated, bound)
+        source = experiment.get("data", EXCITATIONS)
+        return cls(layout, experiment["qubits"], source, is_generated, bound)
 
     def loss_figure(self, history: Sequence[EpochMetrics]) -> CaptionedFigure:
         """Return the figure of the losses of every epoch."""
@@ -146,6 +152,7 @@ class ReportedRun:
             yield from _of_samples(
                 samples, predictions, self.qubits, self.layout, self.bound, is_generated=self.is_generated
             )
+        yield from _phases(samples, predictions, self.layout, self.source)
         yield _errors(metrics, self.bound, self.layout, is_generated=self.is_generated)
 
 
@@ -195,12 +202,6 @@ def _of_samples(
     else:
         title = "Predictions by label"
         yield CaptionedFigure(title, plots.by_label(samples.label, predictions), f"{count} {_SIGN}")
-    if {"h1", "h2"} <= samples.known.keys():
-        title = "Phase diagram"
-        figure = plots.phase_diagram(samples.known["h1"], samples.known["h2"], predictions)
-        yield CaptionedFigure(
-            title, figure, "Prediction for each test sample. The SPT phase, label +1, is between the lines."
-        )
     if layout.preparation.kind == "excitation":
         yield _by_qubit(samples, predictions, qubits, bound)
 
@@ -211,12 +212,39 @@ def _of_classes(
     """Yield the figures of test samples with classes."""
     if confusion:
         yield _confusion(confusion, f"The {len(samples)} test samples.")
-    if {"h1", "h2"} <= samples.known.keys():
-        title = "Phase diagram"
-        figure = plots.phase_diagram(samples.known["h1"], samples.known["h2"], 2 * probabilities[:, 1] - 1)
-        yield CaptionedFigure(
-            title, figure, f"Probability of {layout.classes[1]} from 0 to 1, as -1 to 1, by test sample."
-        )
+
+
+def _phases(
+    samples: Samples, predictions: npt.NDArray[np.float64], layout: data.FeatureLayout, source: str
+) -> Iterator[CaptionedFigure]:
+    """Yield the phase diagram of ground states.
+
+    Args:
+        samples: Test samples.
+        predictions: Predictions, (samples,), or probabilities, (samples, classes).
+        layout: Layout of the samples.
+        source: Experiment field `data`.
+    """
+    title, names = "Phase diagram", layout.predicted_classes
+    if len(samples.known) == 1:
+        ((parameter, values),) = samples.known.items()
+        figure = plots.along_parameter(parameter, values, predictions, samples.label, names)
+        what = "Probability of each class" if names else "Prediction"
+        yield CaptionedFigure(title, figure, f"{what} for each test sample.")
+    elif samples.known:
+        chain = chain_of(source) if source in CHAINS else None
+        if len(names) > _SIGNS:
+            classes = plots.Classes(names, samples.label)
+            figure = plots.phase_diagram(samples.known, np.argmax(predictions, axis=1), chain, classes)
+            text = "Most probable class of each test sample; the edge of a wrong one has the color of its class."
+        elif names:
+            figure = plots.phase_diagram(samples.known, 2 * predictions[:, 1] - 1, chain)
+            text = f"Probability of {names[1]} from 0 to 1, as -1 to 1, by test sample."
+        else:
+            figure = plots.phase_diagram(samples.known, predictions, chain)
+            text = "Prediction for each test sample."
+        lines = chain.caption if chain and (len(names) > _SIGNS or not names) else ""
+        yield CaptionedFigure(title, figure, f"{text} {lines}".strip())
 
 
 def _confusion(confusion: Confusion, samples: str) -> CaptionedFigure:

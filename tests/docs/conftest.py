@@ -18,6 +18,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (experiment,) = blocks(ROOT / "docs" / "configuration.md", "yaml")
     (tmp_path / "experiment.yaml").write_text(experiment.text)
     (tmp_path / "my_circuits.py").write_text(example("my_circuits.py"))
+    (chains,) = blocks(ROOT / "docs" / "phases.md", "python")
+    (tmp_path / chains.title).write_text(chains.text)
     run_folder(tmp_path / "runs", "qcnn-2026-11-21-12-58-16-614654", {}, mse=0.27)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -23,12 +23,16 @@ REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "qubits": [
         (("--qubits", "0"), "qubits: must be an integer, at least 1"),
         (("--qubits", "3"), "qubits: must be at least 4 with hybrid"),
+        (("--qubits", "17", "--data", "cluster_ising"), "qubits: must be at most 16 with data cluster_ising"),
+        (("--qubits", "7", "--data", "bond_alternating_xxz"), "qubits: must be even with data bond_alternating_xxz"),
         (("--qubits", "31", "--simulator", "statevector"), "qubits: must be at most 30 with simulator statevector"),
     ],
     "rounds": [(("--rounds", "-1"), "rounds: must be an integer, at least 0")],
     "data": [
         (("--data", "rows.txt"), "data: must be one of excitations"),
         (("--data", "nowhere.csv", "--encoding", "ry"), "data: cannot be read (file not found)"),
+        (("--data", "nowhere:f"), "data: cannot be imported or fails (ModuleNotFoundError"),
+        (("--data", "phases:incommensurable"), "data: attribute parameters must map one or two names"),
     ],
     "encoding": [(("--encoding", "ry"), "encoding: must be excitation unless data is a file")],
     "seed": [(("--seed", "-1"), "seed: must be an integer, at least 0")],
@@ -141,6 +145,7 @@ REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
     ],
     "loss": [
         (("--loss", "hinge"), "loss: must be one of mse, cross_entropy"),
+        (("--data", "annni"), "loss: must be cross_entropy with data annni, which has 3 classes. Given: mse"),
         (("--loss", "cross_entropy", "--target-val-loss", "floor+0.1"), "target_val_loss: the MSE lower bound is no"),
         (("--loss", "cross_entropy", "--noise", "depolarizing=0.1", "--qubits", "12"), "loss: must be mse with noise"),
     ],
@@ -163,6 +168,7 @@ REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("--classes", "101"), "classes: must be an integer, at least 0 and at most 100"),
         (("--classes", "2"), "classes: must be 0 unless loss is cross_entropy"),
         (("--classes", "3", "--loss", "cross_entropy"), "classes: must be 2 with data excitations"),
+        (("--classes", "2", "--loss", "cross_entropy", "--data", "annni"), "classes: must be 3 with data annni"),
     ],
     "momentum": [
         (("--momentum", "1"), "momentum: must be a finite number, at least 0 and less than 1"),

@@ -91,6 +91,18 @@ def test_circuit_file_is_embedded_in_job(typed: Typed, api_server: ApiServer) ->
     assert "stabilizers.qasm#" not in out + err
 
 
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize("data", ["annni", "my_chains:ising"])
+def test_ground_states_need_no_bucket(typed: Typed, data: str) -> None:
+    # The module of a custom Hamiltonian is in the image.
+    code, out, err = typed(*SUBMIT, "--data", data, "--loss", "cross_entropy", "--dry-run")
+    assert (code, err) == (0, "")
+    job, *_ = yaml.safe_load_all(out)
+    command = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
+    experiment = from_json(command[command.index("--experiment") + 1])
+    assert (experiment.data, experiment.options.classes) == (data, 3 if data == "annni" else 2)
+
+
 def test_submit_adopts_applied_manifests(typed: Typed, api_server: ApiServer, pod: str) -> None:
     _, out, _ = typed(*SUBMIT, "--pod", pod, "--dry-run")
     job, service = yaml.safe_load_all(out)

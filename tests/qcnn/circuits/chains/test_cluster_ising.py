@@ -3,7 +3,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from qcnn.circuits.cluster_ising import (
+from qcnn.circuits.chains.cluster_ising import (
     MAX_H1,
     MAX_H2,
     RESOLUTION,
