@@ -32,7 +32,7 @@ def ising_line(kappa: Floats) -> Floats:
     arXiv:2208.08748. This form of it is also exact at k = 0, where h is 1.
 
     >>> ising_line(np.array([0.0, 0.25, 0.5])).round(4).tolist()
-    [1.0, 0.551, 0.0]
+    [1.0, 0.5505, 0.0]
     """
     root = np.sqrt((1 - 3 * kappa + 4 * kappa**2) / (1 - kappa))
     return np.asarray(2 * (1 - 2 * kappa) / (1 + root))

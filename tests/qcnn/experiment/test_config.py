@@ -259,7 +259,11 @@ def test_models_match_built_in_circuits() -> None:
             {"data": "cluster_ising", "simulator": "tfq"},
             "simulator: must be statevector, statevector_cpu, density or auto with data cluster_ising, .* Given: tfq",
         ),
-        ({"data": "rows.txt"}, "data: must be one of excitations, cluster_ising, or the path .* Given: 'rows.txt'"),
+        (
+            {"data": "__main__:chain"},
+            "data: must be one of excitations, .*: package.module:function, .* Given: '__main__",
+        ),
+        ({"data": "rows.txt"}, "data: must be one of excitations, cluster_ising, .*, or the path .* Given: 'rows.txt'"),
         ({"data": "s3://name:key@bucket/a.csv"}, r"data: must be .* without credentials.*Given: 's3://\*\*\*@"),
         *(
             ({"data": address}, f"data: must be .* bucket URI .gs://, s3://, minio://. .* Given: '{address}'")

@@ -10,7 +10,7 @@ from qcnn.circuits.chains.symmetries import Magnetization, Parity, Reflection, S
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_chain_has_name_of_its_module_and_classes_on_training_lines(name: str) -> None:
+def test_chain_has_module_name_and_classes_on_training_lines(name: str) -> None:
     chain = chain_of(name)
     assert chain.name == name
     points = np.concatenate([np.linspace(start, end, 50) for start, end in chain.training_lines])
