@@ -382,9 +382,7 @@ def _class_marks(axes: Axes, x: _Values, y: _Values, predicted: _Values, classes
 
 
 @figure_style(_STYLE)
-def along_parameter(
-    parameter: str, x: _Values, predicted: _Values, label: _Numbers, names: Sequence[str]
-) -> Figure:
+def along_parameter(parameter: str, x: _Values, predicted: _Values, label: _Numbers, names: Sequence[str]) -> Figure:
     """Plot predictions of ground states against their only parameter.
 
     Args:
