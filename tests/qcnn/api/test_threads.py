@@ -76,6 +76,8 @@ def test_threads_equal_single_runs_and_keep_streams(training: qcnn.TrainingResul
     *lines, result = done.stdout.splitlines()
     count, errors, measured = json.loads(result)
     expected = [f"line {number}" for number in range(1, count + 1)]
+    # Names what a run has printed.
+    assert [line for line in (*lines, *done.stderr.splitlines()) if line not in expected] == []
     assert lines == done.stderr.splitlines() == expected
     assert errors == ["NoneType", "TrainingError", "NoneType", "NoneType", "NoneType"]
     alone = [qcnn.train(qcnn.Experiment(**SMALL, seed=seed), tmp_path / f"alone-{seed}") for seed in (0, 2)]
