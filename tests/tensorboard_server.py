@@ -101,7 +101,8 @@ def tensors(run: Path, plugin: str) -> dict[str, Any]:
 
 
 def _values(run: Path) -> Iterator[tuple[int, Any]]:
-    for path in sorted(run.glob("events.*")):
-        for record in tf.compat.v1.train.summary_iterator(str(path)):
-            for value in record.summary.value:
-                yield record.step, value
+    # Names of files that begin in the same second are in the order of the numbers of processes.
+    every = [record for path in run.glob("events.*") for record in tf.compat.v1.train.summary_iterator(str(path))]
+    for record in sorted(every, key=lambda record: record.wall_time):
+        for value in record.summary.value:
+            yield record.step, value

@@ -23,7 +23,7 @@ from qcnn.simulators.parameter_shift import Estimate, ParameterShift
 PRECISION = "float64"
 
 
-class ExperimentLayer(tf_keras.layers.Layer):
+class QuantumLayer(tf_keras.layers.Layer):
     """Layer that maps samples to readouts, with the circuit parameters as its only weight.
 
     Readouts are sums of Pauli strings. For joint probabilities, the layer returns the strings.
@@ -173,7 +173,7 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
     # Samples that are states or inputs of circuits have no unexcited state.
     normalization = config.options.readout_normalization
     centered = is_dense and normalization == "centered" and preparation.kind not in ("state", "circuit")
-    layer = ExperimentLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centered=centered)
+    layer = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centered=centered)
     # AutoGraph would leave files in the temporary folder when a process ends without the cleanup of libraries.
     outputs = tf.autograph.experimental.do_not_convert(layer)(inputs)
     if is_dense:

@@ -79,7 +79,7 @@ def sampled_outputs(
 
     Args:
         model: Model of the experiment.
-        strings: Result of `ExperimentLayer.strings`.
+        strings: Result of `QuantumLayer.strings`.
         draw: Shots, index of the first sample and seed, int64 (4,).
         weights: Weights in the order of the trainable variables, or None for those of the model.
     """

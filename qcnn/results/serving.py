@@ -14,7 +14,7 @@ import tf_keras
 
 from qcnn import data
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.model.network import PRECISION, ExperimentLayer, build_model, dense_layers, model_outputs, predictions_of
+from qcnn.model.network import PRECISION, QuantumLayer, build_model, dense_layers, model_outputs, predictions_of
 from qcnn.model.probabilities import joint_kernel, two_classes
 from qcnn.simulators import registry
 
@@ -90,7 +90,7 @@ class ServableModel(tf.Module):
         return predictions_of(values if values.shape[1] == self._outputs else two_classes(values))
 
 
-def _sums(quantum: ExperimentLayer, outputs: int) -> Iterator[_Layer]:
+def _sums(quantum: QuantumLayer, outputs: int) -> Iterator[_Layer]:
     """Yield the linear layers before the dense layers: from strings to readouts, or to joint probabilities."""
     network = quantum.simulator.network
     if network.joint:

@@ -103,7 +103,11 @@ def test_row_of_zeros_is_an_error_and_nan_in_the_saved_model(trained: Path, tmp_
     ("columns", "fields", "message"),
     [
         (17, {}, "data: must have 1 to 16 columns in addition to label and split, at most one feature per amplitude"),
-        (4, {"feature_scaling": "none"}, "feature_scaling: must be minmax unless encoding is rx, ry, rz or dense"),
+        (
+            4,
+            {"feature_scaling": "none"},
+            "feature_scaling: must be minmax unless encoding is rx, ry, rz, dense or circuit",
+        ),
         (4, {"simulator": "lightcone"}, "simulator: "),
     ],
 )

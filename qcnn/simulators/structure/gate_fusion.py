@@ -71,7 +71,7 @@ def fuse(gates: Iterable[Gate], separate: Callable[[Gate], bool] = lambda _: Fal
 class GateGroup:
     """Blocks on the same few, ascending qubits, in the order in which they act.
 
-    A block that depends on inputs is a group of its own.
+    A block that depends on inputs is in a group without other blocks.
     """
 
     qubits: tuple[int, ...]

@@ -191,7 +191,7 @@ def test_image_is_saved(typed: Typed, tmp_path: Path) -> None:
         ((".",), "model: must be the folder of a model or of a run, with model.json in it. Given: ."),
         (
             (".", "--qubits", "8"),
-            "circuit: --qubits, --encoding and --observables must not be given for a trained model. Given: .",
+            "circuit: --qubits, --encoding, --inputs and --observables must not be given for a trained model. Given: .",
         ),
     ],
 )

@@ -233,7 +233,7 @@ def _split(names: list[str]) -> list[Any]:
             "x,y,label",
             EXCITED,
             {},
-            "encoding: must be rx, ry, rz, dense or amplitude for features; excitation requires the columns qubit and "
+            "encoding: must be rx, ry, rz, dense, amplitude or circuit for features; excitation requires the columns qubit and "
             "angle. Given: excitation with x, y, label in ",
         ),
         (
