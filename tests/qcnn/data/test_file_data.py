@@ -233,8 +233,8 @@ def _split(names: list[str]) -> list[Any]:
             "x,y,label",
             EXCITED,
             {},
-            "encoding: must be rx, ry, rz, dense, amplitude or circuit for features; excitation requires the columns qubit and "
-            "angle. Given: excitation with x, y, label in ",
+            "encoding: must be rx, ry, rz, dense, amplitude or circuit for features; excitation requires the columns "
+            "qubit and angle. Given: excitation with x, y, label in ",
         ),
         (
             "qubit,angle,label",
