@@ -31,6 +31,7 @@ from qcnn.experiment.fields import field_type
 from qcnn.experiment.parsing import with_display_values
 from qcnn.model.batches import Shards
 from qcnn.model.history import EpochMetrics
+from qcnn.model.network import readouts_of
 from qcnn.model.steps import EpochRunner, Measures
 from qcnn.trainer.distribution.joining import restrict_port_to_localhost
 
@@ -62,7 +63,7 @@ class _ModelViews:
 
         def readouts(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
             strings, _ = quantum.strings(inputs)
-            return quantum.readouts_of(strings, centered=False)
+            return readouts_of(network, strings)
 
         self.readouts = tf.function(readouts, jit_compile=quantum.large, autograph=False)
         self.drawing = draw(quantum.ansatz)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
+from qcnn.circuits.formats.embedded import parse_input_names
 from qcnn.errors import ConfigError, format_value, single_line
 from qcnn.process.library_loading import importing
 
@@ -36,10 +37,9 @@ def embedded_circuit(model: object, qubits: int, inputs: str = "") -> str:
     with importing("cirq"):
         from qcnn.circuits.ansatz import ring
         from qcnn.circuits.formats.loading import embed_ansatz
-        from qcnn.circuits.input_expressions import parse_names
 
     name = "circuit"
-    if callable(model) and not _is_circuit(model):
+    if is_circuit_function(model):
         name = getattr(model, "__name__", name).strip("<>")
         try:
             model = model(ring(qubits))
@@ -48,13 +48,15 @@ def embedded_circuit(model: object, qubits: int, inputs: str = "") -> str:
         except Exception as error:
             reason = f"{type(error).__name__}: {single_line(error)}"
             raise ConfigError(f"model: the function fails ({reason}). Given: {name}") from error
-    return embed_ansatz(_ansatz_of(model, name, parse_names(inputs) if inputs else ()), f"{name}.json")
+    return embed_ansatz(_ansatz_of(model, name, parse_input_names(inputs) if inputs else ()), f"{name}.json")
 
 
-def _is_circuit(model: object) -> bool:
+def is_circuit_function(model: object) -> TypeGuard[Callable[..., object]]:
+    """Return whether a model is a function of the qubits of the ring, instead of a circuit."""
     from qcnn.circuits.ansatz import Ansatz
 
-    return isinstance(model, Ansatz) or _is_of("cirq", "AbstractCircuit", model) or _is_of_qiskit(model)
+    is_circuit = isinstance(model, Ansatz) or _is_of("cirq", "AbstractCircuit", model) or _is_of_qiskit(model)
+    return callable(model) and not is_circuit
 
 
 def _is_of_qiskit(model: object) -> bool:

@@ -11,7 +11,7 @@ from qcnn.targets.settings import settings_from
 
 
 def doctor(target: str = "local", **settings: Any) -> Sequence[Finding]:
-    """Check whether a target is ready for a training, like `qcnn doctor`.
+    """Check whether a target is ready for training, like `qcnn doctor`.
 
     Args:
         target: Name of the target.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.api.circuits import Circuit, CircuitFunction, embedded_circuit
+from qcnn.api.circuits import Circuit, CircuitFunction, embedded_circuit, is_circuit_function
 from qcnn.circuits.formats.embedded import MODELS, embedded_content, is_embedded, is_function, model_display_name
 from qcnn.circuits.formats.loading import embed_ansatz, with_embedded_circuit
 from qcnn.errors import ConfigError, format_value
@@ -66,21 +66,27 @@ def expectations(
     parameters: npt.ArrayLike,
     inputs: npt.ArrayLike,
     *,
+    qubits: int | None = None,
+    encoding: _Rotation | None = None,
+    feature_map: str = "",
+    observables: str = "",
     gradients: Literal["parameters", "inputs"] | None = None,
     simulator: str = "auto",
     noise: str = "",
-    **settings: Any,
 ) -> _Floats | tuple[_Floats, _Floats]:
     """Return the readouts of a circuit with inputs, float64 (rows, readouts), and with `gradients` their Jacobian.
 
     Args:
-        circuit: Circuit, see `QuantumLayer`.
+        circuit: Circuit, see `QuantumLayer`, whose inputs a `qcnn.Ansatz` names.
         parameters: Circuit parameters, (parameters,), in the order of the circuit's symbols.
         inputs: Inputs of each row, (rows, inputs).
+        qubits: Argument of `QuantumLayer`.
+        encoding: Argument of `QuantumLayer`.
+        feature_map: Argument of `QuantumLayer`.
+        observables: Argument of `QuantumLayer`.
         gradients: Whether to return the derivatives, float64 (rows, readouts, parameters) or (rows, readouts, inputs).
         simulator: Simulator, or `auto` for the cheapest one.
         noise: Noise as the field of an experiment.
-        **settings: Further arguments of `QuantumLayer` that describe the circuit.
 
     Raises:
         ConfigError: If an argument is invalid.
@@ -92,18 +98,7 @@ def expectations(
     >>> values.round(6).tolist(), slopes.round(6).tolist()
     ([[1.0], [0.0]], [[[0.0]], [[-1.0]]])
     """
-    names = ("qubits", "inputs", "encoding", "feature_map", "observables")
-    if unknown := [name for name in settings if name not in names]:
-        raise ConfigError(f"{unknown[0]}: unknown argument; further ones are {', '.join(names)}. Given: {unknown[0]}")
-    text = {"inputs": "", "feature_map": "", "observables": "", **settings}
-    ansatz = _with_inputs(
-        circuit,
-        settings.get("qubits"),
-        text["inputs"],
-        settings.get("encoding"),
-        text["feature_map"],
-        text["observables"],
-    )
+    ansatz = _with_inputs(circuit, qubits, "", encoding, feature_map, observables)
     values = _numbers("parameters", parameters, (len(ansatz.symbols),))
     features = _numbers("inputs", inputs, (None, len(ansatz.inputs)))
     if gradients not in (None, "parameters", "inputs"):
@@ -127,6 +122,8 @@ def _with_inputs(
         raise ConfigError(f"qubits: must be given with {circuit}. Given: none")
     model = circuit
     if not isinstance(model, str):
+        if qubits is None and is_circuit_function(model):
+            raise ConfigError(f"qubits: must be given with a function. Given: none with {format_value(model)}")
         model, inputs = embedded_circuit(model, qubits or 1, inputs), ""
     fields = {"model": model, "inputs": inputs, "observables": observables, "feature_map": feature_map}
     changed = with_embedded_circuit({name: text for name, text in fields.items() if text} | {"qubits": qubits})

@@ -7,8 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from qcnn.errors import ConfigError, format_value
-
 # Functions of one argument by the name of their class in sympy, with their names in NumPy and TensorFlow.
 FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "sin": ("sin", "sin"),
@@ -130,21 +128,6 @@ def evaluate(
             return function(FUNCTIONS["exp"])(power)
         return function(_SQUARE_ROOT)(base) if power == 1 / 2 else base**power
     return function(FUNCTIONS[type(expression).__name__])(parts[0])
-
-
-def parse_names(text: str) -> tuple[str, ...]:
-    """Parse the field `inputs`: names of symbols of a circuit, separated by commas.
-
-    Raises:
-        ConfigError: If a name is empty or occurs twice.
-    """
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names) or len(set(names)) < len(names):
-        raise ConfigError(
-            f"inputs: must be different names of the circuit, separated by commas, such as x0,x1. Given: "
-            f"{format_value(text)}"
-        )
-    return names
 
 
 def invalid_rows(

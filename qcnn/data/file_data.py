@@ -220,7 +220,9 @@ def resolve_files(
             config = config.model_copy(update={"data": str(Path(config.data).absolute())})
         # These fields include the seed, which determines the split.
         rows = set(affecting(Affects.ROWS))
-        key = repr((config.model_dump(include=rows), config.options.model_dump(include=rows)))
+        # The inputs of a circuit are columns, and its functions have domains.
+        circuit = config.model if config.encoding == "circuit" else ""
+        key = repr((config.model_dump(include=rows), config.options.model_dump(include=rows), circuit))
         if key not in known:
             known[key] = read(config, warn)
         return with_file_metadata(config, known[key])

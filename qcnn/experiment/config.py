@@ -26,6 +26,7 @@ from qcnn.circuits.formats.embedded import (
     embedded_inputs,
     is_embedded,
     model_display_name,
+    parse_input_names,
 )
 from qcnn.circuits.functions import is_function_name
 from qcnn.circuits.noise import NOISELESS, Noise
@@ -74,7 +75,7 @@ from qcnn.experiment.fields import (
 )
 from qcnn.experiment.requirements import STRATEGIES, strategies_with
 from qcnn.simulators import registry
-from qcnn.simulators.interface import SimulatorLimits
+from qcnn.simulators.interface import REAL_BYTES, SimulatorLimits
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
 
 # Bytes of an amplitude (complex128) of a trajectory and of its intermediate results.
@@ -538,7 +539,7 @@ class ExperimentConfig(_FrozenModel):
         """Names of the inputs of the circuit: those of an embedded circuit, or else of the field `inputs`."""
         if is_embedded(self.model):
             return embedded_inputs(self.model)
-        return tuple(name.strip() for name in self.options.inputs.split(",") if name.strip())
+        return parse_input_names(self.options.inputs) if self.options.inputs else ()
 
     def _check_data(self) -> None:
         """Raise ConfigError if a field requires other data than these."""
@@ -687,7 +688,7 @@ class ExperimentConfig(_FrozenModel):
         found = SimulatorLimits(
             memory=self.options.simulator_memory_gib * 2**30,
             batch=self.batch_size,
-            real_bytes={"complex64": 4, "complex128": 8}[self.options.precision],
+            real_bytes=REAL_BYTES[self.options.precision],
             replicas=self.num_replicas_in_sync,
             builtin_operations=STRATEGIES[self.strategy].builtin_operations,
         )

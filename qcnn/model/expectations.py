@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.formats.loading import embed_ansatz
-from qcnn.model.quantum_layer import PRECISION, CircuitLayer
+from qcnn.model.network import PRECISION
+from qcnn.model.quantum_layer import CircuitLayer
 
 _Floats = npt.NDArray[np.float64]
 

@@ -19,6 +19,7 @@ from qcnn.model.losses import correct, losses
 from qcnn.model.probabilities import JointProbabilities, TwoClasses, joint_probabilities, two_classes
 from qcnn.simulators import batch_of
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift
+from qcnn.simulators.structure.gates import CircuitIR
 
 PRECISION = "float64"
 
@@ -60,20 +61,7 @@ class QuantumLayer(tf_keras.layers.Layer):
     def call(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the inputs of the head, float64 (batch, readouts), of inputs by name, each (batch, ...)."""
         strings, unexcited = self.strings(inputs)
-        return self.readouts_of(strings - unexcited, centered=self.centered)
-
-    def readouts_of(self, strings: tf.Tensor, *, centered: bool) -> tf.Tensor:
-        """Return the inputs of the head: readouts, float64 (batch, readouts), or the strings for joint probabilities.
-
-        Args:
-            strings: Strings, float64 (batch, strings).
-            centered: Whether those of the unexcited state were subtracted.
-        """
-        network = self.simulator.network
-        if network.joint or network.sums.coefficients is None:
-            return strings
-        readouts = strings @ tf.constant(network.sums.coefficients)
-        return readouts if centered else readouts + tf.constant(network.sums.constants)
+        return readouts_of(self.simulator.network, strings - unexcited, centered=self.centered)
 
     def strings(
         self, inputs: Mapping[str, tf.Tensor], own: tf.Tensor | None = None, parameters: tf.Tensor | None = None
@@ -120,6 +108,20 @@ class QuantumLayer(tf_keras.layers.Layer):
             # All rotation angles of a sample of zeros are 0.
             inputs = {name: _with_zeros(values) for name, values in inputs.items()}
         return inputs if own is None else {**inputs, "own": own}
+
+
+def readouts_of(network: CircuitIR, strings: tf.Tensor, *, centered: bool = False) -> tf.Tensor:
+    """Return the inputs of the head: readouts, float64 (batch, readouts), or the strings for joint probabilities.
+
+    Args:
+        network: Network of the strings.
+        strings: Strings, float64 (batch, strings).
+        centered: Whether those of the unexcited state were subtracted.
+    """
+    if network.joint or network.sums.coefficients is None:
+        return strings
+    readouts = strings @ tf.constant(network.sums.coefficients)
+    return readouts if centered else readouts + tf.constant(network.sums.constants)
 
 
 def _with_zeros(values: tf.Tensor) -> tf.Tensor:
@@ -227,7 +229,8 @@ def model_outputs(model: tf_keras.Model, strings: tf.Tensor, weights: Sequence[t
     """
     _, *dense = model.trainable_variables if weights is None else weights
     quantum = model.get_layer("quantum")
-    readouts, classes = quantum.readouts_of(strings, centered=quantum.centered), model.output_shape[1]
+    readouts = readouts_of(quantum.simulator.network, strings, centered=quantum.centered)
+    classes = model.output_shape[1]
     if quantum.simulator.network.joint:
         return joint_probabilities(readouts, classes)
     if not dense and classes > 1:

@@ -12,14 +12,14 @@ from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import embedded_content, is_embedded, model_display_name
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError, format_value
+from qcnn.model.network import PRECISION, readouts_of
 from qcnn.simulators import CircuitInputBatch, SimulatorLimits
+from qcnn.simulators.interface import REAL_BYTES
 from qcnn.simulators.tensor_ops import map_groups
 
-PRECISION = "float64"
 # Samples that are evolved together if the size of a batch is unknown when a function is traced.
 _GROUP = 32
 _GIB = 2**30
-_REAL_BYTES = {"complex64": 4, "complex128": 8}
 
 
 @tf_keras.saving.register_keras_serializable("qcnn")
@@ -68,12 +68,12 @@ class CircuitLayer(tf_keras.layers.Layer):
             "memory_gib": memory_gib,
             "seed": seed,
         }
-        if precision not in _REAL_BYTES:
-            raise ConfigError(f"precision: must be {' or '.join(_REAL_BYTES)}. Given: {format_value(precision)}")
+        if precision not in REAL_BYTES:
+            raise ConfigError(f"precision: must be {' or '.join(REAL_BYTES)}. Given: {format_value(precision)}")
         limits = SimulatorLimits(
             memory_gib * _GIB,
             _GROUP,
-            real_bytes=_REAL_BYTES[precision],
+            real_bytes=REAL_BYTES[precision],
             builtin_operations=bool(tf.config.get_visible_devices("GPU")),
         )
         self.ansatz = cirq_json.read(embedded_content(circuit), model_display_name(circuit))
@@ -107,10 +107,7 @@ class CircuitLayer(tf_keras.layers.Layer):
         features = tf.cast(inputs, PRECISION)
         # AutoGraph would take seconds to analyze the simulators' code, which needs no conversion.
         strings = tf.autograph.experimental.do_not_convert(self._strings)(features)
-        sums = self._simulator.network.sums
-        if sums.coefficients is not None:
-            strings = strings @ tf.constant(sums.coefficients) + tf.constant(sums.constants)
-        return tf.cast(strings, self.compute_dtype)
+        return tf.cast(readouts_of(self._simulator.network, strings), self.compute_dtype)
 
     def _strings(self, features: tf.Tensor) -> tf.Tensor:
         def measure(parameters: tf.Tensor, features: tf.Tensor) -> tf.Tensor:

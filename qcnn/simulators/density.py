@@ -22,10 +22,10 @@ from qcnn.simulators.interface import (
 )
 from qcnn.simulators.structure import heisenberg
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
-from qcnn.simulators.structure.gates import CircuitIR, LinearExponent, read_gates
+from qcnn.simulators.structure.gates import CircuitIR, read_gates
 from qcnn.simulators.structure.heisenberg import Floats, HeisenbergStep, PropagatedObservable, propagate_readouts, terms
 from qcnn.simulators.tensor_ops import (
-    ExponentsBySample,
+    GateExponents,
     as_input,
     gather_rows,
     map_in_chunks,
@@ -75,28 +75,18 @@ class _SameSizeBlocks:
         self._frequencies = np.zeros((*shape, width))
         self._cosines, self._sines = np.zeros((*shape, width, size, size)), np.zeros((*shape, width, size, size))
         self._cosines[:, :, 0] = np.eye(size)
-        self._constants, self._coefficients = np.zeros(shape), np.zeros((*shape, network.parameters))
-        self._by_sample = ExponentsBySample(network.exponents_by_sample, shape)
+        self._exponents = GateExponents(shape, network.parameters, network.exponents_by_sample)
         for row, (block, gates) in enumerate(zip(blocks, every, strict=True)):
             for column, (gate, each) in enumerate(zip(block.gates, gates, strict=True)):
                 count = len(each.frequencies)
                 self._frequencies[row, column, :count] = each.frequencies
                 self._cosines[row, column, :count] = expand_to_block(each.cosines, gate.qubits, block.qubits, levels=4)
                 self._sines[row, column, :count] = expand_to_block(each.sines, gate.qubits, block.qubits, levels=4)
-                self._set_exponent(gate.exponent, row, column)
-
-    def _set_exponent(self, exponent: LinearExponent, row: int, column: int) -> None:
-        if self._by_sample.set(exponent, row, column):
-            return
-        self._constants[row, column] = exponent.constant
-        for index, coefficient in exponent.coefficients:
-            self._coefficients[row, column, index] = coefficient
+                self._exponents.set(gate.exponent, row, column)
 
     def __call__(self, parameters: tf.Tensor, exponents: tf.Tensor | None) -> tf.Tensor:
         """Return the matrices, float64 (blocks, 4^qubits, 4^qubits), or (samples, blocks, 4^qubits, 4^qubits)."""
-        every = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
-        if self._is_by_sample:
-            every += self._by_sample(exponents)
+        every = self._exponents(parameters, exponents if self._is_by_sample else None)
         angles = (np.pi * as_input(self._frequencies) * every[..., None])[..., None, None]
         both = tf.cos(angles) * as_input(self._cosines) + tf.sin(angles) * as_input(self._sines)
         return product(tf.reduce_sum(both, axis=-3))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
 
+# Bytes of the real part of an amplitude by its type.
+REAL_BYTES = {"complex64": 4, "complex128": 8}
 # Bounds on the rounding error of a Pauli string, by the bytes of the real part of an amplitude.
 ROUNDING = {4: 1e-6, 8: 1e-12}
 

@@ -222,9 +222,7 @@ class BlockUnitaries:
         self._phases = np.zeros((*shape, components))
         self._projectors = np.zeros((*shape, components, 2**qubits, 2**qubits), np.complex128)
         self._projectors[:, :, 0] = np.eye(2**qubits)
-        self._constants = np.zeros(shape)
-        self._coefficients = np.zeros((*shape, parameters))
-        self._by_sample = ExponentsBySample(by_sample, shape)
+        self._exponents = GateExponents(shape, parameters, by_sample)
         for row, block in enumerate(distinct.values()):
             spare = np.eye(2 ** (qubits - len(block.qubits)))
             for column, gate in enumerate(block.gates):
@@ -232,14 +230,7 @@ class BlockUnitaries:
                 wide = expand_to_block(gate.spectrum.projectors, gate.qubits, block.qubits, levels=2)
                 self._phases[row, column, :count] = gate.spectrum.phases
                 self._projectors[row, column, :count] = np.kron(spare, wide)
-                self._set_exponent(gate.exponent, row, column)
-
-    def _set_exponent(self, exponent: LinearExponent, row: int, column: int) -> None:
-        if self._by_sample.set(exponent, row, column):
-            return
-        self._constants[row, column] = exponent.constant
-        for index, coefficient in exponent.coefficients:
-            self._coefficients[row, column, index] = coefficient
+                self._exponents.set(gate.exponent, row, column)
 
     def index(self, block: Block) -> int:
         """Return the index of the matrix of a block."""
@@ -252,36 +243,46 @@ class BlockUnitaries:
             parameters: Circuit parameters, float64 (parameters,).
             exponents: Exponents by sample, float64 (samples, exponents), for (samples, blocks + 1, d, d).
         """
-        every = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
-        if exponents is not None:
-            every += self._by_sample(exponents)
-        angles = np.pi * as_input(self._phases) * every[..., None]
+        angles = np.pi * as_input(self._phases) * self._exponents(parameters, exponents)[..., None]
         phases = tf.complex(tf.cos(angles), tf.sin(angles))
         return product(tf.reduce_sum(phases[..., None, None] * as_input(self._projectors), axis=-3))
 
 
-class ExponentsBySample:
-    """Places of exponents that depend on inputs among the gates of blocks, of shape (blocks, gates)."""
+class GateExponents:
+    """Exponents of the gates of blocks, (blocks, gates), as functions of the parameters and of exponents by sample."""
 
-    def __init__(self, exponents: Sequence[LinearExponent], shape: tuple[int, int]) -> None:
-        self._numbers = {exponent: number for number, exponent in enumerate(exponents)}
-        self._shape = shape
-        self._places = np.zeros((len(exponents), *shape))
+    def __init__(self, shape: tuple[int, int], parameters: int, by_sample: Sequence[LinearExponent]) -> None:
+        self._constants, self._coefficients = np.zeros(shape), np.zeros((*shape, parameters))
+        self._numbers = {exponent: number for number, exponent in enumerate(by_sample)}
+        self._places = np.zeros((len(by_sample), *shape))
 
-    def set(self, exponent: LinearExponent, row: int, column: int) -> bool:
-        """Set the exponent of a gate if it depends on inputs, and return whether it does."""
-        if exponent.terms:
-            self._places[self._numbers[exponent], row, column] = 1
-        return bool(exponent.terms)
-
-    def __call__(self, exponents: tf.Tensor) -> tf.Tensor:
-        """Return the exponents of all gates, float64 (samples, blocks, gates), 0 for those of all samples.
+    def set(self, exponent: LinearExponent, row: int, column: int) -> None:
+        """Set the exponent of a gate.
 
         Args:
-            exponents: Exponents by sample, float64 (samples, exponents).
+            exponent: Its exponent.
+            row: Number of its block.
+            column: Number of the gate in the block.
         """
-        flat = exponents @ as_input(self._places.reshape(len(self._numbers), -1))
-        return tf.reshape(flat, [-1, *self._shape])
+        if exponent.terms:
+            self._places[self._numbers[exponent], row, column] = 1
+            return
+        self._constants[row, column] = exponent.constant
+        for index, coefficient in exponent.coefficients:
+            self._coefficients[row, column, index] = coefficient
+
+    def __call__(self, parameters: tf.Tensor, exponents: tf.Tensor | None) -> tf.Tensor:
+        """Return the exponents, float64 (blocks, gates), or (samples, blocks, gates) with exponents by sample.
+
+        Args:
+            parameters: Circuit parameters, float64 (parameters,).
+            exponents: Exponents by sample, float64 (samples, exponents), or None.
+        """
+        every = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
+        if exponents is None:
+            return every
+        of_samples = exponents @ as_input(self._places.reshape(len(self._numbers), -1))
+        return every + tf.reshape(of_samples, [-1, *self._places.shape[1:]])
 
 
 def product(factors: tf.Tensor) -> tf.Tensor:

@@ -165,7 +165,7 @@ class Submits(Prepares, Protocol[S_contra]):
 
 @runtime_checkable
 class IsChecked(Target, Protocol[S_contra]):
-    """A target that can be checked before a training. `check_settings` is the class of the settings of its checks."""
+    """A target that can be checked before training. `check_settings` is the class of the settings of its checks."""
 
     check_settings: ClassVar[type[TargetSettings]]
 

@@ -1,4 +1,4 @@
-"""Checks of a place to train: each returns what it found, or raises an error whose message says what mends it."""
+"""Checks of a place to train: each returns what it found, or raises an error whose message names the remedy."""
 
 import concurrent.futures
 import contextlib

@@ -27,13 +27,20 @@ def test_page_lists_functions_and_extras() -> None:
         assert f"| `{extra}` |" in page
 
 
+def _run_block(title: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program of a title on the page, in a folder, with a minimal environment."""
+    block = next(block for block in blocks(PAGE, "python") if block.title == title)
+    (folder / title).write_text(block.text)
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    return subprocess.run(
+        [sys.executable, title], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+
+
 @pytest.mark.long
 def test_example_trains_and_shows_no_bar_in_a_pipe(tmp_path: Path) -> None:
     block, *_ = blocks(PAGE, "python")
-    (tmp_path / block.title).write_text(block.text)
-    command = [sys.executable, block.title]
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = _run_block(block.title, tmp_path)
     measured, predicted = done.stdout.splitlines()
     assert float(measured.split()[0]) < 0.25
     assert (predicted[0], predicted[-1]) == ("[", "]")
@@ -42,11 +49,7 @@ def test_example_trains_and_shows_no_bar_in_a_pipe(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_circuit_and_rows_from_memory_train(tmp_path: Path) -> None:
-    (block,) = (block for block in blocks(PAGE, "python") if block.title == "memory.py")
-    (tmp_path / block.title).write_text(block.text)
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    command = [sys.executable, block.title]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = _run_block("memory.py", tmp_path)
     accuracy, classes = done.stdout.strip().split(" ", 1)
     assert 0.4 < float(accuracy) <= 1
     assert classes == "('left', 'right')"
@@ -55,11 +58,7 @@ def test_circuit_and_rows_from_memory_train(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_callbacks_report_and_stop(tmp_path: Path) -> None:
-    (block,) = (block for block in blocks(PAGE, "python") if block.title == "callbacks.py")
-    (tmp_path / block.title).write_text(block.text)
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    command = [sys.executable, block.title]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = _run_block("callbacks.py", tmp_path)
     *reported, count = done.stdout.splitlines()
     losses = [json.loads(line)["val_loss"] for line in reported]
     assert len(losses) == int(count) < 200

@@ -10,12 +10,10 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.circuits import circuits
-from qcnn.circuits.observables import as_pauli_sum
 from qcnn.errors import ArtifactError
 from qcnn.experiment.parsing import from_mapping
 from qcnn.results import export
-from qcnn.results.batch_prediction import predict_files
-from qcnn.results.predictions import PredictionFiles
+from tests.exported_models import assert_predicts, readout_by_cirq
 from tests.shared_training_runs import train
 
 QUBITS, COLUMNS = 4, 7
@@ -43,21 +41,9 @@ def test_predictions_of_dense_rows_equal_cirq(tmp_path: Path) -> None:
     for row in values:
         rotations = [cirq.rx(angle)(qubit) for angle, qubit in zip(row[:QUBITS], ring, strict=True)]
         rotations += [cirq.ry(angle)(qubit) for angle, qubit in zip(row[QUBITS:], ring, strict=False)]
-        state = cirq.Simulator(dtype=np.complex128).simulate(
-            cirq.Circuit(rotations) + ansatz.circuit,
-            dict(zip(ansatz.symbols, parameters.tolist(), strict=True)),
-            qubit_order=ring,
-        )
-        observable = as_pauli_sum(ansatz.readouts[0])
-        place: dict[cirq.Qid, int] = {qubit: number for number, qubit in enumerate(ring)}
-        expected.append(observable.expectation_from_state_vector(state.final_state_vector, place).real)
-    served = tf.saved_model.load(str(tmp_path / "model" / "saved_model")).signatures["serving_default"]
-    answers = served(features=tf.constant(values, tf.float32))["prediction"].numpy()
-    np.testing.assert_allclose(answers, expected, atol=1e-5)
-    output = tmp_path / "predictions.csv"
-    predict_files(tmp_path / "model", PredictionFiles(str(tmp_path / "rows.csv"), str(output)))
-    found = [float(line.split(",")[-1]) for line in output.read_text().splitlines()[1:]]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+        given = dict(zip(ansatz.symbols, parameters.tolist(), strict=True))
+        expected.append(readout_by_cirq(cirq.Circuit(rotations) + ansatz.circuit, ansatz, given, QUBITS))
+    assert_predicts(tmp_path, values, expected, tf.float32, 1e-5)
 
 
 def test_more_than_two_features_per_qubit_is_one_clear_error(tmp_path: Path) -> None:

@@ -13,13 +13,11 @@ from qcnn import data
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.circuits import build, ring
 from qcnn.circuits.formats.loading import embed_ansatz, with_embedded_circuit
-from qcnn.circuits.observables import as_pauli_sum
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
 from qcnn.results import export
-from qcnn.results.batch_prediction import predict_files
-from qcnn.results.predictions import PredictionFiles
+from tests.exported_models import assert_predicts, readout_by_cirq
 from tests.shared_training_runs import train
 
 # Columns are not in the order of the declarations, and an angle is a product of inputs.
@@ -76,20 +74,11 @@ def test_predictions_of_circuit_with_inputs_equal_cirq(tmp_path: Path) -> None:
     ansatz = build(config.model, 2)
     assert [symbol.name for symbol in ansatz.inputs] == ["v", "u"]
     weights = dict(zip(ansatz.symbols, parameters.tolist(), strict=True))
-    place: dict[cirq.Qid, int] = {qubit: number for number, qubit in enumerate(ring(2))}
     expected = []
     for row in values.tolist():
         resolver = {**weights, **dict(zip(ansatz.inputs, row, strict=True))}
-        state = cirq.Simulator(dtype=np.complex128).simulate(ansatz.circuit, resolver, qubit_order=ring(2))
-        observable = as_pauli_sum(ansatz.readouts[0])
-        expected.append(observable.expectation_from_state_vector(state.final_state_vector, place).real)
-    served = tf.saved_model.load(str(tmp_path / "model" / "saved_model")).signatures["serving_default"]
-    answers = served(features=tf.constant(values, tf.float64))["prediction"].numpy()
-    np.testing.assert_allclose(answers, expected, atol=1e-6)
-    output = tmp_path / "predictions.csv"
-    predict_files(tmp_path / "model", PredictionFiles(str(tmp_path / "rows.csv"), str(output)))
-    found = [float(line.split(",")[-1]) for line in output.read_text().splitlines()[1:]]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+        expected.append(readout_by_cirq(ansatz.circuit, ansatz, resolver, 2))
+    assert_predicts(tmp_path, values, expected, tf.float64, 1e-6)
 
 
 def test_other_number_of_columns_is_one_clear_error(tmp_path: Path) -> None:
@@ -124,3 +113,11 @@ def test_circuit_with_inputs_is_trained_with_other_fields(tmp_path: Path, more: 
     history = train(data.with_file_metadata(config, dataset), dataset, tmp_path / "training")
     assert len(history) == 2
     assert all(np.isfinite(each.train_loss) for each in history)
+
+
+def test_circuits_with_other_inputs_read_the_file_for_themselves(tmp_path: Path) -> None:
+    _write(tmp_path)
+    (qubit,), u = ring(1), sympy.Symbol("u")
+    one = embed_ansatz(Ansatz(cirq.Circuit(cirq.rx(u)(qubit)), (), qubit, u), "one.json")
+    with pytest.raises(ArtifactError, match=r"^data: must have one column for each input of the circuit, u, "):
+        data.resolve_files([_config(tmp_path), _config(tmp_path, model=one, inputs="")])

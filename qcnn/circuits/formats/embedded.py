@@ -12,7 +12,7 @@ import lzma
 import re
 from pathlib import PurePosixPath
 
-from qcnn.errors import ConfigError
+from qcnn.errors import ConfigError, format_value
 
 # Built-in circuits.
 MODELS = ("hybrid", "deep")
@@ -87,6 +87,21 @@ def embedded_content(model: str) -> str:
     if not reader.eof:
         raise ValueError("truncated, or too large after decompression")
     return content.decode()
+
+
+def parse_input_names(text: str) -> tuple[str, ...]:
+    """Parse the field `inputs`: names of parameters of a circuit, separated by commas.
+
+    Raises:
+        ConfigError: If a name is empty or occurs twice.
+    """
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigError(
+            f"inputs: must be different names of the circuit, separated by commas, such as x0,x1. Given: "
+            f"{format_value(text)}"
+        )
+    return names
 
 
 @functools.lru_cache(maxsize=8)

@@ -20,6 +20,7 @@ from qcnn.circuits.formats.embedded import (
     is_embedded,
     is_file,
     model_display_name,
+    parse_input_names,
 )
 from qcnn.errors import ConfigError, format_value, single_line
 from qcnn.input_files import read_bytes, read_input
@@ -115,15 +116,12 @@ def with_inputs(model: str, text: str) -> str:
 
     Args:
         model: Embedded circuit.
-        text: Names of the inputs, see `qcnn.circuits.input_expressions.parse_names`.
+        text: Names of the inputs, see `parse_input_names`.
 
     Raises:
         ConfigError: If the circuit or the text is invalid, or the circuit has other inputs.
     """
-    with importing("cirq"):
-        from qcnn.circuits.input_expressions import parse_names
-
-    names, file = parse_names(text), model.partition("#")[0]
+    names, file = parse_input_names(text), model.partition("#")[0]
     if not file.endswith(JSON) and names != embedded_inputs(model):
         # Parameters of these files are in radians, and those of the embedded circuit in units of pi.
         raise ConfigError(f"inputs: must be given with the file of the circuit. Given: {text} with {file}")
@@ -176,9 +174,8 @@ def embed_file(model: str, inputs: str = "") -> str:
     # Importing cirq takes 1 s, and most experiments have no circuit file.
     with importing("cirq"):
         from qcnn.circuits.formats import cirq_json, openqasm, qpy
-        from qcnn.circuits.input_expressions import parse_names
 
-    names = parse_names(inputs) if inputs else ()
+    names = parse_input_names(inputs) if inputs else ()
     match suffix:
         case ".qasm":
             ansatz = openqasm.read(content, model, names)

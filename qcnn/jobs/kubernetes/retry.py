@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FORBIDDEN, NOT_FOUND = 403, 404
 UNAVAILABLE = "the API server is unavailable"
-# Command that checks a cluster before a training.
+# Command that checks a cluster before training.
 DOCTOR = "`qcnn doctor --target kubernetes`"
 # The client library reports status 0 for a broken TLS connection.
 _UNAVAILABLE_STATUSES = (0, 429, 500, 502, 503, 504)

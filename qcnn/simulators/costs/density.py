@@ -39,7 +39,7 @@ def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     if network.inputs:
         # Each sample has its own observables, of which at least one must fit.
         numbers = sum(numbers for _, numbers in observables)
-        memory = _REAL_BYTES * _COPIES * numbers * min(limits.share, max(1, samples_at_once(network, limits)))
+        memory = _REAL_BYTES * _COPIES * numbers * min(limits.share, samples_at_once(network, limits))
         return dataclasses.replace(cost * limits.share, kernels=cost.kernels, memory=memory)
     memory = sum(_memory(qubits, numbers, limits) for qubits, numbers in observables)
     return dataclasses.replace(cost, memory=memory)

@@ -248,7 +248,7 @@ def _template(pod: PodSettings) -> dict[str, Any]:
 
 
 def enough_quota(quotas: Sequence[Object], demand: Mapping[str, float]) -> str:
-    """Return the names of the quotas that leave enough for a training.
+    """Return the names of the quotas that leave enough for a training run.
 
     Args:
         quotas: ResourceQuotas of the namespace.

@@ -7,7 +7,8 @@ import sympy
 
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json, openqasm
-from qcnn.circuits.input_expressions import FUNCTIONS, evaluate, invalid_rows, parse_names
+from qcnn.circuits.formats.embedded import parse_input_names
+from qcnn.circuits.input_expressions import FUNCTIONS, evaluate, invalid_rows
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
 from qcnn.simulators.structure.gates import read_network
@@ -94,7 +95,7 @@ def test_rows_outside_of_a_domain_are_found() -> None:
 @pytest.mark.parametrize("text", ["", "x,", "x,x", ",x"])
 def test_invalid_names_are_one_clear_error(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^inputs: must be different names .* Given: "):
-        parse_names(text)
+        parse_input_names(text)
 
 
 def test_circuit_with_functions_of_inputs_round_trips_as_json() -> None:

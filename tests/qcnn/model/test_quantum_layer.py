@@ -117,6 +117,7 @@ def test_rotations_of_an_encoding_are_inputs() -> None:
         ((CIRCUIT,), {"precision": "half"}, "precision: must be complex64 or complex128. Given: 'half'"),
         ((CIRCUIT,), {"noise": "loud"}, "noise: must be "),
         ((3,), {}, "model: must be a name, a file, "),
+        ((lambda ring: CIRCUIT,), {}, "qubits: must be given with a function. Given: none with "),
     ],
 )
 def test_invalid_layer_is_one_clear_error(arguments: tuple[Any, ...], settings: dict[str, Any], line: str) -> None:
