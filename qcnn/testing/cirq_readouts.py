@@ -55,7 +55,8 @@ def _noisy_readouts(
         # A flipped bit changes the sign of a string's outcome, in any basis.
         observables = [_with_flips(observable, noise) for observable in observables]
         noise = dataclasses.replace(noise, readout=0.0)
-    simulator = cirq.DensityMatrixSimulator(dtype=np.complex128)
+    # To split and join states costs Cirq as much as the gates.
+    simulator = cirq.DensityMatrixSimulator(dtype=np.complex128, split_untangled_states=False)
     found = simulator.simulate_expectation_values(
         noisy_circuit(ansatz, prepared, noise),
         observables,

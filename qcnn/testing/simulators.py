@@ -117,7 +117,8 @@ class Case(NamedTuple):
     def weights(self) -> Floats:
         """Weights of the differentiated sum of readouts, (samples, readouts). All but two samples have weight 0."""
         weights = np.zeros((self.batch[0].shape[0], len(self.ansatz.readouts)))
-        weights[[0, -2]] = np.random.default_rng(self.qubits).normal(size=(2, weights.shape[1]))
+        weighed = [0, -2] if len(weights) > 1 else [0]
+        weights[weighed] = np.random.default_rng(self.qubits).normal(size=(len(weighed), weights.shape[1]))
         return weights
 
     def create(self, simulator: str, gradient: str = "adjoint", limits: SimulatorLimits = LIMITS) -> Simulator:

@@ -90,7 +90,8 @@ def test_ci_with_cluster_runs_its_tests_and_stops_it(checkout: Path, cluster: Pa
             "test-cluster",
         )
     ]
-    assert _called(checkout) == ["install", "up", "gcs", "build-image", "gcs", "down"]
+    # Down after its tests, and again at the end of the script in case they have failed.
+    assert _called(checkout) == ["install", "up", "gcs", "build-image", "gcs", "down", "gcs", "down"]
 
 
 @pytest.mark.parametrize("target", ["test-long", "test-cluster"])

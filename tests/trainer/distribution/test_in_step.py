@@ -95,7 +95,7 @@ _TRAINED: dict[str, dict[str, Any]] = {
     "classes": {"loss": "cross_entropy"},
     # The last batch has a single sample.
     "few": {"batch_size": 27},
-    "by qubit": {"model": "deep", "simulator": "statevector", "qubits": 10, "batch_size": 32},
+    "by qubit": {"simulator": "statevector", "qubits": 6, "batch_size": 32},
 }
 _WAYS = (("none", 0), ("mirrored", 2), ("central_storage", 2))
 
