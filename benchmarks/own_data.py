@@ -1,7 +1,8 @@
 """Step and epochs on own data, of qcnn and tensorcircuit-ng: python -m benchmarks.own_data.
 
 Prints Markdown. `--rows deep-8-32,layers-8-32` selects rows. Each sample has one feature per qubit, so it is a state of
-its own. `amplitudes` is `deep` on given states, and `classes` is `layers` with the cross-entropy of ten classes. Only
+its own. `amplitudes` is `deep` on given states, `classes` is `layers` with the cross-entropy of ten classes, and
+`reuploading` has the features in each of its 3 layers. Only
 one process runs at a time. All processes train the same network from the same weights on the same batches. `make
 frameworks` installs tensorcircuit-ng.
 """
@@ -25,6 +26,7 @@ TIME_LIMIT = 600
 FORMS = {"gates": (), "blocks": ("--blocks",), "light cone": ("--blocks", "--lightcone")}
 ROWS = [f"{model}-{qubits}-{batch}" for model in ("deep", "layers") for qubits in (8, 12, 16) for batch in (32, 256)]
 ROWS += [f"{kind}-8-{batch}" for kind in ("amplitudes", "classes") for batch in (32, 256)]
+ROWS += [f"reuploading-{qubits}-{batch}" for qubits in (8, 12) for batch in (32, 256)]
 # Models and samples of the last rows.
 _KINDS = {"amplitudes": ("deep", "--amplitudes"), "classes": ("layers", "--features", "--classes", "10")}
 

@@ -12,7 +12,7 @@ _ROOT = Path(__file__).parents[2]
 _COMMANDS = {"frameworks": "make frameworks", "tfq": "make setup EXTRA=tfq"}
 # Environments of the modules that do not run in .venv.
 _ENVIRONMENTS = {
-    **dict.fromkeys(("tensorcircuit", "tensorcircuit_to_bound", "lightning"), "frameworks"),
+    **dict.fromkeys(("tensorcircuit", "tensorcircuit_to_bound", "lightning", "pennylane_jax"), "frameworks"),
     "tutorial": "tfq",
 }
 

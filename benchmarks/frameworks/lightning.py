@@ -10,7 +10,7 @@ import pennylane as qml
 from pennylane import numpy as qnp
 
 from benchmarks.frameworks import process
-from benchmarks.frameworks.network import LEARNING_RATE, Batch, Gate, StepTask
+from benchmarks.frameworks.network import LEARNING_RATE, Batch, FeatureBatch, Gate, StepTask
 
 _GATES = {
     "H": qml.Hadamard,
@@ -30,13 +30,16 @@ class Lightning:
 
     def __init__(self, task: StepTask) -> None:
         self._circuit, self._qubits = task.circuit, task.qubits
+        self._rotation = qml.RY if task.features else qml.RX
         self._weights = [qnp.array(values, requires_grad=True) for values in task.weights]
         self._adam = qml.AdamOptimizer(LEARNING_RATE, eps=1e-7)
         device = qml.device("lightning.qubit", wires=task.qubits, c_dtype=np.complex64)
         self._node = qml.QNode(self._measure, device, diff_method="adjoint", device_vjp=True)
 
-    def prepare(self, batch: Batch) -> Any:
+    def prepare(self, batch: Batch | FeatureBatch) -> Any:
         """Return the angle of every qubit in every sample, (qubits, batch), and the labels."""
+        if isinstance(batch, FeatureBatch):
+            return batch.features.T, batch.label
         angles = np.zeros((self._qubits, len(batch.qubit)))
         angles[batch.qubit, np.arange(len(batch.qubit))] = batch.angle
         return angles, batch.label
@@ -68,17 +71,18 @@ class Lightning:
         # Autograd records every access to the array.
         values = [scaled[index] for index in range(self._circuit.parameters)]
         for gate in self._circuit.cluster:
-            _apply(gate, values)
+            apply_gate(gate, values)
         # Broadcasting requires the same gates for all samples, so qubits without an excitation are rotated by zero.
         for qubit, angle in enumerate(angles):
-            qml.RX(angle, wires=qubit)
+            self._rotation(angle, wires=qubit)
         for block in self._circuit.blocks:
             for gate in block.placed:
-                _apply(gate, values)
+                apply_gate(gate, values)
         return [qml.expval(qml.Z(qubit)) for qubit in self._circuit.readouts]
 
 
-def _apply(gate: Gate, values: Sequence[Any]) -> None:
+def apply_gate(gate: Gate, values: Sequence[Any]) -> None:
+    """Apply a gate, whose angle is the value of its parameter in rad."""
     if gate.parameter < 0:
         _GATES[gate.name](wires=gate.qubits)
     else:
@@ -86,4 +90,4 @@ def _apply(gate: Gate, values: Sequence[Any]) -> None:
 
 
 if __name__ == "__main__":
-    process.run(f"PennyLane lightning {qml.version()}", process.parser().parse_args(), Lightning)
+    process.run(f"PennyLane lightning {qml.version()}", process.parser(features=True).parse_args(), Lightning)

@@ -6,7 +6,7 @@ import this module, so it imports only NumPy.
 
 import dataclasses
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ LEARNING_RATE = 0.02
 HIDDEN_UNITS = 8
 # Steps of an epoch of 1,000 samples at batch size 32.
 EPOCH_STEPS = 32
-LAYERS = 6
+LAYERS, REUPLOADING_LAYERS = 6, 3
 _CONVOLUTION_PARAMETERS = 15
 _LAYER_PARAMETERS = 21
 
@@ -25,13 +25,14 @@ _LAYER_PARAMETERS = 21
 class Gate(NamedTuple):
     """Gate: H, CZ, CNOT, or X, Y, Z, XX, YY, ZZ to the power `sign` x parameter.
 
-    P to the power t is exp(-i pi t P / 2) up to a global phase.
+    P to the power t is exp(-i pi t P / 2) up to a global phase. With a feature, the power is parameter x feature / pi.
     """
 
     name: str
     qubits: tuple[int, ...]
     parameter: int = -1
     sign: int = 1
+    feature: int = -1
 
 
 class Block(NamedTuple):
@@ -56,9 +57,9 @@ class Circuit(NamedTuple):
 
 
 class FeatureBatch(NamedTuple):
-    """Samples: RY angle of each qubit float32 (batch, qubits) in rad, label float32 (batch,)."""
+    """Samples: features (batch, qubits) in rad, with most models the RY angle of each qubit; label float32 (batch,)."""
 
-    features: npt.NDArray[np.float32]
+    features: npt.NDArray[np.floating[Any]]
     label: npt.NDArray[np.float32]
 
 
@@ -135,15 +136,20 @@ class StepTask:
         """Return samples of one feature per qubit, whose label is the sign of the sum of their cosines, or a class."""
         random = np.random.default_rng([2, index])
         features = (math.pi * random.random((self.batch_size, self.qubits))).astype(np.float32)
+        if self.model == "reuploading":
+            # Simulators compute exponents in double precision.
+            features = features.astype(np.float64)
         if self.classes:
             return FeatureBatch(features, random.integers(0, self.classes, self.batch_size).astype(np.float32))
         return FeatureBatch(features, np.where(np.cos(features).sum(axis=1) >= 0, 1, -1).astype(np.float32))
 
 
 def circuit(model: str, qubits: int) -> Circuit:
-    """Return the gates of model `hybrid`, `deep` or `layers` in the order of their application."""
+    """Return the gates of model `hybrid`, `deep`, `layers` or `reuploading` in the order of their application."""
     if model == "layers":
         return layers(qubits)
+    if model == "reuploading":
+        return layers(qubits, REUPLOADING_LAYERS, reuploading=True)
     cluster = [Gate("H", (qubit,)) for qubit in range(qubits)]
     cluster += [Gate("CZ", (qubit, (qubit + 1) % qubits)) for qubit in range(qubits)]
     blocks: list[Block] = []
@@ -159,14 +165,22 @@ def circuit(model: str, qubits: int) -> Circuit:
     return Circuit(cluster, blocks, active, first)
 
 
-def layers(qubits: int, count: int = LAYERS) -> Circuit:
+def layers(qubits: int, count: int = LAYERS, *, reuploading: bool = False) -> Circuit:
     """Return layers of RY, CNOT around the ring and RZ, with readouts on all qubits.
 
     A block has a CNOT and the rotations that can be next to it.
+
+    Args:
+        qubits: Number of qubits.
+        count: Number of layers.
+        reuploading: Whether RY rotates each qubit by a parameter times its feature.
     """
     blocks = []
     for layer in range(count):
-        before = [Gate("Y", (number,), 2 * qubits * layer + number) for number in range(qubits)]
+        before = [
+            Gate("Y", (number,), 2 * qubits * layer + number, feature=number if reuploading else -1)
+            for number in range(qubits)
+        ]
         after = [Gate("Z", (number,), 2 * qubits * layer + qubits + number) for number in range(qubits)]
         for first in range(qubits):
             second = (first + 1) % qubits

@@ -44,7 +44,7 @@ def parser(*, features: bool = False) -> argparse.ArgumentParser:
         features: Whether the framework also trains on samples with one feature per qubit, on states and on classes.
     """
     arguments = argparse.ArgumentParser(description="Measure a training step. Prints one line of JSON.")
-    arguments.add_argument("model", choices=("hybrid", "deep", "layers"))
+    arguments.add_argument("model", choices=("hybrid", "deep", "layers", "reuploading"))
     arguments.add_argument("qubits", type=int)
     arguments.add_argument("--batch", type=int, default=32)
     arguments.add_argument("--repeats", type=int, default=5, help="Minimum number of steps to measure.")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from benchmarks.frameworks import process
+from benchmarks.frameworks import layers, process
 from benchmarks.frameworks.network import (
     EPOCH_STEPS,
     HIDDEN_UNITS,
@@ -19,6 +19,8 @@ from benchmarks.frameworks.network import (
     StateBatch,
     StepTask,
 )
+from qcnn.circuits.circuits import ring
+from qcnn.circuits.formats.loading import embed_ansatz
 from qcnn.data import Samples
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.fields import MEMORY
@@ -95,10 +97,15 @@ def shards_of(batches: Sequence[Batch | FeatureBatch | StateBatch]) -> Shards:
 
 
 def _config(arguments: argparse.Namespace) -> ExperimentConfig:
+    model, encoding = arguments.model, "ry"
+    if model == "layers":
+        model = "benchmarks.frameworks.layers:layers"
+    elif model == "reuploading":
+        model, encoding = embed_ansatz(layers.reuploading(ring(arguments.qubits)), "circuit.json"), "circuit"
     return from_mapping(
         {
-            "model": "benchmarks.frameworks.layers:layers" if arguments.model == "layers" else arguments.model,
-            **({"data": MEMORY, "encoding": "ry"} if arguments.features else {}),
+            "model": model,
+            **({"data": MEMORY, "encoding": encoding} if arguments.features else {}),
             **({"data": MEMORY, "encoding": "amplitude"} if arguments.amplitudes else {}),
             "qubits": arguments.qubits,
             "simulator": arguments.simulator,

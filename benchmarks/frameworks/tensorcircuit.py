@@ -110,11 +110,16 @@ def readouts_of(
             2^qubits).
     """
     gate_lists = {block.gates for block in circuit.blocks} if blocks else ()
-    matrices = {gates: _matrix(gates, parameters) for gates in gate_lists}
+    has_features = any(gate.feature >= 0 for block in circuit.blocks for gate in block.gates)
+    shared = {} if has_features else {gates: _matrix(gates, parameters) for gates in gate_lists}
 
     def sample(*values: jax.Array) -> jax.Array:
+        features = values[0] if has_features else None
+        matrices = {gates: _matrix(gates, parameters, features) for gates in gate_lists} if has_features else shared
         state = tc.Circuit(qubits, inputs=values[0].astype(jnp.complex64) if amplitudes else None)
-        if len(values) == 1 and not amplitudes:
+        if has_features:
+            pass
+        elif len(values) == 1 and not amplitudes:
             for index in range(qubits):
                 state.ry(index, theta=values[0][index])
         elif not amplitudes:
@@ -129,18 +134,18 @@ def readouts_of(
                 state.unitary(*block.qubits, unitary=matrices[block.gates])
             else:
                 for gate in block.placed:
-                    _apply(state, gate, parameters)
+                    _apply(state, gate, parameters, features)
         readouts = [state.expectation_ps(z=[index], enable_lightcone=lightcone) for index in circuit.readouts]
         return jnp.real(jnp.stack(readouts))
 
     return jax.vmap(sample)(*inputs)
 
 
-def _matrix(gates: tuple[Gate, ...], parameters: jax.Array) -> jax.Array:
+def _matrix(gates: tuple[Gate, ...], parameters: jax.Array, features: jax.Array | None = None) -> jax.Array:
     """Return the product of the gates of a block, (4, 4)."""
     matrix = jnp.eye(4, dtype=jnp.complex64)
     for gate in gates:
-        name, angles = _library_gate(gate, parameters)
+        name, angles = _library_gate(gate, parameters, features)
         factor = getattr(tc.gates, name)(**angles).tensor.reshape(2 ** len(gate.qubits), -1)
         if len(gate.qubits) == 1:
             factor = jnp.kron(factor, jnp.eye(2)) if gate.qubits == (0,) else jnp.kron(jnp.eye(2), factor)
@@ -148,16 +153,17 @@ def _matrix(gates: tuple[Gate, ...], parameters: jax.Array) -> jax.Array:
     return matrix
 
 
-def _apply(state: Any, gate: Gate, parameters: jax.Array) -> None:
-    name, angles = _library_gate(gate, parameters)
+def _apply(state: Any, gate: Gate, parameters: jax.Array, features: jax.Array | None = None) -> None:
+    name, angles = _library_gate(gate, parameters, features)
     getattr(state, name)(*gate.qubits, **angles)
 
 
-def _library_gate(gate: Gate, parameters: jax.Array) -> tuple[str, dict[str, jax.Array]]:
+def _library_gate(gate: Gate, parameters: jax.Array, features: jax.Array | None) -> tuple[str, dict[str, jax.Array]]:
     """Return the name of a gate in tensorcircuit, and its keyword arguments."""
     if gate.parameter < 0:
         return gate.name.lower(), {}
-    return f"r{gate.name.lower()}", {"theta": gate.sign * math.pi * parameters[gate.parameter]}
+    factor = features[gate.feature] if features is not None and gate.feature >= 0 else gate.sign * math.pi
+    return f"r{gate.name.lower()}", {"theta": factor * parameters[gate.parameter]}
 
 
 def main() -> None:

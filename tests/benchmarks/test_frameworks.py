@@ -2,7 +2,7 @@ import cirq
 import numpy as np
 import pytest
 
-from benchmarks.frameworks import network
+from benchmarks.frameworks import layers, network
 from benchmarks.frameworks.network import Gate, StepTask
 from qcnn.circuits import circuits
 
@@ -14,7 +14,7 @@ _GATES: dict[str, cirq.Gate] = {
 
 def _circuit(gates: list[Gate], parameters: network.Floats, qubits: list[cirq.GridQubit]) -> cirq.Circuit:
     circuit = cirq.Circuit()
-    for name, acting, parameter, sign in gates:
+    for name, acting, parameter, sign, _ in gates:
         gate = _GATES[name] if parameter < 0 else _GATES[name] ** (sign * parameters[parameter])
         circuit.append(gate(*(qubits[qubit] for qubit in acting)))
     return circuit
@@ -30,6 +30,27 @@ def test_layers_are_ry_then_cnot_around_the_ring_then_rz(qubits: int) -> None:
         expected.append(cirq.CNOT(ring[number], ring[(number + 1) % qubits]) for number in range(qubits))
         expected.append((cirq.Z**t)(qubit) for t, qubit in zip(after, ring, strict=True))
     gates = [gate for block in actual.blocks for gate in block.placed]
+    unitary = _circuit(gates, parameters, ring).unitary(ring)
+    cirq.testing.assert_allclose_up_to_global_phase(unitary, expected.unitary(ring), atol=1e-9)
+
+
+def test_reuploading_rotates_by_a_parameter_times_a_feature_in_each_layer() -> None:
+    ring, actual = circuits.ring(4), network.circuit("reuploading", 4)
+    random = np.random.default_rng(1)
+    parameters, features = random.uniform(0, 2, actual.parameters), random.uniform(0, 3, 4)
+    expected = cirq.Circuit()
+    for before, after in parameters.reshape(network.REUPLOADING_LAYERS, 2, 4):
+        expected.append(cirq.ry(w * x)(qubit) for w, x, qubit in zip(before, features, ring, strict=True))
+        expected.append(cirq.CNOT(ring[number], ring[(number + 1) % 4]) for number in range(4))
+        expected.append((cirq.Z**t)(qubit) for t, qubit in zip(after, ring, strict=True))
+    ansatz = layers.reuploading(ring)
+    values = zip((*ansatz.symbols, *ansatz.inputs), (*parameters, *features), strict=True)
+    unitary = cirq.resolve_parameters(ansatz.circuit, dict(values)).unitary(ring)
+    cirq.testing.assert_allclose_up_to_global_phase(unitary, expected.unitary(ring), atol=1e-9)
+    gates = [gate for block in actual.blocks for gate in block.placed]
+    for gate in gates:
+        if gate.feature >= 0:
+            parameters[gate.parameter] *= features[gate.feature] / np.pi
     unitary = _circuit(gates, parameters, ring).unitary(ring)
     cirq.testing.assert_allclose_up_to_global_phase(unitary, expected.unitary(ring), atol=1e-9)
 
