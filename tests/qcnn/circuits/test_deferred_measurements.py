@@ -259,7 +259,7 @@ _TWICE = [cirq.X(Q[2]).with_classical_controls("c"), cirq.Y(Q[2]).with_classical
 @pytest.mark.parametrize(
     ("circuit", "readout", "given"),
     [
-        (POOLING, Q[3], "readout=0.1 with cirq.CZ"),
+        (POOLING, Q[3], "readout=0.1 with CZ"),
         (cirq.Circuit(PREPARED[:1], MEASURED, _TWICE), Q[0], r"readout=0.1 with readout of q\(0, 0\)"),
         (
             cirq.Circuit(
@@ -267,7 +267,7 @@ _TWICE = [cirq.X(Q[2]).with_classical_controls("c"), cirq.Y(Q[2]).with_classical
                 cirq.X(Q[2]).with_classical_controls("d"),
             ),
             Q[2],
-            "readout=0.1 with cirq.CNOT",
+            "readout=0.1 with CNOT",
         ),
     ],
     ids=["control", "readout", "measured again"],
