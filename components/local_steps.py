@@ -38,7 +38,7 @@ from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results import model_folder
 from qcnn.results.class_scores import Confusion
 from qcnn.results.local_run import METADATA, RunFolders, of_run, of_trial
-from qcnn.studies.record import SELECT_STEP, folders_by_trial, load_trials
+from qcnn.studies.record import SELECT_STEP, folders_by_trial, load_metric, load_trials
 from qcnn.studies.trials import FailedTrial, Trial, best
 
 # Modules that the fork server imports for all steps of a run.
@@ -90,7 +90,7 @@ class BestTrial:
     """Result of a complete study.
 
     `best` is the index of the best trial, `folders` are its folders, and `trials` the results of all trials. `results`
-    is the path of the table of trials as CSV, and `table` as HTML.
+    is the path of the table of trials as CSV, and `table` as HTML. `metric` selected the best trial.
     """
 
     best: int
@@ -98,14 +98,16 @@ class BestTrial:
     trials: Sequence[Trial | FailedTrial]
     results: Path
     table: Path
+    metric: str
 
 
 def read_study(study: Path) -> BestTrial:
     """Return the result of a study whose last step is complete."""
     folders = _trials(study)
     trials = [read_trial(each.training) for each in folders]
-    chosen = best(trials)
-    return BestTrial(chosen, _of_best(folders[chosen], study), trials, *_tables(study))
+    metric = load_metric(study)
+    chosen = best(trials, metric)
+    return BestTrial(chosen, _of_best(folders[chosen], study), trials, *_tables(study), metric)
 
 
 def _trials(study: Path) -> list[RunFolders]:
@@ -163,7 +165,8 @@ def select_step(study: Path) -> None:
     trials, (results, page) = _trials(study), _tables(study)
     # The report is in the folder of the page.
     report = _of_best(trials[0], study).report.name
-    chosen = select_best([str(trial.training) for trial in trials], str(results), str(page), report)
+    trainings = [str(trial.training) for trial in trials]
+    chosen = select_best(trainings, str(results), str(page), report, load_metric(study))
     folders = _of_best(trials[chosen], study)
     if not folders.exported.exists():
         _export(folders)

@@ -16,6 +16,7 @@ from qcnn.experiment.parsing import from_mapping
 from qcnn.jobs.job import OUTPUTS, JobSpec
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE
+from qcnn.monitoring.validation_metrics import VAL_LOSS
 from qcnn.storage.store import SCHEMES, check_reachable, parse_bucket_uri
 
 # Worker flag for the URI of each output.
@@ -103,7 +104,9 @@ def vertex_job(
     return dataclasses.replace(job, argv=(*job.argv, *added), port_flags=())
 
 
-def vertex_trial(fields: Mapping[str, Any], output: str, pod: PodSettings, dataset: str) -> JobSpec:
+def vertex_trial(
+    fields: Mapping[str, Any], output: str, pod: PodSettings, dataset: str, metric: str = VAL_LOSS
+) -> JobSpec:
     """Describe the trials of a search on Vertex AI.
 
     Vertex AI passes the searched fields to each trial as flags. The environment of a trial names its output folder,
@@ -114,6 +117,7 @@ def vertex_trial(fields: Mapping[str, Any], output: str, pod: PodSettings, datas
         output: URI of a folder. The job writes to a subfolder that is named after the job.
         pod: Settings of the processes.
         dataset: URI of the dataset.
+        metric: Metric that trials report to the tuner.
 
     Raises:
         ConfigError: If not all processes can access `output` or the training folder of `continue_from`.
@@ -121,7 +125,8 @@ def vertex_trial(fields: Mapping[str, Any], output: str, pod: PodSettings, datas
     job = vertex_job(from_mapping(fields), output, pod, dataset)
     shared = {"--experiment": json.dumps(dict(fields), sort_keys=True)}
     argv = _replace_flags(job.argv, shared, removed=(_FLAGS["training"], _FLAGS["logs"]))
-    return dataclasses.replace(job, argv=tuple(argv))
+    reported = () if metric == VAL_LOSS else ("--metric", metric)
+    return dataclasses.replace(job, argv=(*argv, *reported))
 
 
 def _replace_flags(argv: Sequence[str], values: Mapping[str, str], removed: Sequence[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from kfp.dsl.base_component import BaseComponent
 
 from qcnn.components.definitions.pipeline import trial_data
 from qcnn.components.definitions.study import plan_study, select_best
+from qcnn.monitoring.validation_metrics import VAL_LOSS
 from qcnn.pipelines.parts import TrainStep, train_in_step
 from qcnn.studies.trials import PARALLELISM
 
@@ -60,15 +61,18 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_in_step) -> B
         grid: dict = {},  # noqa: B006
         ranges: dict = {},  # noqa: B006
         random: int = 0,
+        metric: str = VAL_LOSS,
         data_sha256: dict = {},  # noqa: B006
     ) -> StudyOutputs:
-        """Run a grid or random search and evaluate the trial with the lowest validation loss.
+        """Run a grid or random search and evaluate the best trial.
 
         Args:
             experiment: Fields that all trials share, as in an experiment file. Missing fields have their defaults.
             grid: Values by field, such as {"model": ["hybrid", "deep"]}.
             ranges: Numeric ranges by field, as [low, high] or [low, high, "log"]. They require `random`.
             random: Number of trials to sample from grid and ranges. 0: all combinations of the grid.
+            metric: Metric of the validation split that selects the best trial: val_loss (lowest) or val_accuracy
+                (highest).
             data_sha256: SHA-256 of each data file of the trials, as printed by sha256sum, by URI.
         """
         planned = plan_study(
@@ -76,6 +80,7 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_in_step) -> B
             grid=grid,
             ranges=ranges,
             random=random,
+            metric=metric,
             data_sha256=data_sha256,
         ).set_display_name("Plan study")
 
@@ -85,6 +90,7 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_in_step) -> B
         chosen = select_best(
             datasets=dsl.Collected(outputs.dataset),
             trainings=dsl.Collected(outputs.training),
+            metric=metric,
         ).set_display_name("Select best")
 
         return StudyOutputs(*(chosen.outputs[name] for name in StudyOutputs._fields))

@@ -15,6 +15,7 @@ from qcnn.components.definitions.vertex import train
 from qcnn.components.resources import StepResources, is_pinned
 from qcnn.jobs.pod_settings import PodSettings, parse_quantity
 from qcnn.jobs.vertex.machines import check_machines, vertex_settings
+from qcnn.monitoring.validation_metrics import VAL_LOSS
 from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
 
@@ -80,18 +81,21 @@ def tuned_study(pod: PodSettings, parallelism: int, stopping: str) -> BaseCompon
         grid: dict = {},  # noqa: B006
         ranges: dict = {},  # noqa: B006
         random: int = 0,
+        metric: str = VAL_LOSS,
         data_sha256: dict = {},  # noqa: B006
     ) -> TuningOutputs:
-        """Run a search with Vertex AI's tuner and evaluate the trial with the lowest validation loss.
+        """Run a search with Vertex AI's tuner and evaluate the best trial.
 
         Args:
             experiment: Fields that all trials share, as in an experiment file. Missing fields have their defaults.
             grid: Values by field, such as {"model": ["hybrid", "deep"]}.
             ranges: Numeric ranges by field, as [low, high] or [low, high, "log"].
             random: Number of trials.
+            metric: Metric of the validation split that the tuner optimizes, and that selects the best trial: val_loss
+                (lowest) or val_accuracy (highest).
             data_sha256: SHA-256 of the data file of the trials, as printed by sha256sum, by URI.
         """
-        search = {"experiment": experiment, "grid": grid, "ranges": ranges, "random": random}
+        search = {"experiment": experiment, "grid": grid, "ranges": ranges, "random": random, "metric": metric}
         planned = plan_tuning(**search, data_sha256=data_sha256).set_display_name("Plan study")
 
         data = trial_data(experiment=planned.output, data_sha256=data_sha256).set_display_name("Trial data")

@@ -16,6 +16,7 @@ from qcnn.model.history_file import HISTORY, is_history_file
 from qcnn.monitoring import logs as log_lines
 from qcnn.monitoring.logs import PORT_VARIABLE
 from qcnn.monitoring.trainjob_status import TrainJobReporter
+from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS
 from qcnn.process.environment import FOLDERS, HyperparameterReporter, address, in_pod, requested_gpus
 from qcnn.process.error_lines import exit_immediately, one_line_errors
 from qcnn.process.error_transfer import ERROR, to_values
@@ -64,6 +65,12 @@ def main() -> None:
             default=default,
             help=f"{purpose} Default: ${variable}.",
         )
+    parser.add_argument(
+        "--metric",
+        choices=SELECTION_METRICS,
+        default=VAL_LOSS,
+        help="Metric to report to the tuner of Vertex AI, if this process is a trial.",
+    )
     parser.add_argument("--events", metavar="FD", type=int, help="File descriptor of the pipe for events.")
     parser.add_argument(
         "--profiler-port", metavar="PORT", type=int, default=2223, help="Port of the profiler server. 0: no server."
@@ -134,7 +141,7 @@ def _train(
         reporters: list[Listener] = []
         if is_chief:
             reporters = [
-                HyperparameterReporter(os.environ).listen,
+                HyperparameterReporter(os.environ, arguments.metric).listen,
                 TrainJobReporter(os.environ, experiment.epochs).listen,
             ]
 

@@ -8,7 +8,7 @@ from qcnn.components.resources import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, data_sha256: dict) -> List[str]:  # noqa: UP006
+def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, metric: str, data_sha256: dict) -> List[str]:  # noqa: UP006
     """Validate a study and output the experiment of each trial.
 
     Args:
@@ -16,17 +16,18 @@ def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, data_sha
         grid: Values by field.
         ranges: Numeric ranges by field.
         random: Number of random trials. 0: all combinations of the grid.
+        metric: Metric that selects the best trial.
         data_sha256: SHA-256 of each data file of the study, by URI.
     """
     from qcnn.components.steps.study import plan_study as run
     from qcnn.process.error_lines import one_line_errors
 
     with one_line_errors():
-        return run(experiment, grid, ranges, random, data_sha256)
+        return run(experiment, grid, ranges, random, data_sha256, metric)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def plan_tuning(experiment: dict, grid: dict, ranges: dict, random: int, data_sha256: dict) -> str:
+def plan_tuning(experiment: dict, grid: dict, ranges: dict, random: int, metric: str, data_sha256: dict) -> str:
     """Validate a search whose trials share their data, and output the experiment of one trial.
 
     Args:
@@ -34,19 +35,21 @@ def plan_tuning(experiment: dict, grid: dict, ranges: dict, random: int, data_sh
         grid: Values by field.
         ranges: Numeric ranges by field.
         random: Number of trials.
+        metric: Metric that selects the best trial.
         data_sha256: SHA-256 of the data file, by URI.
     """
     from qcnn.components.steps.study import plan_tuning as run
     from qcnn.process.error_lines import one_line_errors
 
     with one_line_errors():
-        return run(experiment, grid, ranges, random, data_sha256)
+        return run(experiment, grid, ranges, random, data_sha256, metric)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def select_best(
     datasets: dsl.Input[List[dsl.Dataset]],  # noqa: UP006
     trainings: dsl.Input[List[dsl.Artifact]],  # noqa: UP006
+    metric: str,
     results: dsl.Output[dsl.Artifact],
     table: dsl.Output[dsl.HTML],
     model: dsl.Output[dsl.Model],
@@ -54,11 +57,12 @@ def select_best(
     predictions: dsl.Output[dsl.Artifact],
     report: dsl.Output[dsl.HTML],
 ) -> None:
-    """Tabulate all trials, then export and evaluate the one with the lowest validation loss.
+    """Tabulate all trials, then export and evaluate the best.
 
     Args:
         datasets: Training, validation and test data of each trial.
         trainings: Checkpoints and history of each trial.
+        metric: Metric of the validation split that selects the best trial.
         results: Table of all trials (CSV).
         table: Table of all trials (HTML).
         model: Exported model of the best trial.
@@ -73,7 +77,7 @@ def select_best(
     with one_line_errors():
         # Programs select the viewer by file extension.
         results.path, table.path, report.path = f"{results.path}.csv", f"{table.path}.html", f"{report.path}.html"
-        best = run([training.path for training in trainings], results.path, table.path, report.uri)
+        best = run([training.path for training in trainings], results.path, table.path, report.uri, metric)
         training, dataset = trainings[best].path, datasets[best].path
         model.metadata = export_weights(training, model.path)
         folders = (model.path, dataset, training, predictions.path)
@@ -90,6 +94,7 @@ def tune(
     grid: dict,
     ranges: dict,
     random: int,
+    metric: str,
     parallelism: int,
     stopping: str,
     pod: str,
@@ -108,6 +113,7 @@ def tune(
         grid: Values by field.
         ranges: Numeric ranges by field.
         random: Number of trials.
+        metric: Metric that the tuner optimizes, and that selects the best trial.
         parallelism: Maximum number of parallel trials.
         stopping: Early-stopping rule of the tuner.
         pod: Settings of the job's processes as JSON.
@@ -136,6 +142,7 @@ def tune(
             dataset.uri,
             training.uri,
             (results.path, table.path),
+            metric,
         )
         # The artifacts are the folders of the trial's outputs, so nothing is copied.
         training.uri, logs.uri, training.metadata, results.metadata = outputs

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,10 @@ def save_confusion(confusion: Confusion, path: str) -> None:
         unfinished.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
+# Characters of a class name that are not text in Markdown (CommonMark 0.31, 2.4, and tables of GitHub).
+_SPECIAL = re.compile(r"[\\`*{}\[\]<>()#+!|~&]")
+
+
 def summarize(metrics: Mapping[str, float], uris: Mapping[str, str], summary: str) -> None:
     """Write metrics and artifact URIs as Markdown, with the common folder of the URIs as a heading.
 
@@ -74,7 +79,8 @@ def summarize(metrics: Mapping[str, float], uris: Mapping[str, str], summary: st
         uris: URIs or paths of the artifacts by name.
         summary: Path of the Markdown file.
     """
-    metrics_table = tabulate(metrics.items(), ("metric", "value"), "github", floatfmt=".6g")
+    named = [(_SPECIAL.sub(r"\\\g<0>", name), value) for name, value in metrics.items()]
+    metrics_table = tabulate(named, ("metric", "value"), "github", floatfmt=".6g")
     parents = zip(*(uri.split("/")[:-1] for uri in uris.values()), strict=False)
     folder = "".join(f"{names[0]}/" for names in itertools.takewhile(lambda names: len(set(names)) == 1, parents))
     rows = [(name, f"`{uri.removeprefix(folder)}`") for name, uri in uris.items()]

@@ -12,9 +12,19 @@ from qcnn.circuits.formats.loading import with_circuits, with_embedded_circuit
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
+from qcnn.monitoring.validation_metrics import VAL_LOSS, parse_metric
 from qcnn.planning.checks import STEP, check_experiments
 from qcnn.studies.record import format_rows, table, table_csv, table_page
-from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, search_from_mapping, shared_experiment
+from qcnn.studies.trials import (
+    FailedTrial,
+    Trial,
+    best,
+    is_without,
+    load_failure,
+    plan,
+    search_from_mapping,
+    shared_experiment,
+)
 
 
 def plan_study(
@@ -23,6 +33,7 @@ def plan_study(
     ranges: Mapping[str, Any],
     random: int,
     data_sha256: Mapping[str, str],
+    metric: str = VAL_LOSS,
 ) -> list[str]:
     """Validate a study and return the experiment of each trial as JSON.
 
@@ -32,7 +43,9 @@ def plan_study(
         ranges: Numeric ranges by field.
         random: Number of random trials. 0: all combinations of the grid.
         data_sha256: SHA-256 of each data file of the study, by URI.
+        metric: Metric that selects the best trial.
     """
+    parse_metric(metric)
     search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
     trials = plan(with_embedded_circuit(experiment), search)
     files = sorted({trial.data for trial in trials if trial.is_file})
@@ -52,6 +65,7 @@ def plan_tuning(
     ranges: Mapping[str, Any],
     random: int,
     data_sha256: Mapping[str, str],
+    metric: str = VAL_LOSS,
 ) -> str:
     """Validate a search whose trials share their data, and return the experiment of one trial as JSON.
 
@@ -61,8 +75,9 @@ def plan_tuning(
         ranges: Numeric ranges by field.
         random: Number of trials.
         data_sha256: SHA-256 of the data file, by URI.
+        metric: Metric that selects the best trial.
     """
-    plan_study(experiment, grid, ranges, random, data_sha256)
+    plan_study(experiment, grid, ranges, random, data_sha256, metric)
     search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
     return shared_experiment(with_embedded_circuit(experiment), search).to_json()
 
@@ -70,7 +85,7 @@ def plan_tuning(
 logger = logging.getLogger("qcnn")
 
 
-def select_best(trainings: Sequence[str], results: str, page: str, report: str = "") -> int:
+def select_best(trainings: Sequence[str], results: str, page: str, report: str = "", metric: str = VAL_LOSS) -> int:
     """Write the table of all trials and return the index of the best trial.
 
     A failed trial is a row of the table. If all trials failed, the study fails.
@@ -80,15 +95,20 @@ def select_best(trainings: Sequence[str], results: str, page: str, report: str =
         results: Path of the table as CSV.
         page: Path of the table as HTML.
         report: Report of the best trial: a path relative to the page, or a URI, or empty if there is none.
+        metric: Metric of the validation split that selects the best trial.
     """
+    metric = parse_metric(metric)
     trials = [read_trial(Path(training)) for training in trainings]
-    header, rows = table(trials)
-    for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(trials, report))):
+    if without := [number for number, trial in enumerate(trials) if is_without(trial, metric)]:
+        what = "trials of regressions have no accuracy and are ranked by validation loss, after the others"
+        logger.warning("metric %s: %s: %s", metric, what, ", ".join(map(str, without)))
+    header, rows = table(trials, metric)
+    for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(trials, report, metric))):
         with new_file(path) as unfinished:
             unfinished.write_text(text, encoding="utf-8")
     for line in tabulate(format_rows(rows), header, "simple", disable_numparse=True).splitlines():
         logger.info("%s", line)
-    return best(trials)
+    return best(trials, metric)
 
 
 def read_trial(training: Path) -> Trial | FailedTrial:

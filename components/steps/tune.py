@@ -33,7 +33,7 @@ from qcnn.jobs.vertex.tuning_job import (
     tuning_job,
 )
 from qcnn.model import checkpoints
-from qcnn.process.environment import METRIC
+from qcnn.monitoring.validation_metrics import VAL_LOSS
 from qcnn.provenance import provenance
 from qcnn.storage.copies import local_copy
 from qcnn.studies.trials import FailedTrial, Search, save_failure, search_from_mapping, shared_experiment, whole_bounds
@@ -70,6 +70,7 @@ def tune(
     dataset: str,
     training: str,
     table: tuple[str, str],
+    metric: str = VAL_LOSS,
 ) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
     """Run a search with Vertex AI's tuner and tabulate its trials.
 
@@ -82,6 +83,7 @@ def tune(
         dataset: URI of the dataset.
         training: URI of the output that Vertex AI assigned to this task.
         table: Paths of the table of trials as CSV and as HTML.
+        metric: Metric that selects the best trial.
 
     Returns:
         The URIs of training and logs of the best trial, the metadata of both, and the metadata of the table.
@@ -90,11 +92,11 @@ def tune(
     shared = shared_experiment(experiment, searched)
     run_folder, run = run_of(training)
     location = VertexLocation(*place, endpoint_of(os.environ))
-    job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset)
+    job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset, metric)
     trial = custom_job(job, JobIdentity(run, _TASK), location)
     study = StudySpec(
         parameters(searched),
-        METRIC,
+        metric,
         searched.random,
         parallel=tuner[0],
         stopping=tuner[1],
@@ -107,7 +109,7 @@ def tune(
     text = json.dumps(dict(experiment))
     with contextlib.ExitStack() as stack:
         folders = [stack.enter_context(_training(each, folder, text)) for each in trials]
-        best = select_best([str(each) for each in folders], *table)
+        best = select_best([str(each) for each in folders], *table, metric=metric)
     chosen = trials[best]
     metadata = provenance(from_json(text, chosen.values))
     trial_folder = posixpath.join(folder, chosen.id)

@@ -22,11 +22,12 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.frozen import freeze
 from qcnn.model.checkpoints import load_history
 from qcnn.model.history import EpochMetrics
+from qcnn.monitoring.validation_metrics import VAL_LOSS
 from qcnn.process.extras import translate_errors
 from qcnn.results import html, model_folder
 from qcnn.results.local_run import FILE, RunFolders, of_run, read_metrics, read_record
 from qcnn.run_names import timestamp
-from qcnn.studies.record import METRICS, compared_rows, is_study, load_trials, save_trials, table
+from qcnn.studies.record import METRICS, compared_rows, is_study, load_metric, load_trials, save_trials, table
 from qcnn.studies.record import has_succeeded as is_complete
 from qcnn.studies.trials import FailedTrial, Trial, plan, search_from_mapping
 from qcnn.targets.local.callbacks import CallbackError, EpochCallback
@@ -263,12 +264,13 @@ Training = TrainingResult
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Result of a study: the fields and losses of each trial, and the trial with the best validation loss."""
+    """Result of a study: the fields and losses of each trial, and the best trial."""
 
     folder: Path
     trials: Sequence[Mapping[str, Any]]
     best: TrainingResult
     _results: Sequence[Trial | FailedTrial] = dataclasses.field(repr=False, compare=False)
+    _metric: str = dataclasses.field(default=VAL_LOSS, repr=False, compare=False)
 
     @translate_errors("Study.plot", "run")
     def plot(self, metric: str = METRICS[0]) -> Figure:
@@ -286,7 +288,7 @@ class Study:
         measured = [name for name in METRICS if any(isinstance(trial[name], float) for trial in self.trials)]
         if metric not in measured:
             raise ConfigError(f"metric: must be one of {', '.join(measured)}. Given: {format_value(metric)}")
-        _, rows = compared_rows(self._results)
+        _, rows = compared_rows(self._results, metric=self._metric)
         label = plots.VALIDATION_LOSS if metric == METRICS[0] else metric
         return plots.complete(comparison.metric_figure(rows, metric, label))
 
@@ -303,10 +305,11 @@ def study(
     grid: Mapping[str, Sequence[Any]] | None = None,
     ranges: Mapping[str, Sequence[Any]] | None = None,
     random: int = 0,
+    metric: str = VAL_LOSS,
     folder: str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> Study:
-    """Train trials of an experiment with other fields, and evaluate the one with the best validation loss.
+    """Train trials of an experiment with other fields, and evaluate the best one.
 
     Trials run one at a time. Each trial has a separate seed, counted from the experiment's seed, unless the seed is
     searched. A failed trial has its reason in its row.
@@ -316,6 +319,7 @@ def study(
         grid: Values to try, by field.
         ranges: (low, high) or (low, high, "log"), by field, to sample from.
         random: Number of random trials.
+        metric: Metric of the validation split that selects the best trial: val_loss or val_accuracy.
         folder: Folder of the study. None: a new folder in runs/.
         progress: Whether to display a progress bar in a notebook or terminal.
 
@@ -340,10 +344,11 @@ def study(
         embedded = [each if isinstance(each, str) else embedded_circuit(each, qubits) for each in models]
         search["grid"] = {**search["grid"], "model": embedded}
     search["grid"] = with_circuits(search["grid"])
-    configs = plan(require_experiment(experiment).given, search_from_mapping({**search, "random": random}))
+    parsed = search_from_mapping({**search, "random": random, "metric": metric})
+    configs = plan(require_experiment(experiment).given, parsed)
     root = (Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}").absolute()
     if is_study(root):
-        _check_trials(root, configs)
+        _check_trials(root, configs, parsed.metric)
     if is_study(root) and is_complete(root):
         selected = read_study(root)
     else:
@@ -351,15 +356,26 @@ def study(
         trials = checked(configs, observer)
         if not is_study(root):
             _check_empty(root, "this study")
-            save_trials(trials, root)
+            save_trials(trials, root, parsed.metric)
         selected = run_study(trials, root, observer)
-    header, rows = table(selected.trials)
+    header, rows = table(selected.trials, selected.metric)
     records = freeze([dict(zip(header, row, strict=True)) for row in rows])
-    return Study(root, records, read(from_config(configs[selected.best]), selected.folders), tuple(selected.trials))
+    return Study(
+        root,
+        records,
+        read(from_config(configs[selected.best]), selected.folders),
+        tuple(selected.trials),
+        selected.metric,
+    )
 
 
-def _check_trials(study: Path, configs: Sequence[ExperimentConfig]) -> None:
-    """Raise ArtifactError if a study has other trials. Those of the study have the metadata of their data files."""
+def _check_trials(study: Path, configs: Sequence[ExperimentConfig], metric: str) -> None:
+    """Raise ArtifactError if a study has other trials or another metric.
+
+    The trials of the study have the metadata of their data files.
+    """
+    if (other := load_metric(study)) != metric:
+        raise ArtifactError(f"metric: must be {other}, by which the study in {study} selects. Given: {metric}")
     trials = load_trials(study)
     if trials != configs and trials != resolve_files(configs):
         raise ArtifactError(f"folder: must hold a study of these trials, not of others. Given: {study}")

@@ -17,6 +17,8 @@ from qcnn.errors import ConfigError, single_line
 
 # Tag of a controlled gate, once for each of its first qubits that stands for a measured bit.
 _TAG = "measured"
+# Tag of a controlled gate, one of whose bits is not the first that was measured on its qubit.
+_AGAIN = "measured again"
 _RULE = "after a qubit is measured in mid-circuit it may control gates and be read out in Z, nothing else"
 
 
@@ -49,6 +51,11 @@ def conditioned(operation: cirq.Operation, conditions: Sequence[Condition]) -> c
 def count_conditions(operation: cirq.Operation) -> int:
     """Return how many of an operation's first qubits stand for measured bits."""
     return operation.tags.count(_TAG) if operation.tags else 0
+
+
+def has_repeated_measurement(operation: cirq.Operation) -> bool:
+    """Return whether a qubit was measured before the measurement whose bit conditions an operation."""
+    return _AGAIN in operation.tags
 
 
 def has_measurements(circuit: cirq.AbstractCircuit) -> bool:
@@ -118,12 +125,13 @@ class DeferredMeasurements:
 
     def __init__(self) -> None:
         self._measured: set[cirq.Qid] = set()
+        self._measured_again: set[cirq.Qid] = set()
         self._reset: set[cirq.Qid] = set()
 
     def measure(self, qubit: cirq.Qid) -> None:
         """Measure a qubit."""
         self._check_not_reset([qubit])
-        self._measured.add(qubit)
+        (self._measured_again if qubit in self._measured else self._measured).add(qubit)
 
     def reset(self, qubit: cirq.Qid) -> None:
         """Reset a qubit, which nothing may use afterwards."""
@@ -139,7 +147,9 @@ class DeferredMeasurements:
         for qubit in operation.qubits:
             if qubit in self._measured and not _is_control(operation, qubit):
                 raise _broken_rule(f"{single_line(operation)} after the measurement of {qubit}")
-        return operation
+        if self._measured_again.isdisjoint(operation.qubits[: count_conditions(operation)]):
+            return operation
+        return operation.with_tags(_AGAIN)
 
     def check_readouts(self, readouts: Iterable[Readout]) -> None:
         """Check the readouts at the end.

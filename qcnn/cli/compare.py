@@ -211,18 +211,22 @@ def _page(
             texts={name: _text(name, row[name]) for name in header},
             fields={name: row[name] for name in fields},
             loss=_validation_loss(run),
+            rank=_validation_loss(run),
             report=_relative_url(run.report, path),
         )
         for run, row in zip(runs, rows, strict=True)
     ]
     colors = comparison.colors_by_loss([row.loss for row in compared])
-    caption = f"Mean squared error of every epoch. {comparison.color_note(len(runs))}"
+    names = list(dict.fromkeys(plots.LOSSES[_loss(run)] for run in runs))
+    caption = f"{' or '.join(names).capitalize()} of every epoch. {comparison.color_note(len(runs))}"
     curves = {
         "Training loss": [[epoch.train_loss for epoch in run.history] for run in runs],
         "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],
     }
     figures = [
-        html.ReportFigure(title, plots.to_svg(plots.loss_curves(losses, colors), title), caption)
+        html.ReportFigure(
+            title, plots.to_svg(plots.loss_curves(losses, colors, loss_name=" or ".join(names)), title), caption
+        )
         for title, losses in curves.items()
     ]
     parts = [html.heading("Runs"), comparison.table(header, compared)]
@@ -235,6 +239,11 @@ def _page(
 def _validation_loss(run: ComparedRun) -> float | None:
     """Return the validation loss of the exported weights, or the lowest one so far of a run without metrics."""
     return run.metrics.get("val_loss", min((epoch.val_loss for epoch in run.history), default=None))
+
+
+def _loss(run: ComparedRun) -> str:
+    """Return the loss of a run. Runs with the default do not record it."""
+    return str(run.parameters.get("loss", ALL_FIELDS["loss"].default))
 
 
 def _relative_url(report: Path | None, page: Path) -> str:

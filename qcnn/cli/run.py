@@ -28,6 +28,7 @@ from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.experiment.saved import from_saved
 from qcnn.planning.checks import LOCAL
 from qcnn.results.local_run import FILE, RunFolders, of_run, of_trial, read_metrics, read_record
+from qcnn.results.metric_titles import titled_metrics
 from qcnn.run_names import timestamp
 from qcnn.targets.errors import StepError
 from qcnn.targets.local.runs import checked, run_experiment
@@ -42,6 +43,7 @@ _METRICS = {
     "loss": "test loss",
     "accuracy": "sign accuracy",
     "balanced_accuracy": "balanced accuracy",
+    "brier_score": "Brier score",
     "roc_auc": "ROC AUC",
     "r2": "test R2",
     "epoch_seconds": "seconds per epoch",
@@ -241,18 +243,11 @@ def summary(metrics: Mapping[str, float], outputs: Mapping[str, Path], *logs: st
         outputs: Paths of the artifacts by name.
         *logs: Arguments of qcnn tensorboard that select the run.
     """
-    rows: list[tuple[str, str]] = [
-        (_title(name, metrics), f"{metrics[name]:.4f}") for name in _METRICS if name in metrics
-    ]
+    rows = [(title, f"{value:.4f}") for title, value in titled_metrics(metrics, _METRICS).items()]
     rows += [(name, _relative(str(path))) for name, path in outputs.items()]
     program = _relative(str(Path(sys.executable).with_name("qcnn")))
     rows.append(("view with", tensorboard_command(*map(_relative, logs), program=program)))
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
-
-
-def _title(name: str, metrics: Mapping[str, float]) -> str:
-    """Return the title of a metric. Classes with names have no signs."""
-    return "accuracy" if name == "accuracy" and "loss" in metrics else _METRICS[name]
 
 
 def compare(before: dict[str, float], after: dict[str, float]) -> str:

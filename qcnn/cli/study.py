@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,10 +14,10 @@ from qcnn.cli.run import summary, to_json
 from qcnn.cli.terminal import terminal
 from qcnn.components.local_steps import BestTrial
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment.config import ExperimentConfig
 from qcnn.results.local_run import read_metrics
 from qcnn.run_names import timestamp
 from qcnn.studies.record import has_succeeded, load_trials, read_table, save_trials
+from qcnn.studies.trials import StudyPlan
 from qcnn.targets.local.runs import checked, run_study
 
 _HELP = f"""
@@ -42,13 +41,13 @@ def study(
         given = " ".join(["--resume", *search.given, *options.given])
         raise ConfigError(f"study: must not have fields or a search space with --resume. Given: {given}")
     with stdout_to_stderr(output_format):
-        folder, selected = resume_study(resume) if resume else new_study(read_study(search, options).trials, runs)
+        folder, selected = resume_study(resume) if resume else new_study(read_study(search, options), runs)
     outputs, metrics = artifacts(selected), read_metrics(selected.folders)
     result = {"trials": read_table(selected.results), **to_json(metrics, outputs)}
     show(output_format, result, summary(metrics, outputs, "--runs", str(folder)))
 
 
-def new_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, BestTrial]:
+def new_study(study: StudyPlan, runs: Path) -> tuple[Path, BestTrial]:
     """Run the trials of a new study in a folder in `runs`, and select and evaluate the best.
 
     Returns:
@@ -60,8 +59,8 @@ def new_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, Bes
     """
     folder = runs / f"qcnn-study-{timestamp()}"
     with terminal(folder) as observer:
-        trials = checked(trials, observer)
-        save_trials(trials, folder)
+        trials = checked(study.trials, observer)
+        save_trials(trials, folder, study.metric)
         return folder, run_study(trials, folder, observer)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The variance of squared errors has fourth powers, which must be finite.
 _MAX_REAL_LABEL = 1e30
+# Float64 does not distinguish larger whole numbers.
+_MAX_WHOLE_LABEL = 2**53
 # Names of classes are names of columns and metrics, too.
 _MAX_NAME = 100
 _NUMERIC_LABEL = "must be a number; write two classes as -1 and +1, or as 0 and 1"
@@ -143,7 +145,11 @@ def _classes(rows: Chunk) -> tuple[tuple[str, ...], npt.NDArray[np.int8]]:
         is_name = np.array([value.isprintable() and 0 < len(value) <= _MAX_NAME for value in label])
         rows.check(LABEL, is_name, f"must be printable text of 1 to {_MAX_NAME} characters")
     else:
-        rows.check(LABEL, label == np.floor(label), "must be a whole number or text with loss cross_entropy")
+        is_exact = (label == np.floor(label)) & (np.abs(label) < _MAX_WHOLE_LABEL)
+        allowed = (
+            f"must be a whole number or text with loss cross_entropy, numbers less than {_MAX_WHOLE_LABEL} in size"
+        )
+        rows.check(LABEL, is_exact, allowed)
     values, numbers = np.unique(label, return_inverse=True)
     if not 2 <= len(values) <= MAX_CLASSES:
         raise ArtifactError(f"data: must have 2 to {MAX_CLASSES} classes. Given: {len(values)}")

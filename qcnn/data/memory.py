@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow.parquet import read_table, write_table
 
@@ -33,36 +34,47 @@ def table_of(rows: object, names: Sequence[str] = ()) -> pa.Table:
         if isinstance(rows, tuple | list) and len(rows) == 2:
             return _of_arrays(rows[0], rows[1], names)
         return _of_columns(rows)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise ConfigError(
             f"data: {_ALLOWED} ({single_line(error)}). Given: {format_value(type(rows).__name__)}"
         ) from None
 
 
 def _of_arrays(inputs: object, labels: object, names: Sequence[str]) -> pa.Table:
-    label = np.asarray(labels)
+    label = _numpy_array(labels)
     if hasattr(inputs, "__arrow_c_stream__") or isinstance(inputs, Mapping):
         table = _of_columns(inputs)
     else:
-        array = np.asarray(inputs)
-        if array.ndim != 2 or label.ndim != 1 or (names and array.shape[1] != len(names)):
+        array = _numpy_array(inputs)
+        if array.ndim != 2 or not array.shape[1] or label.ndim != 1 or (names and array.shape[1] != len(names)):
             wanted = f" of {len(names)} columns" if names else ""
             raise ConfigError(f"data: {_ALLOWED}{wanted}. Given: x {array.shape} and y {label.shape}")
         every = names or [f"x{number}" for number in range(array.shape[1])]
-        table = pa.table({name: pa.array(column) for name, column in zip(every, array.T, strict=True)})
+        table = pa.table({name: _column(column) for name, column in zip(every, array.T, strict=True)})
     if table.num_rows != len(label):
         raise ConfigError(f"data: x and y must have as many rows. Given: {table.num_rows} and {len(label)}")
     if LABEL in table.column_names:
         raise ConfigError(f"data: x must have no column {LABEL}, because y is given. Given: {LABEL}")
-    return table.append_column(LABEL, [pa.array(label)])
+    return table.append_column(LABEL, [_column(label)])
 
 
 def _of_columns(rows: Any) -> pa.Table:
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     if isinstance(rows, Mapping):
-        return pa.table({str(name): pa.array(np.asarray(column)) for name, column in rows.items()})
+        return pa.table({str(name): _column(_numpy_array(column)) for name, column in rows.items()})
     raise ConfigError(f"data: {_ALLOWED}. Given: {format_value(rows)}")
+
+
+def _numpy_array(values: object) -> npt.NDArray[Any]:
+    # asarray would return the hidden values of a masked array.
+    return values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+
+
+def _column(values: npt.NDArray[Any]) -> pa.Array:
+    """Return a column, in which masked values are missing."""
+    mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+    return pa.array(np.ma.getdata(values), mask=mask)
 
 
 def write_rows(rows: pa.Table, path: Path) -> None:

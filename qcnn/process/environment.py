@@ -13,11 +13,10 @@ from typing import Any
 
 from qcnn.errors import ConfigError
 from qcnn.monitoring.logs import GPUS_VARIABLE
+from qcnn.monitoring.validation_metrics import VAL_LOSS
 
 # Flags of a worker that default to a variable of Vertex AI.
 FOLDERS = {"workdir": "AIP_CHECKPOINT_DIR", "logs": "AIP_TENSORBOARD_LOG_DIR", "export": "AIP_MODEL_DIR"}
-# Name of the metric in the reports of a trial.
-METRIC = "val_loss"
 
 _JOB, _TRIAL = "CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID"
 _MOUNTED, _BUCKET = "/gcs/", "gs://"
@@ -66,24 +65,29 @@ def address(text: str, environment: Mapping[str, str]) -> str:
 
 
 class HyperparameterReporter:
-    """Reporter of the validation loss of each epoch to the tuner, if this process is a trial.
+    """Reporter of a validation metric of each epoch to the tuner, if this process is a trial.
 
     The file contains the last reports as JSON lines, in the format of cloudml-hypertune.
+
+    Args:
+        environment: Environment variables of the process.
+        metric: One of `qcnn.monitoring.validation_metrics.SELECTION_METRICS`. Epochs without it are not reported.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], metric: str = VAL_LOSS) -> None:
+        self._metric = metric
         self._trial = environment.get(_TRIAL)
         self._path = Path(environment.get(_REPORTS, _DEFAULT_REPORTS))
         self._lines: collections.deque[str] = collections.deque(maxlen=_MAX_REPORTS)
 
     def listen(self, kind: str, **values: Any) -> None:
-        """Report the validation loss if the event is the end of an epoch."""
-        if self._trial is None or kind != "epoch":
+        """Report the metric if the event is the end of an epoch."""
+        if self._trial is None or kind != "epoch" or values[self._metric] is None:
             return
         report = {
             "timestamp": time.time(),
             "trial": self._trial,
-            METRIC: str(float(values[METRIC])),
+            self._metric: str(float(values[self._metric])),
             "global_step": str(values["epoch"]),
         }
         self._lines.append(json.dumps(report, sort_keys=True) + "\n")

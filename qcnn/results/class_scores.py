@@ -10,6 +10,8 @@ from qcnn.data.samples import PREDICTION, PROBABILITY, FeatureLayout
 
 # Beginning of the metrics with the recall of a class.
 _RECALL = "recall_"
+# Number of scores that are compared at once.
+_PART = 2**20
 Probabilities = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
@@ -44,6 +46,11 @@ def is_undetermined(probabilities: Probabilities, rounding: float) -> npt.NDArra
     return best[:, -1] - best[:, -2] < rounding
 
 
+def squared_loss(mse: float) -> dict[str, float]:
+    """Return the metrics of a mean squared error that is the loss. All losses have the metric `loss`."""
+    return {"mse": mse, "loss": mse}
+
+
 def cross_entropies(label: Numbers, probabilities: Probabilities) -> npt.NDArray[np.float64]:
     """Return the loss of each sample, (samples,), see `qcnn.model.losses`."""
     # Imports TensorFlow, which takes seconds.
@@ -60,6 +67,27 @@ def brier_scores(label: Numbers, probabilities: Probabilities) -> npt.NDArray[np
     count = probabilities.shape[1]
     distances = np.sum((probabilities - np.eye(count)[label.astype(np.int64)]) ** 2, axis=1)
     return np.asarray(distances / 2 if count == 2 else distances)
+
+
+def roc_auc(first: Probabilities, second: Probabilities) -> float:
+    """Return the area under the ROC curve of two classes, exactly and without copies of the scores.
+
+    It is the fraction of pairs of a sample of each class that the scores order, where equal scores count half
+    (J. Hanley and B. McNeil, The meaning and use of the area under a receiver operating characteristic curve, 1982).
+    Its value is that of `sklearn.metrics.roc_auc_score`, which copies all scores several times.
+
+    Args:
+        first: Scores of the samples of the first class, (samples,), which are sorted in place.
+        second: Scores of the samples of the second class, (samples,), which are sorted in place.
+    """
+    first.sort()
+    second.sort()
+    # Twice the number of ordered pairs is an integer.
+    ordered = sum(
+        int(np.sum(np.searchsorted(first, part, "left")) + np.sum(np.searchsorted(first, part, "right")))
+        for part in np.array_split(second, -(-len(second) // _PART))
+    )
+    return ordered / (2 * len(first) * len(second))
 
 
 def scores_of_probabilities(

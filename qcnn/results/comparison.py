@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ALL_FIELDS
 from qcnn.experiment.parsing import from_mapping, merge
+from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS
 from qcnn.results import html, plots
 from qcnn.results.html import ReportFigure
 
@@ -20,14 +21,16 @@ class ComparedRow:
     """Row of a page: a run or a trial.
 
     `values` has the unrounded value of each column, None or empty if it is missing. `texts` are the same values as
-    text. `fields` are the compared fields of the experiment. `loss` is the validation loss, None without a result.
-    `report` is the path of the run's report relative to the page, or empty.
+    text. `fields` are the compared fields of the experiment. `loss` is the validation loss, and `rank` the number by
+    which rows are ordered, lowest first; both are None without a result. `report` is the path of the run's report
+    relative to the page, or empty.
     """
 
     values: Mapping[str, object]
     texts: Mapping[str, str]
     fields: Mapping[str, object]
     loss: float | None
+    rank: float | None
     report: str = ""
 
 
@@ -54,10 +57,16 @@ def colors_by_loss(losses: Sequence[float | None]) -> list[str]:
     return colors
 
 
-def color_note(count: int) -> str:
-    """Return a sentence about the colors of a number of runs, or an empty text if each has a separate color."""
+def color_note(count: int, metric: str = VAL_LOSS) -> str:
+    """Return a sentence about the colors of a number of runs, or an empty text if each has a separate color.
+
+    Args:
+        count: Number of runs.
+        metric: Metric of which the best are colored.
+    """
     most = len(plots.DISTINCT)
-    return f"The {most} lowest validation losses are colored." if count > most else ""
+    best = "lowest validation losses" if metric == VAL_LOSS else f"runs with the {SELECTION_METRICS[metric].best}"
+    return f"The {most} {best} are colored." if count > most else ""
 
 
 def independent_fields(names: Iterable[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -84,13 +93,18 @@ def _value(fields: Mapping[str, Any], name: str) -> Any:
     return fields[name] if name in fields else fields.get("options", {}).get(name)
 
 
-def field_figures(rows: Sequence[ComparedRow]) -> list[ReportFigure]:
-    """Return a plot of the validation loss against each field, over the rows that have both."""
-    figures = []
-    for name, points in points_by_field(rows).items():
-        title = f"Validation loss by {name}"
-        figure = plots.loss_by_value(points.values, points.losses, points.colors, name)
-        figures.append(ReportFigure(title, plots.to_svg(figure, title), color_note(len(rows))))
+def field_figures(rows: Sequence[ComparedRow], metric: str = VAL_LOSS) -> list[ReportFigure]:
+    """Return a plot of a metric against each field, over the rows that have both.
+
+    Args:
+        rows: Rows, which have a column of the metric unless it is the validation loss.
+        metric: One of `qcnn.monitoring.validation_metrics.SELECTION_METRICS`.
+    """
+    figures, label = [], SELECTION_METRICS[metric].title
+    for name, points in points_by_field(rows, "" if metric == VAL_LOSS else metric).items():
+        title = f"{label.capitalize()} by {name}"
+        figure = plots.loss_by_value(points.values, points.losses, points.colors, name, label)
+        figures.append(ReportFigure(title, plots.to_svg(figure, title), color_note(len(rows), metric)))
     return figures
 
 
@@ -112,15 +126,15 @@ def points_by_field(rows: Sequence[ComparedRow], metric: str = "") -> dict[str, 
     """Return the values and losses of each field, of the rows that have both, by name of the field.
 
     Args:
-        rows: Rows, whose validation losses determine the colors.
+        rows: Rows, whose ranks determine the colors.
         metric: Name of the column to use instead of the validation loss.
     """
-    panels, losses = {}, [row.loss for row in rows]
-    numbers = [row.values[metric] for row in rows] if metric else losses
+    panels, ranks = {}, [row.rank for row in rows]
+    numbers = [row.values[metric] if metric else row.loss for row in rows]
     for name in dict.fromkeys(name for row in rows for name in row.fields):
         points = [
             (row.fields[name], number, color)
-            for row, number, color in zip(rows, numbers, colors_by_loss(losses), strict=True)
+            for row, number, color in zip(rows, numbers, colors_by_loss(ranks), strict=True)
             if row.fields.get(name) is not None and isinstance(number, int | float) and math.isfinite(number)
         ]
         if points:
@@ -135,8 +149,8 @@ def table(header: Sequence[str], rows: Sequence[ComparedRow]) -> str:
         header: Names of the columns, the first of which identifies a row.
         rows: Rows, in the order of the page.
     """
-    losses = [row.loss for row in rows]
-    best = best_of(losses)
+    ranks = [row.rank for row in rows]
+    best = best_of(ranks)
     return html.table(
         header,
         [
@@ -146,6 +160,6 @@ def table(header: Sequence[str], rows: Sequence[ComparedRow]) -> str:
                 link=row.report,
                 mark="best" if index == best else "",
             )
-            for index, (row, color) in enumerate(zip(rows, colors_by_loss(losses), strict=True))
+            for index, (row, color) in enumerate(zip(rows, colors_by_loss(ranks), strict=True))
         ],
     )

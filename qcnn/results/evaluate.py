@@ -31,6 +31,7 @@ from qcnn.results.class_scores import (
     is_undetermined,
     prediction_columns,
     scores_of_probabilities,
+    squared_loss,
 )
 from qcnn.results.noise_estimate import predict_from_trajectories
 from qcnn.results.serving import fresh_mse, simulated_predictor
@@ -99,11 +100,11 @@ class EvaluationResult:
 def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
     """Predict the test split with an exported model.
 
-    If the experiment has shots, predictions, `mse` and `accuracy` are those of sampled readouts, and `exact_mse` and
-    `exact_accuracy` those of exact readouts. The same applies if noise is estimated from trajectories. Then predictions
-    have standard errors, and `noise_error` is the standard error of `mse`. `fresh_mse` on the experiment's fresh
-    samples is always computed with the exact readouts of training. A regression has `r2` instead of accuracies.
-    With loss cross_entropy, the metrics are those of `scores_of_probabilities`.
+    If the experiment has shots, predictions, `mse`, which is also the `loss`, and `accuracy` are those of sampled
+    readouts, and `exact_mse` and `exact_accuracy` those of exact readouts. The same applies if noise is estimated from
+    trajectories. Then predictions have standard errors, and `noise_error` is the standard error of `mse`. `fresh_mse`
+    on the experiment's fresh samples is always computed with the exact readouts of training. A regression has `r2`
+    instead of accuracies. With loss cross_entropy, the metrics are those of `scores_of_probabilities`.
 
     Raises:
         ArtifactError: If model or dataset cannot be used, or do not match.
@@ -190,17 +191,17 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
 
 
 def scores_of_regression(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return the mean squared error, and r2 unless all labels are equal."""
+    """Return the loss, which is the mean squared error, and r2 unless all labels are equal."""
     label = samples.label
     # Relative to the first label, the variance of equal labels is exactly 0, because no mean is rounded.
     mse, variance = float(np.mean((predictions - label) ** 2)), float(np.var(label - label[:1]))
-    return {"mse": mse, **({"r2": 1 - mse / variance} if variance else {})}
+    return {**squared_loss(mse), **({"r2": 1 - mse / variance} if variance else {})}
 
 
 def scores_of_classes(
     samples: Samples, predictions: npt.NDArray[np.float64], rounding: float = 0.0
 ) -> dict[str, float]:
-    """Return the mean squared error, and the fraction of predictions with the label's sign.
+    """Return the loss, which is the mean squared error, and the fraction of predictions with the label's sign.
 
     Args:
         samples: Samples of the test split.
@@ -209,7 +210,7 @@ def scores_of_classes(
     """
     error = predictions - samples.label
     return {
-        "mse": float(np.mean(error**2)),
+        **squared_loss(float(np.mean(error**2))),
         "accuracy": float(np.mean(signs_match(samples.label, predictions, rounding))),
     }
 
@@ -241,7 +242,7 @@ def report(evaluation: EvaluationResult) -> None:
         logger.info("mse %.6f over %d fresh samples", metrics["fresh_mse"], data.FRESH_SAMPLES)
     if "noise_error" in metrics:
         logger.info("standard error of mse under noise, from trajectories: %.6f", metrics["noise_error"])
-    if "exact_accuracy" in metrics or "exact_mse" in metrics:
+    if "exact_loss" in metrics:
         what = "noise" if "noise_error" in metrics else "shot noise"
         logger.info("without %s: %s", what, _format_errors(metrics, "exact_"))
 
@@ -260,7 +261,7 @@ def _text(value: float | str) -> str:
 def _format_errors(metrics: Mapping[str, float], prefix: str = "") -> str:
     """Return the loss, and accuracy or r2, as text."""
     formats = {"mse": "mse {:.6f}", "accuracy": "sign accuracy {:.4f}", "r2": "r2 {:.4f}"}
-    if f"{prefix}loss" in metrics:
+    if f"{prefix}mse" not in metrics:
         formats = {
             "loss": "loss {:.6f}",
             "accuracy": "accuracy {:.4f}",

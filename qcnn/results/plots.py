@@ -29,6 +29,8 @@ DISTINCT = tuple(to_hex(color) for color in colormaps["tab10"].colors)  # type: 
 OTHERS = "#c4cad3"
 # Names of losses.
 MEAN_SQUARED_ERROR, CROSS_ENTROPY, VALIDATION_LOSS = "mean squared error", "cross-entropy", "validation loss"
+# Names by value of the field loss.
+LOSSES = {"mse": MEAN_SQUARED_ERROR, "cross_entropy": CROSS_ENTROPY}
 # Inches, and maximum number of figures side by side.
 _SIZE, _PANEL_COLUMNS = (5.0, 3.4), 3
 # Largest confusion matrix whose counts and names fit.

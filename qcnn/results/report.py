@@ -20,6 +20,7 @@ from qcnn.results import html, plots
 from qcnn.results.class_scores import Confusion
 from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator
 from qcnn.results.html import ReportFigure
+from qcnn.results.metric_titles import titled_metrics
 
 # Titles of metrics, in the order of the page.
 _HEADLINE = {
@@ -29,12 +30,11 @@ _HEADLINE = {
     "loss": "Test loss",
     "accuracy": "Sign accuracy",
     "balanced_accuracy": "Balanced accuracy",
+    "brier_score": "Brier score",
     "roc_auc": "ROC AUC",
     "train_loss": "Training loss",
     "val_loss": "Validation loss",
 }
-# Titles with loss cross_entropy.
-_OF_CLASSES = {"accuracy": "Accuracy"}
 _NO_BOUND = "No MSE lower bound is known for this model."
 _DIAGONAL = "Exact predictions are on the diagonal."
 # Classes that one number from -1 to 1 distinguishes.
@@ -176,8 +176,7 @@ def qubit_errors(samples: Samples, predictions: npt.NDArray[np.float64], qubits:
 
 
 def _headline(metrics: Mapping[str, float], bound: ErrorBound | None, *, is_generated: bool) -> dict[str, str]:
-    titles = {**_HEADLINE, **_OF_CLASSES} if "loss" in metrics else _HEADLINE
-    values = {title: f"{metrics[name]:.4f}" for name, title in titles.items() if name in metrics}
+    values = {title: f"{value:.4f}" for title, value in titled_metrics(metrics, _HEADLINE).items()}
     if is_generated:
         values["MSE lower bound"] = f"{bound.mse:.4f}" if bound else "not known"
     return values
@@ -320,6 +319,7 @@ _TITLES = {
     "accuracy": "Sign accuracy",
     "balanced_accuracy": "Balanced accuracy",
     "brier_score": "Brier score",
+    "roc_auc": "ROC AUC",
     "r2": "R2",
 }
 
@@ -332,8 +332,7 @@ def prediction_page(config: ExperimentConfig, errors: ErrorAccumulator | ClassAc
         errors: Metrics and sampled rows.
         data: Path or URI of the predicted file.
     """
-    titles = {**_TITLES, **_OF_CLASSES} if "loss" in errors.metrics else _TITLES
-    named = {title: f"{errors.metrics[name]:.4f}" for name, title in titles.items() if name in errors.metrics}
+    named = {title: f"{value:.4f}" for title, value in titled_metrics(errors.metrics, _TITLES).items()}
     return html.document(
         "Predictions",
         f"{config.model}, {config.qubits} qubits, of {data}",

@@ -13,27 +13,29 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ALL_FIELDS, ExperimentConfig, all_fields
 from qcnn.experiment.parsing import with_display_values
 from qcnn.experiment.saved import from_saved
+from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_ACCURACY, VAL_LOSS, parse_metric
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import RunRecord, check_output, read_record
-from qcnn.studies.trials import SEEDS, FailedTrial, Trial, best
+from qcnn.studies.trials import SEEDS, FailedTrial, Trial, best, ranking
 
 if TYPE_CHECKING:
     from qcnn.results import comparison
 
-_FILE = "study.json"
+_FILE, _METRIC = "study.json", "metric"
 # Name and output folder of the last step of a study.
 SELECT_STEP = "select-best"
 
 
-def save_trials(trials: Sequence[ExperimentConfig], folder: Path) -> None:
-    """Write the experiments of a study's trials into its folder.
+def save_trials(trials: Sequence[ExperimentConfig], folder: Path, metric: str = VAL_LOSS) -> None:
+    """Write the experiments of a study's trials, and the metric that selects the best, into its folder.
 
     Raises:
         ArtifactError: If the folder cannot be written.
     """
     with new_file(folder / _FILE) as unfinished:
-        save_description({"trials": [trial.model_dump() for trial in trials]}, unfinished)
+        selected = {} if metric == VAL_LOSS else {_METRIC: metric}
+        save_description({"trials": [trial.model_dump() for trial in trials], **selected}, unfinished)
 
 
 def load_trials(folder: Path) -> list[ExperimentConfig]:
@@ -45,6 +47,16 @@ def load_trials(folder: Path) -> list[ExperimentConfig]:
     with readable("study", folder / _FILE):
         content = load_description("study", folder / _FILE, unversioned=True)
         return [from_saved(fields) for fields in content["trials"]]
+
+
+def load_metric(folder: Path) -> str:
+    """Read the metric that selects the best trial of a study.
+
+    Raises:
+        ArtifactError: If the folder is no study folder, or the file is damaged.
+    """
+    with readable("study", folder / _FILE):
+        return parse_metric(load_description("study", folder / _FILE, unversioned=True).get(_METRIC))
 
 
 def is_study(folder: Path) -> bool:
@@ -87,19 +99,19 @@ def _record(trial: Path) -> RunRecord:
 
 _CHOSEN = "chosen"
 # Metrics of a trial, the one that selects the best trial first.
-METRICS = ("val_loss", "train_loss", "val_accuracy", "fresh_mse")
+METRICS = (VAL_LOSS, "train_loss", VAL_ACCURACY, "fresh_mse")
 _MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
 
 
-def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[Any]]]:
+def table(trials: Sequence[Trial | FailedTrial], metric: str = VAL_LOSS) -> tuple[list[str], list[list[Any]]]:
     """Return the column names and one row per trial, with fields that differ, metrics and the best.
 
-    If a trial has failed, the last column has the reasons.
+    The best is selected by `metric`. If a trial has failed, the last column has the reasons.
     """
     fields = [_field_values(trial.experiment) for trial in trials]
     differing = [name for name in ALL_FIELDS if len({own[name] for own in fields}) > 1]
     failures = [trial.reason if isinstance(trial, FailedTrial) else "" for trial in trials]
-    chosen = None if all(failures) else best(trials)
+    chosen = None if all(failures) else best(trials, metric)
     rows = [
         [
             number,
@@ -134,58 +146,60 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
 
 def compared_rows(
-    trials: Sequence[Trial | FailedTrial], report: str = ""
+    trials: Sequence[Trial | FailedTrial], report: str = "", metric: str = VAL_LOSS
 ) -> "tuple[list[str], list[comparison.ComparedRow]]":
     """Return the trials as rows to compare, best first, with the names of their columns.
 
     Args:
         trials: Trials of the study.
         report: Path of the report of the best trial, or empty.
+        metric: Metric that selects the best trial.
     """
     # Matplotlib takes a second to import.
     from qcnn.results import comparison
 
-    names, cells = table(trials)
+    names, cells = table(trials, metric)
     # The best trial has a mark instead. A field and a measured value may have the same name.
     chosen = names.index(_CHOSEN)
     header = [name if name not in names[:index] else f"trained {name}" for index, name in enumerate(names)]
     header.pop(chosen)
-    losses = [trial.chosen.val_loss if isinstance(trial, Trial) else None for trial in trials]
-    best = comparison.best_of(losses)
     experiments = [trial.experiment for trial in trials]
     dumped = [experiment.model_dump() for experiment in experiments]
     fields = comparison.independent_fields(_searched_fields(experiments), dumped)
     rows = []
-    for number in comparison.order_by_loss(losses):
+    for rank, number in enumerate(ranking(trials, metric)):
         values, texts = (
             dict(zip(header, row[:chosen] + row[chosen + 1 :], strict=True))
             for row in (cells[number], *format_rows([cells[number]]))
         )
         own = {name: value for name, value in _field_values(trials[number].experiment).items() if name in fields}
-        link = report if number == best else ""
-        rows.append(comparison.ComparedRow(values, texts, own, losses[number], link))
+        trial = trials[number]
+        loss, place = (trial.chosen.val_loss, rank) if isinstance(trial, Trial) else (None, None)
+        rows.append(comparison.ComparedRow(values, texts, own, loss, place, report if place == 0 else ""))
     return header, rows
 
 
-def table_page(trials: Sequence[Trial | FailedTrial], report: str = "") -> str:
-    """Return the trials as a self-contained HTML page, best first, with plots of the loss against searched fields.
+def table_page(trials: Sequence[Trial | FailedTrial], report: str = "", metric: str = VAL_LOSS) -> str:
+    """Return the trials as a self-contained HTML page, best first, with plots of a metric against searched fields.
 
     Args:
         trials: Trials of the study.
         report: Report of the best trial: a path relative to the page, or a URI, or empty if there is none.
+        metric: Metric that selects the best trial.
     """
     # Matplotlib takes a second to import.
     from qcnn.results import comparison
 
     is_uri = "://" in report
-    header, rows = compared_rows(trials, "" if is_uri else report)
+    header, rows = compared_rows(trials, "" if is_uri else report, metric)
+    selected = SELECTION_METRICS[metric]
     parts = [html.heading("Trials"), comparison.table(header, rows)]
     if is_uri:
         # Links do not open in Kubeflow Pipelines.
         parts.append(html.note(f"Report of trial {rows[0].values['trial']}: {report}"))
-    if figures := comparison.field_figures(rows):
-        parts += [html.heading("Validation loss"), html.columns(map(html.figure, figures))]
-    subtitle = f"{len(trials)} trials, the lowest validation loss first; a click on a column sorts by it"
+    if figures := comparison.field_figures(rows, metric):
+        parts += [html.heading(selected.title.capitalize()), html.columns(map(html.figure, figures))]
+    subtitle = f"{len(trials)} trials, the {selected.best} first; a click on a column sorts by it"
     return html.document("Study", subtitle, parts, sortable=True)
 
 

@@ -18,6 +18,7 @@ from qcnn.experiment.fields import field_type
 from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.experiment.saved import from_saved
 from qcnn.model.history import EpochMetrics
+from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS, parse_metric
 
 MAX_TRIALS = 1000
 # Number of trials that are trained at the same time.
@@ -40,18 +41,20 @@ class Range:
 class Search:
     """Search space: lists of values (`grid`) and ranges by field.
 
-    `random` is the number of trials to sample, or 0 for all combinations of the grid.
+    `random` is the number of trials to sample, or 0 for all combinations of the grid. `metric` selects the best trial.
     """
 
     grid: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     ranges: Mapping[str, Range] = dataclasses.field(default_factory=dict)
     random: int = 0
+    metric: str = VAL_LOSS
 
 
 def search_from_mapping(values: Mapping[str, Any]) -> Search:
     """Parse a search space.
 
-    The keys are `grid` (field: values), `range` (field: [low, high] or [low, high, log]) and `random` (a number).
+    The keys are `grid` (field: values), `range` (field: [low, high] or [low, high, log]), `random` (a number) and
+    `metric` (val_loss or val_accuracy).
 
     Raises:
         ConfigError: If a value has another form.
@@ -65,7 +68,7 @@ def search_from_mapping(values: Mapping[str, Any]) -> Search:
     if not isinstance(random, int | float) or (isinstance(random, float) and not random.is_integer()):
         raise ConfigError(f"random: must be an integer. Given: {format_value(random)}")
     ranges_of = {str(name): _range(str(name), bounds) for name, bounds in ranges.items()}
-    return Search(dict(grid), ranges_of, int(random))
+    return Search(dict(grid), ranges_of, int(random), parse_metric(values.get("metric")))
 
 
 def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
@@ -175,7 +178,13 @@ class StudyPlan:
     def arguments(self) -> dict[str, Any]:
         """Arguments of the study pipeline."""
         searched = {"grid": self.search["grid"] or {}, "ranges": self.search["range"] or {}}
-        return {"experiment": self.shared, **searched, "random": self.search["random"] or 0}
+        metric = {} if self.metric == VAL_LOSS else {"metric": self.metric}
+        return {"experiment": self.shared, **searched, "random": self.search["random"] or 0, **metric}
+
+    @property
+    def metric(self) -> str:
+        """Metric that selects the best trial."""
+        return parse_metric(self.search.get("metric"))
 
 
 def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
@@ -197,17 +206,43 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     return trials
 
 
-def best(trials: Sequence[Trial | FailedTrial]) -> int:
-    """Return the number of the first trial with the lowest validation loss.
+def best(trials: Sequence[Trial | FailedTrial], metric: str = VAL_LOSS) -> int:
+    """Return the number of the best trial, see `ranking`.
 
     Raises:
         TrainingError: If all trials have failed.
     """
-    losses = {number: trial.chosen.val_loss for number, trial in enumerate(trials) if isinstance(trial, Trial)}
-    if not losses:
+    if all(isinstance(trial, FailedTrial) for trial in trials):
         reasons = [trial.reason for trial in trials if isinstance(trial, FailedTrial)]
         raise TrainingError(f"study: all {len(trials)} trials failed; the first: {reasons[0]}")
-    return min(losses, key=losses.__getitem__)
+    return ranking(trials, metric)[0]
+
+
+def ranking(trials: Sequence[Trial | FailedTrial], metric: str = VAL_LOSS) -> list[int]:
+    """Return the numbers of the trials, the best first and those that failed last.
+
+    Trials are ranked by a metric of the validation split, then by validation loss, then by number.
+
+    Args:
+        trials: Trials of the study.
+        metric: One of `qcnn.monitoring.validation_metrics.SELECTION_METRICS`.
+    """
+
+    def key(number: int) -> tuple[bool, bool, float, float, int]:
+        trial = trials[number]
+        if isinstance(trial, FailedTrial):
+            return True, True, 0.0, 0.0, number
+        value = getattr(trial.chosen, metric)
+        # An accuracy is a fraction of samples. The order of its sum, which rounds, must not decide between equal ones.
+        signed = 0.0 if value is None else -round(value, 9) if SELECTION_METRICS[metric].is_maximized else value
+        return False, value is None, signed, trial.chosen.val_loss, number
+
+    return sorted(range(len(trials)), key=key)
+
+
+def is_without(trial: Trial | FailedTrial, metric: str) -> bool:
+    """Return whether a trial has succeeded, but has no such metric, as a regression has no accuracy."""
+    return isinstance(trial, Trial) and getattr(trial.chosen, metric) is None
 
 
 logger = logging.getLogger("qcnn")

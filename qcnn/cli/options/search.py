@@ -12,34 +12,36 @@ from qcnn.cli.options.settings import options_as
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ALL_FIELDS
 from qcnn.experiment.parsing import as_parameters, parse_flag
+from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS
 from qcnn.studies.trials import StudyPlan, plan, search_from_mapping
 
 # Follows the first sentence of the help, which depends on the target.
 STUDY_NOTES = """
-The best trial has the lowest validation loss. The file of --config may contain grid, range and random in addition to
-the fields of the experiment. The seeds of the trials count up from the seed of the experiment, unless the search
-contains the seed.
+The best trial has the lowest validation loss, or the best value of --metric. The file of --config may contain grid,
+range, random and metric in addition to the fields of the experiment. The seeds of the trials count up from the seed of
+the experiment, unless the search contains the seed.
 """
 # Keys of a study file in addition to the fields of the experiment; also flags.
-_KEYS = ("grid", "range", "random")
+_KEYS = ("grid", "range", "random", "metric")
 
 
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
-    """Values of --grid, --range and --random."""
+    """Values of --grid, --range, --random and --metric."""
 
     grid: Sequence[str]
     range: Sequence[str]
     random: int | None
+    metric: str | None = None
 
     @property
     def given(self) -> list[str]:
         """The given flags."""
-        values = {"--grid": self.grid, "--range": self.range, "--random": self.random}
+        values = {"--grid": self.grid, "--range": self.range, "--random": self.random, "--metric": self.metric}
         return [flag for flag, value in values.items() if value not in (None, ())]
 
     def merged_into(self, file_values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return grid, range and random of a study file, overridden by the flags.
+        """Return grid, range, random and metric of a study file, overridden by the flags.
 
         Raises:
             ConfigError: If a flag cannot be parsed.
@@ -48,10 +50,11 @@ class SearchOptions:
             "grid": _override(file_values.get("grid"), dict(map(_choices, self.grid))),
             "range": _override(file_values.get("range"), dict(map(_bounds, self.range))),
             "random": file_values.get("random") if self.random is None else self.random,
+            "metric": file_values.get("metric") if self.metric is None else self.metric,
         }
 
 
-# Adds --grid, --range and --random to a command, and passes it `search`.
+# Adds --grid, --range, --random and --metric to a command, and passes it `search`.
 search_options = options_as(
     "search",
     SearchOptions,
@@ -63,6 +66,11 @@ search_options = options_as(
         help="Range to sample a field from with --random. Repeatable.",
     ),
     click.option("--random", type=int, metavar="N", help="Number of random trials.  [default: every combination]"),
+    click.option(
+        "--metric",
+        metavar="METRIC",
+        help=f"Metric that selects the best trial: {' or '.join(SELECTION_METRICS)}.  [default: {VAL_LOSS}]",
+    ),
 )
 
 

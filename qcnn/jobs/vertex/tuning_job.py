@@ -11,6 +11,7 @@ from qcnn.jobs.vertex.attempts import Attempt
 from qcnn.jobs.vertex.client import JobClient, aiplatform
 from qcnn.jobs.vertex.custom_job import SPEC_LABEL
 from qcnn.jobs.vertex.machines import DECAY_CURVE, MEDIAN
+from qcnn.monitoring.validation_metrics import SELECTION_METRICS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,7 @@ class NumericRange:
 
 @dataclasses.dataclass(frozen=True)
 class StudySpec:
-    """Search for the parameter values that minimize a metric.
+    """Search for the parameter values with the best metric, see `qcnn.monitoring.validation_metrics.SELECTION_METRICS`.
 
     The result of a trial is its last report of the metric, or with `best_report` its best one. `trials` is the number
     of trials, `parallel` the maximum number that run at the same time. `stopping` is one of RULES.
@@ -56,9 +57,10 @@ class StudySpec:
 
 def study_spec(study: StudySpec) -> aiplatform.StudySpec:
     """Convert a search to a StudySpec message without an algorithm, so that Vertex AI uses its default."""
-    selection = aiplatform.StudySpec.MeasurementSelectionType
+    selection, goals = aiplatform.StudySpec.MeasurementSelectionType, aiplatform.StudySpec.MetricSpec.GoalType
+    goal = goals.MAXIMIZE if SELECTION_METRICS[study.metric].is_maximized else goals.MINIMIZE
     spec = aiplatform.StudySpec(
-        metrics=[{"metric_id": study.metric, "goal": aiplatform.StudySpec.MetricSpec.GoalType.MINIMIZE}],
+        metrics=[{"metric_id": study.metric, "goal": goal}],
         parameters=[_parameter(each) for each in study.parameters],
         measurement_selection_type=selection.BEST_MEASUREMENT if study.best_report else selection.LAST_MEASUREMENT,
     )

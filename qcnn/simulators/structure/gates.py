@@ -9,7 +9,7 @@ import functools
 import hashlib
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import cirq
@@ -20,7 +20,7 @@ import sympy
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import decompose_once
 from qcnn.circuits.circuits import Ansatz
-from qcnn.circuits.deferred_measurements import count_conditions
+from qcnn.circuits.deferred_measurements import count_conditions, has_repeated_measurement
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS, model_display_name
 from qcnn.circuits.input_expressions import InputTerm, separate, summands, unsupported_part
@@ -254,7 +254,8 @@ def read_network(
         if qubit not in position:
             raise ConfigError(f"model: a readout is not on the ring of {len(qubits)} qubits. Given: {qubit}")
     _check_inputs(ansatz, preparation)
-    gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits, noise, ansatz.inputs)
+    read = set(itertools.chain.from_iterable(map(qubits_of, ansatz.readouts)))
+    gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits, noise, ansatz.inputs, read)
     exponents = {id(gate.exponent): gate.exponent for gate in gates}
     used = {index for exponent in exponents.values() for index in exponent.parameters}
     with_inputs = {
@@ -289,6 +290,7 @@ def read_gates(
     qubits: Sequence[cirq.Qid],
     noise: Noise = NOISELESS,
     inputs: Sequence[sympy.Symbol] = (),
+    read: Collection[cirq.Qid] = (),
 ) -> tuple[Gate, ...]:
     """Convert operations to gates, each with the noise of its number of qubits.
 
@@ -298,6 +300,7 @@ def read_gates(
         qubits: Qubits of the ring.
         noise: Noise channels after the gates.
         inputs: Symbols that are inputs.
+        read: Qubits that are read out after the operations.
 
     Raises:
         ConfigError: If an operation is not a supported unitary, or not on the ring.
@@ -305,7 +308,7 @@ def read_gates(
     position = {qubit: index for index, qubit in enumerate(qubits)}
     index = {symbol.name: number for number, symbol in enumerate(symbols)}
     reader = _CircuitReader(position, index, {symbol.name for symbol in inputs})
-    return tuple(reader.read_noisy(operations, noise) if noise else reader.read(operations))
+    return tuple(reader.read_noisy(operations, noise, read) if noise else reader.read(operations))
 
 
 class _CircuitReader:
@@ -339,21 +342,30 @@ class _CircuitReader:
             elif operation.qubits:
                 yield Gate(self._places(operation), *known)
 
-    def read_noisy(self, operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[Gate]:
+    def read_noisy(
+        self, operations: Iterable[cirq.Operation], noise: Noise, read: Collection[cirq.Qid]
+    ) -> Iterator[Gate]:
         """Yield the gates of operations, with noise after the last gate of each operation.
 
         A circuit operation is replaced by its operations. The noise of a gate that measured bits condition is on its
-        own qubits, whatever the bits are.
+        own qubits, whatever the bits are. Readout errors flip these bits.
         """
-        flipped: set[cirq.Qid] = set()
-        for operation in operations:
-            if isinstance(operation.untagged, cirq.CircuitOperation):
-                yield from self.read_noisy(_decompose(operation), noise)
-                continue
+        expanded = list(_without_circuit_operations(operations))
+        shared = _first_uses_of_shared_bits(expanded) if noise.readout else {}
+        for number, operation in enumerate(expanded):
             gates = list(self.read([operation]))
             conditions = count_conditions(operation)
             if conditions and noise.readout:
-                gates = [_with_bit_flips(operation, gates, flipped, noise)]
+                bits = operation.qubits[:conditions]
+                if len(gates) != 1:
+                    shared |= {bit: number for bit in bits if bit not in shared}
+                for bit in bits:
+                    if shared.get(bit) == number:
+                        _check_only_conditions(bit, expanded[number:], noise, read)
+                        yield from self._bit_flip(bit, noise.readout)
+                flips = tuple(0.0 if bit in shared else noise.readout for bit in bits)
+                if any(flips):
+                    gates[0] = dataclasses.replace(gates[0], bit_flips=flips)
             own = operation.qubits[conditions:]
             channel = noise.channel(len(own)) if own else None
             if channel:
@@ -364,6 +376,17 @@ class _CircuitReader:
                     gates.append(Gate(places, _identity(len(places)), LinearExponent(0.0)))
                 gates[-1] = dataclasses.replace(gates[-1], channel=channel)
             yield from gates
+
+    def _bit_flip(self, qubit: cirq.Qid, probability: float) -> Iterator[Gate]:
+        """Yield gates that flip a qubit with a probability.
+
+        Between two Hadamard gates, Z is X, and phase damping is Z with a probability up to 1/2.
+        """
+        (hadamard,) = self.read([cirq.H(qubit)])
+        yield dataclasses.replace(hadamard, channel=GateNoise(phase_damping=1 - (1 - 2 * probability) ** 2))
+        yield hadamard
+        if probability > 1 / 2:
+            yield from self.read([cirq.X(qubit)])
 
     def _places(self, operation: cirq.Operation) -> tuple[int, ...]:
         try:
@@ -465,19 +488,49 @@ class _CircuitReader:
         return LinearExponent(constant, tuple(sorted(coefficients.items())), tuple(terms))
 
 
-def _with_bit_flips(operation: cirq.Operation, gates: Sequence[Gate], flipped: set[cirq.Qid], noise: Noise) -> Gate:
-    """Return the gate of an operation that measured bits condition, with flips of the bits.
+def _without_circuit_operations(operations: Iterable[cirq.Operation]) -> Iterator[cirq.Operation]:
+    for operation in operations:
+        if isinstance(operation.untagged, cirq.CircuitOperation):
+            yield from _without_circuit_operations(_decompose(operation))
+        else:
+            yield operation
 
-    Adds the qubits of the bits to `flipped`.
+
+def _first_uses_of_shared_bits(operations: Sequence[cirq.Operation]) -> dict[cirq.Qid, int]:
+    """Return the number of the first of several operations that a measured bit conditions, by the bit's qubit."""
+    uses: dict[cirq.Qid, list[int]] = {}
+    for number, operation in enumerate(operations):
+        for bit in operation.qubits[: count_conditions(operation)]:
+            uses.setdefault(bit, []).append(number)
+    return {bit: numbers[0] for bit, numbers in uses.items() if len(numbers) > 1}
+
+
+def _check_only_conditions(
+    bit: cirq.Qid, operations: Iterable[cirq.Operation], noise: Noise, read: Collection[cirq.Qid]
+) -> None:
+    """Raise ConfigError if a bit conditions several gates, and its qubit has another use.
+
+    All of the gates see the same flip. It is a flip of the qubit itself if the bit is all that remains of it.
+
+    Args:
+        bit: Measured qubit.
+        operations: Operations from the first one that the bit conditions.
+        noise: Noise with readout errors.
+        read: Qubits that are read out.
     """
-    bits = operation.qubits[: count_conditions(operation)]
-    if len(gates) != 1 or not flipped.isdisjoint(bits):
+    others = [each for each in operations if bit in each.qubits]
+    used = [
+        single_line(each.untagged)
+        for each in others
+        if bit not in each.qubits[: count_conditions(each)] or has_repeated_measurement(each)
+    ]
+    if bit in read:
+        used.append(f"readout of {bit}")
+    if used:
         raise ConfigError(
-            "noise: must have no readout errors if a measured bit conditions several gates, because they see the same "
-            f"flip. Given: readout={noise.readout:g} with {single_line(operation)}"
+            "noise: must have no readout errors if a measured bit conditions several gates and its qubit controls a "
+            f"gate, is measured again or is read out afterwards. Given: readout={noise.readout:g} with {used[0]}"
         )
-    flipped.update(bits)
-    return dataclasses.replace(gates[0], bit_flips=(noise.readout,) * len(bits))
 
 
 @functools.cache

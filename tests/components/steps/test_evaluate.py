@@ -63,6 +63,11 @@ def test_summary_has_metrics_and_artifact_uris(tmp_path: Path) -> None:
     assert "| dataset | `generate/2/dataset` |" in lines
 
 
+def test_summary_names_of_classes_are_text(tmp_path: Path) -> None:
+    summarize({"recall_<b>a|`b`": 0.5}, {}, str(tmp_path / "summary.md"))
+    assert r"| recall_\<b\>a\|\`b\` |" in (tmp_path / "summary.md").read_text()
+
+
 def test_summary_has_full_uris_without_common_folder(tmp_path: Path) -> None:
     uris = {"model": "gs://bucket/model", "dataset": "minio://other/dataset"}
     summarize({"mse": 0.25}, uris, str(tmp_path / "summary.md"))

@@ -95,9 +95,25 @@ def test_evaluation_and_predictions_of_rows_are_those_of_files(trained: qcnn.Tra
         (FRAME.drop(columns="label"), r"data: column label is missing\. Given: a, b, c in "),
         ((FRAME, Y), r"data: x must have no column label, because y is given"),
         ((X, [1] * 40), r"data: must have 2 to 100 classes\. Given: 1"),
+        ((X, [10**30, 1] * 20), r"data: must be arrays .*\(Python int too large .* Given: 'tuple'"),
+        ((X[:, :0], Y), r"data: must be arrays .* Given: x \(40, 0\) and y \(40,\)"),
+        ((np.ma.masked_greater(X, 2), Y), r"data: row \d+, column x\d: must be a finite number\. Given: nothing"),
         ((np.where(X > 2, np.nan, X), Y), r"data: row \d+, column x\d: must be a finite number\. Given: nan"),
     ],
-    ids=["lengths", "shape", "number", "ragged", "mapping", "frame", "two labels", "one class", "nan"],
+    ids=[
+        "lengths",
+        "shape",
+        "number",
+        "ragged",
+        "mapping",
+        "frame",
+        "two labels",
+        "one class",
+        "size",
+        "none",
+        "masked",
+        "nan",
+    ],
 )
 def test_invalid_rows_are_one_clear_error_and_leave_nothing(tmp_path: Path, rows: object, message: str) -> None:
     with pytest.raises(qcnn.QcnnError, match=f"^{message}"):

@@ -88,6 +88,22 @@ def test_complete_study_is_read(tmp_path: Path, shared_server: None) -> None:
     assert {path: path.stat().st_mtime_ns for path in study.folder.rglob("*")} == before
 
 
+def test_study_by_accuracy_selects_another_trial(tmp_path: Path, shared_server: None) -> None:
+    def study(metric: str) -> qcnn.Study:
+        experiment, grid = qcnn.Experiment(**SMALL, learning_rate=0.02), {"seed": [0, 3]}
+        return qcnn.study(experiment, grid=grid, metric=metric, folder=tmp_path / "study", progress=False)
+
+    found = study("val_accuracy")
+    first, second = found.trials
+    assert (first["val_loss"] < second["val_loss"], first["val_accuracy"] < second["val_accuracy"]) == (True, True)
+    assert (first["chosen"], second["chosen"]) == ("", "best")
+    assert found.best.experiment.seed == 3
+    assert found.best.metrics["val_accuracy"] == second["val_accuracy"]
+    other = r"^metric: must be val_accuracy, by which the study in .* selects\. Given: val_loss$"
+    with pytest.raises(qcnn.ArtifactError, match=other):
+        study("val_loss")
+
+
 @pytest.fixture
 def study_of_four(training: qcnn.Training) -> qcnn.Study:
     """Study over two fields, with a failed trial."""

@@ -1,5 +1,6 @@
 """Measurements in mid-circuit, whose bits condition gates, compared with sampled measurements of Cirq."""
 
+import itertools
 from typing import Any
 
 import cirq
@@ -203,8 +204,80 @@ def test_noise_of_a_conditioned_gate_is_on_its_own_qubits_and_bits_are_flipped()
     assert abs(sampled.mean() - expected) < 4 * sampled.std() / np.sqrt(count)
 
 
-def test_readout_flips_of_a_bit_for_several_gates_are_one_clear_error() -> None:
-    ansatz = Ansatz(POOLING, (S, T), (Q[3],))
-    with pytest.raises(ConfigError, match=r"^noise: must have no readout errors if a measured bit conditions several"):
+# Gates that measured bits condition: of the first qubit three, of the second two, once both.
+SHARED: list[tuple[cirq.Operation, dict[cirq.Qid, int]]] = [
+    (cirq.Y(Q[2]) ** S, {Q[0]: 0}),
+    (cirq.ISWAP(Q[2], Q[3]) ** T, {Q[1]: 1}),
+    (cirq.X(Q[3]) ** S, {Q[0]: 1}),
+    (cirq.X(Q[2]) ** T, {Q[0]: 1, Q[1]: 0}),
+]
+
+
+def _flipped_by_density_matrix(noise: Noise, flips: dict[cirq.Qid, int]) -> float:
+    """Return Z on the last qubit by Cirq, with flips of the bits."""
+    gates: list[cirq.Operation] = []
+    for operation in PREPARED[:3]:
+        gates += [operation, *_channel(noise, operation.qubits)]
+    for operation, bits in SHARED:
+        outcomes = [outcome ^ flips[qubit] for qubit, outcome in bits.items()]
+        gates += [operation.controlled_by(*bits, control_values=outcomes), *_channel(noise, operation.qubits)]
+    simulator = cirq.DensityMatrixSimulator(dtype=np.complex128)
+    (value,) = simulator.simulate_expectation_values(cirq.Circuit(gates), [cirq.Z(Q[3])], VALUES, qubit_order=Q)
+    return float(np.real(value))
+
+
+@pytest.mark.parametrize("p", [0.15, 0.7])
+def test_several_gates_see_the_same_flip_of_their_bit(p: float) -> None:
+    noise = parse_noise(f"depolarizing.one=0.1,depolarizing.two=0.05,readout={p}")
+    expected = (1 - 2 * p) * sum(
+        (p if first else 1 - p)
+        * (p if second else 1 - p)
+        * _flipped_by_density_matrix(noise, {Q[0]: first, Q[1]: second})
+        for first, second in itertools.product((0, 1), repeat=2)
+    )
+    keys: dict[cirq.Qid, str] = {Q[0]: "c", Q[1]: "d"}
+    conditions = [
+        [sympy.Eq(sympy.Symbol(keys[qubit]), outcome) for qubit, outcome in bits.items()] for _, bits in SHARED
+    ]
+    gates = [operation.with_classical_controls(*each) for (operation, _), each in zip(SHARED, conditions, strict=True)]
+    measured = [cirq.measure(qubit, key=key) for qubit, key in keys.items()]
+    ansatz = Ansatz(cirq.Circuit(PREPARED[:3], measured, gates), (S, T), (Q[3],))
+    simulator = simulators.create("density", ansatz, Q, SimulatorLimits(2**30, 1), Preparation("state"), noise)
+    parameters = tf.constant([VALUES["s"], VALUES["t"]], tf.float64)
+    (value,) = simulator.expectations(parameters, StateBatch(tf.constant(np.eye(1, 16), tf.float32))).numpy()
+    np.testing.assert_allclose(value, [expected], atol=1e-9)
+    count = 5_000
+    trajectories = Trajectories(read_network(ansatz, Q, Preparation("state"), noise), parameters.numpy())
+    units = np.random.default_rng(0).random((count, trajectories.draws))
+    sampled = trajectories.values({"state": np.tile(np.eye(1, 16), (count, 1))}, units)[:, 0]
+    assert abs(sampled.mean() - expected) < 4 * sampled.std() / np.sqrt(count)
+
+
+_TWICE = [cirq.X(Q[2]).with_classical_controls("c"), cirq.Y(Q[2]).with_classical_controls("c")]
+
+
+@pytest.mark.parametrize(
+    ("circuit", "readout", "given"),
+    [
+        (POOLING, Q[3], "readout=0.1 with CZ"),
+        (cirq.Circuit(PREPARED[:1], MEASURED, _TWICE), Q[0], r"readout=0.1 with readout of q\(0, 0\)"),
+        (
+            cirq.Circuit(
+                *(PREPARED[:1], MEASURED, _TWICE[0], cirq.measure(Q[0], key="d")),
+                cirq.X(Q[2]).with_classical_controls("d"),
+            ),
+            Q[2],
+            "readout=0.1 with CNOT",
+        ),
+    ],
+    ids=["control", "readout", "measured again"],
+)
+def test_readout_flips_of_a_qubit_with_other_uses_are_one_clear_error(
+    circuit: cirq.Circuit, readout: cirq.Qid, given: str
+) -> None:
+    symbols = tuple(sorted((sympy.Symbol(name) for name in cirq.parameter_names(circuit)), key=str))
+    ansatz = Ansatz(circuit, symbols, (readout,))
+    what = "a measured bit conditions several gates and its qubit controls a gate, is measured again or is read out"
+    with pytest.raises(ConfigError, match=f"^noise: must have no readout errors if {what} afterwards. Given: {given}"):
         read_network(ansatz, Q, noise=parse_noise("readout=0.1"))
     assert read_network(ansatz, Q, noise=parse_noise("depolarizing=0.1")).gates

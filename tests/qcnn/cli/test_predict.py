@@ -65,9 +65,11 @@ def test_predict_as_json(run: Path, working_folder: Path, typed: Typed) -> None:
     pd.DataFrame({"qubit": [0, 3], "angle": [0.5, -3], "label": [1, -1]}).to_csv("data.csv", index=False)
     code, out, _ = typed("predict", str(run), "--data", "data.csv", "--output", "out.csv", "--format", "json")
     found = pd.read_csv("out.csv")
+    mse = pytest.approx(np.mean((found["prediction"] - found["label"]) ** 2), abs=1e-12)
     expected = {
         "rows": 2,
-        "mse": pytest.approx(np.mean((found["prediction"] - found["label"]) ** 2), abs=1e-12),
+        "mse": mse,
+        "loss": mse,
         "accuracy": np.mean((found["prediction"] >= 0) == (found["label"] > 0)),
     }
     assert (code, json.loads(out)) == (0, expected)
@@ -84,8 +86,7 @@ def test_predict_without_output_prints_only_csv_on_stdout(run: Path, working_fol
     for output in ((), ("--output", "-", "--report", "page.html")):
         code, out, err = typed("predict", str(run), "--data", "data.csv", *output)
         assert (code, out) == (0, Path("out.csv").read_text())
-        rows, mse, accuracy = err.splitlines()[-3:]
-        assert (rows, mse.split()[0], accuracy.split()[0]) == ("rows 3", "mse", "accuracy")
+        assert [line.split()[0] for line in err.splitlines()[-4:]] == ["rows", "mse", "loss", "accuracy"]
     assert "of data.csv" in Path("page.html").read_text()
 
 

@@ -184,6 +184,10 @@ def test_study_in_use_is_not_resumed(typed: Typed, tmp_path: Path, monkeypatch: 
             ("--grid", "qubits=8,9", "--model", "tests.qcnn.circuits.test_circuits:exits"),
             "model: cannot be imported or fails (SystemExit: 3). Given: tests.qcnn.circuits.test_circuits:exits",
         ),
+        (
+            ("--grid", "seed=1,2", "--metric", "accuracy"),
+            "metric: must be val_loss or val_accuracy, of the validation split. Given: 'accuracy'",
+        ),
         (("--grid", "qbits=8"), "study: must search fields of the experiment. Given: qbits"),
         (
             ("--range", "qubits=4", "--random", "2"),

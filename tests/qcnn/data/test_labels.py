@@ -101,7 +101,13 @@ MANY = [f"class {number}" for number in range(101)]
         (
             [0, 1, 2, 1.5] * 5,
             {"loss": "cross_entropy"},
-            "data: line 5, column label: must be a whole number or text with loss cross_entropy. Given: 1.5",
+            "data: line 5, column label: must be a whole number or text with loss cross_entropy, numbers less than "
+            "9007199254740992 in size. Given: 1.5",
+        ),
+        (
+            [0, 2**53, 2**53 + 1, 1] * 5,
+            {"loss": "cross_entropy"},
+            "data: line 3, column label: must be a whole number or text with loss cross_entropy, numbers less than ",
         ),
         (
             [0, 1] * 10,

@@ -41,6 +41,17 @@ def test_reporter_writes_last_epochs_for_tuner(tmp_path: Path) -> None:
     }
 
 
+def test_reporter_of_accuracy_omits_epochs_without_it(tmp_path: Path) -> None:
+    path = tmp_path / "output.metrics"
+    environment = {"CLOUD_ML_TRIAL_ID": "7", "CLOUD_ML_HP_METRIC_FILE": str(path)}
+    reports = HyperparameterReporter(environment, "val_accuracy")
+    reports.listen("epoch", epoch=1, val_loss=0.5, val_accuracy=None)
+    assert not path.exists()
+    reports.listen("epoch", epoch=2, val_loss=0.5, val_accuracy=0.75)
+    found = json.loads(path.read_text())
+    assert (found["val_accuracy"], found["global_step"], "val_loss" in found) == ("0.75", "2", False)
+
+
 def test_reporter_without_trial_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "output.metrics"
     HyperparameterReporter({"CLOUD_ML_HP_METRIC_FILE": str(path)}).listen("epoch", epoch=1, val_loss=1.0)

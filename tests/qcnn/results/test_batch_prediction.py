@@ -209,7 +209,8 @@ def test_predict_table_scales_features_as_in_training(tmp_path: Path, small_conf
         "label": [1, 3],
         "prediction": [pytest.approx(1.25), pytest.approx(2.5)],
     }
-    assert found.metrics == pytest.approx({"mse": (0.25**2 + 0.5**2) / 2, "r2": 1 - (0.25**2 + 0.5**2) / 2})
+    mse = (0.25**2 + 0.5**2) / 2
+    assert found.metrics == pytest.approx({"mse": mse, "loss": mse, "r2": 1 - mse})
     page = (tmp_path / "page.html").read_text()
     assert _drawings(page) == ["Prediction against label"]
 
@@ -222,7 +223,7 @@ def test_predict_table_reads_booleans_in_every_format(
     write(tmp_path / f"data{ending}", pd.DataFrame({"a": [0.5, 0.5], "b": [True, False], "label": [False, True]}))
     files = PredictionFiles(f"{tmp_path}/data{ending}", f"{tmp_path}/out.csv")
     # The predictions are 0.5 - 2 and 0.5 for labels -1 and +1.
-    assert predicted(Sum(layout, small_config), files).metrics == {"mse": (0.5**2 + 0.5**2) / 2, "accuracy": 1}
+    assert predicted(Sum(layout, small_config), files).metrics == {"mse": 0.25, "loss": 0.25, "accuracy": 1}
     assert read(tmp_path / "out.csv") == {"a": [0.5, 0.5], "b": [1, 0], "label": [0, 1], "prediction": [-1.5, 0.5]}
 
 
@@ -237,7 +238,7 @@ def test_labels_that_are_all_the_same_have_no_r2(tmp_path: Path, small_config: E
     # Due to rounding, the mean of three equal labels differs from the label.
     columns = {"a": [0.1] * 3, "b": [1.0] * 3, "label": [0.1] * 3}
     files = PredictionFiles(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv")
-    assert predicted(Sum(FEATURES, small_config), files).metrics == {"mse": pytest.approx(0)}
+    assert predicted(Sum(FEATURES, small_config), files).metrics == {"mse": pytest.approx(0), "loss": pytest.approx(0)}
 
 
 def test_predict_table_states_are_normalized_and_not_written(tmp_path: Path, small_config: ExperimentConfig) -> None:
@@ -254,7 +255,7 @@ def test_predict_table_states_are_normalized_and_not_written(tmp_path: Path, sma
 def test_predict_table_compares_labels_0_and_1_as_signs(tmp_path: Path, small_config: ExperimentConfig) -> None:
     layout = FeatureLayout(Preparation("rx", 3), ("a",), (0.0,), (1.0,), labels="zero_one")
     files = PredictionFiles(written(tmp_path / "data.csv", a=[-0.5, 1], label=[0, 1]), f"{tmp_path}/out.csv")
-    assert predicted(Sum(layout, small_config), files).metrics == {"mse": 0.125, "accuracy": 1}
+    assert predicted(Sum(layout, small_config), files).metrics == {"mse": 0.125, "loss": 0.125, "accuracy": 1}
     assert read(tmp_path / "out.csv")["label"] == [0, 1]
 
 

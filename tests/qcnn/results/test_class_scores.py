@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from qcnn.data import FeatureLayout
-from qcnn.results.class_scores import confusion_of_classes, scores_of_probabilities
+from qcnn.results.class_scores import confusion_of_classes, roc_auc, scores_of_probabilities
 from qcnn.results.error_accumulator import ClassAccumulator
 
 LABEL = np.array([0, 0, 1, 1, 1, 2])
@@ -53,6 +54,34 @@ def test_accumulator_equals_scores_of_all_rows() -> None:
         accumulator.add({}, LABEL[rows].astype(np.float64), THREE[rows])
     assert accumulator.metrics == pytest.approx(scores_of_probabilities(LABEL, THREE, layout.classes))
     assert (accumulator.rows, accumulator.unsigned) == (6, 0)
+
+
+def test_accumulator_of_two_classes_has_area_under_the_curve_with_ties() -> None:
+    random = np.random.default_rng(3)
+    second = random.integers(0, 9, 500) / 8
+    label, probabilities = random.integers(0, 2, 500), np.stack([1 - second, second], axis=1)
+    accumulator = ClassAccumulator(FeatureLayout(labels="classes", classes=("no", "yes")))
+    for rows in (slice(0, 1), slice(1, 400), slice(400, 500)):
+        accumulator.add({}, label[rows].astype(np.float64), probabilities[rows])
+    expected = scores_of_probabilities(label, probabilities, ("no", "yes"))
+    assert accumulator.metrics == pytest.approx(expected, rel=1e-13)
+    pairs = second[label == 1][:, None] - second[label == 0][None, :]
+    assert accumulator.metrics["roc_auc"] == np.mean((np.sign(pairs) + 1) / 2)
+
+
+def test_area_under_the_curve_needs_samples_of_both_classes() -> None:
+    accumulator = ClassAccumulator(FeatureLayout(labels="classes", classes=("no", "yes")))
+    accumulator.add({}, np.zeros(2), np.array([[0.9, 0.1], [0.8, 0.2]]))
+    assert "roc_auc" not in accumulator.metrics
+    accumulator.add({}, np.ones(1), np.array([[0.85, 0.15]]))
+    assert accumulator.metrics["roc_auc"] == 0.5
+
+
+def test_area_under_the_curve_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.results.class_scores._PART", 7)
+    first, second = (np.random.default_rng(seed).integers(0, 20, 50) / 20 for seed in (0, 1))
+    expected = roc_auc_score(np.repeat([0, 1], 50), np.concatenate([first, second]))
+    assert roc_auc(first, second) == pytest.approx(expected, rel=1e-13)
 
 
 def test_undetermined_class_counts_as_wrong_for_each_label() -> None:

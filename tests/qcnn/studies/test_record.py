@@ -1,16 +1,18 @@
 """Results table of a study."""
 
 import csv
+import dataclasses
 import io
 import itertools
 import re
+from pathlib import Path
 
 import pytest
 
 from qcnn.circuits.formats.embedded import embed
 from qcnn.errors import TrainingError
 from qcnn.experiment.parsing import from_mapping
-from qcnn.studies.record import table, table_csv, table_page
+from qcnn.studies.record import load_metric, load_trials, save_trials, table, table_csv, table_page
 from qcnn.studies.trials import FailedTrial, Trial, best
 from tests.qcnn.studies.test_trials import a_trial
 
@@ -84,6 +86,23 @@ def test_table_page_plots_loss_against_searched_fields() -> None:
     assert re.findall(r"<h3>(.*?)</h3>", table_page(trials[:1])) == []
     only_seeds = [a_trial(0.5, seed=seed) for seed in (0, 1)]
     assert re.findall(r"<h3>(.*?)</h3>", table_page(only_seeds)) == ["Validation loss by seed"]
+
+
+def test_page_of_study_by_accuracy_has_the_highest_first(tmp_path: Path) -> None:
+    trials: list[Trial | FailedTrial] = [
+        dataclasses.replace(trial, chosen=dataclasses.replace(trial.chosen, val_accuracy=value))
+        for trial, value in zip([a_trial(0.1, seed=3), a_trial(0.4, seed=1)], (0.5, 0.75), strict=True)
+    ]
+    page = table_page(trials, "report.html", "val_accuracy")
+    assert _rows_of(page)[0].split()[0] == "1"
+    assert re.findall(r"<h3>(.*?)</h3>", page) == ["Validation accuracy by seed"]
+    assert "the highest validation accuracy first" in page
+    header, rows = table(trials, "val_accuracy")
+    assert [row[header.index("chosen")] for row in rows] == ["", "best"]
+    save_trials([trial.experiment for trial in trials], tmp_path, "val_accuracy")
+    assert (load_metric(tmp_path), load_trials(tmp_path)) == ("val_accuracy", [trial.experiment for trial in trials])
+    save_trials([trial.experiment for trial in trials], tmp_path)
+    assert (load_metric(tmp_path), "metric" in (tmp_path / "study.json").read_text()) == ("val_loss", False)
 
 
 def test_table_failed_trial_has_reason_and_is_not_best() -> None:

@@ -1,5 +1,6 @@
 """Search spaces of studies: reproducible trials, and errors for invalid searches."""
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from qcnn.studies.trials import (
     failure_kept,
     load_failure,
     plan,
+    ranking,
     save_failure,
     search_from_mapping,
     shared_experiment,
@@ -65,6 +67,11 @@ def test_plan_log_integers_stay_within_bounds() -> None:
         ({"range": {"learning_rate": [0.1, 1, "square"]}, "random": 1}, "learning_rate: a range must be of numbers"),
         ({"range": {"learning_rate": [math.nan, 1]}, "random": 1}, "learning_rate: a range must be of numbers"),
         ({"range": {"model": [1, 2]}, "random": 1}, "model: a range must be of numbers"),
+        (
+            {"grid": {"seed": [1]}, "metric": "accuracy"},
+            "metric: must be val_loss or val_accuracy, of the validation split. Given: 'accuracy'",
+        ),
+        ({"grid": {"seed": [1]}, "metric": ["val_loss"]}, "metric: must be val_loss or val_accuracy, of "),
         ({"range": {"qubits": 4}, "random": 1}, "qubits: a range must be [low, high]"),
         (
             {"range": {"qubits": [-math.inf, 8]}, "random": 1},
@@ -131,6 +138,31 @@ def test_plan_accepts_integral_floats() -> None:
 
 def test_best_is_first_with_lowest_validation_loss() -> None:
     assert best([a_trial(0.3), a_trial(0.2), a_trial(0.2)]) == 1
+
+
+def _with_accuracy(val_loss: float, val_accuracy: float | None) -> Trial:
+    trial = a_trial(val_loss)
+    return dataclasses.replace(trial, chosen=dataclasses.replace(trial.chosen, val_accuracy=val_accuracy))
+
+
+@pytest.mark.parametrize(
+    ("measured", "metric", "expected"),
+    [
+        ([(0.3, 0.9), (0.2, 0.8), (0.1, None), (0.25, 0.9)], "val_loss", [2, 1, 3, 0]),
+        # Equal accuracies are in the order of the losses, and trials without accuracy are last.
+        ([(0.3, 0.9), (0.2, 0.8), (0.1, None), (0.25, 0.9)], "val_accuracy", [3, 0, 1, 2]),
+        ([(0.2, 0.0), (0.2, 1.0), (0.2, 1.0)], "val_accuracy", [1, 2, 0]),
+        # Rounded sums of the same number of samples are equal.
+        ([(0.2, 1.0), (0.1, 1 - 1e-16)], "val_accuracy", [1, 0]),
+    ],
+)
+def test_ranking_by_metric(measured: list[tuple[float, float | None]], metric: str, expected: list[int]) -> None:
+    trials: list[Trial | FailedTrial] = [
+        *(_with_accuracy(*values) for values in measured),
+        FailedTrial(from_mapping({}), "no"),
+    ]
+    assert ranking(trials, metric) == [*expected, len(measured)]
+    assert best(trials, metric) == expected[0]
 
 
 def test_failure_kept_saves_error_in_training_folder(tmp_path: Path) -> None:

@@ -25,8 +25,19 @@ def test_study_sends_search_and_shared_fields(backend: FakeBackend, typed: Typed
         "data_sha256": {},
     }
     assert run["display_name"].startswith("qcnn-study-")
+    assert spec_of(run)["root"]["inputDefinitions"]["parameters"]["metric"]["defaultValue"] == "val_loss"
     (loop,) = [task for task in spec_of(run)["root"]["dag"]["tasks"].values() if "iteratorPolicy" in task]
     assert loop["iteratorPolicy"] == {"parallelismLimit": 4}
+
+
+def test_study_sends_metric_that_selects(backend: FakeBackend, typed: Typed) -> None:
+    study = ("study", "--target", "kubeflow", "--host", backend.host, "--image", IMAGE, "--grid", "seed=1,2")
+    assert typed(*study, "--metric", "val_accuracy")[0] == 0
+    (run,) = backend.objects["runs"].values()
+    assert run["runtime_config"]["parameters"]["metric"] == "val_accuracy"
+    tasks = spec_of(run)["root"]["dag"]["tasks"]
+    users = [name for name, task in tasks.items() if "metric" in task["inputs"]["parameters"]]
+    assert sorted(users) == ["plan-study", "select-best"]
 
 
 def test_study_sends_digests_of_data_files(backend: FakeBackend, typed: Typed, rows: str) -> None:

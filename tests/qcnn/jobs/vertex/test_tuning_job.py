@@ -12,8 +12,10 @@ from tests.vertex.fake_service.job_run import CANCELLED, FAILED, RUNNING, SUCCEE
 from tests.vertex.fake_service.vertex import Vertex
 
 
-def _spec(*parameters: Candidates | NumericRange, stopping: str = NONE, best_report: bool = False) -> dict[str, Any]:
-    study = StudySpec(parameters, "val_loss", 5, parallel=2, stopping=stopping, best_report=best_report)
+def _spec(
+    *parameters: Candidates | NumericRange, stopping: str = NONE, best_report: bool = False, metric: str = "val_loss"
+) -> dict[str, Any]:
+    study = StudySpec(parameters, metric, 5, parallel=2, stopping=stopping, best_report=best_report)
     spec: dict[str, Any] = v1.StudySpec.to_dict(study_spec(study), always_print_fields_with_no_presence=False)
     return spec
 
@@ -40,10 +42,12 @@ def test_study_spec_converts_all_parameter_types(
     assert _spec(parameter)["parameters"] == [{"parameter_id": parameter.name, **expected}]
 
 
-def test_study_spec_minimizes_metric_with_stopping_rule() -> None:
+def test_study_spec_has_metric_with_goal_and_stopping_rule() -> None:
     choice = Candidates("model", ["hybrid", "deep"])
     spec = _spec(choice)
     assert spec["metrics"] == [{"metric_id": "val_loss", "goal": v1.StudySpec.MetricSpec.GoalType.MINIMIZE}]
+    highest = [{"metric_id": "val_accuracy", "goal": v1.StudySpec.MetricSpec.GoalType.MAXIMIZE}]
+    assert _spec(choice, metric="val_accuracy")["metrics"] == highest
     assert spec["measurement_selection_type"] == v1.StudySpec.MeasurementSelectionType.LAST_MEASUREMENT
     best = _spec(choice, best_report=True)["measurement_selection_type"]
     assert best == v1.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT
