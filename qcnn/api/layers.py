@@ -72,7 +72,15 @@ def circuit_arguments(
     feature_map: str,
     observables: str,
 ) -> dict[str, Any]:
-    """Return the circuit, its qubits and the encoding of a layer, from arguments of `QuantumLayer`.
+    """Return the circuit, its qubits and the encoding of a layer, as arguments of `CircuitReadouts`.
+
+    Args:
+        circuit: Argument of `QuantumLayer`.
+        qubits: Argument of `QuantumLayer`.
+        inputs: Argument of `QuantumLayer`.
+        encoding: Argument of `QuantumLayer`.
+        feature_map: Argument of `QuantumLayer`.
+        observables: Argument of `QuantumLayer`.
 
     Raises:
         ConfigError: If the circuit has no inputs, or an argument is invalid.
