@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from qcnn.process.import_path import leave_folder_last as _leave_folder_last
 
 if TYPE_CHECKING:
+    from qcnn import keras as keras
     from qcnn.api.doctor import doctor
     from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
@@ -59,6 +60,8 @@ _MODULES = {
     "qcnn.targets.checks": ("Finding",),
     "qcnn.api.training": ("Study", "Training", "TrainingResult", "study", "train"),
 }
+# Modules that `import qcnn` provides, imported on first use.
+_SUBMODULES = ("keras",)
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
@@ -102,6 +105,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)

@@ -109,6 +109,19 @@ def liveness_check() -> Callable[[str], bool]:
     return check
 
 
+def is_saving() -> bool:
+    """Return whether TensorFlow traces a function for a SavedModel.
+
+    Raises:
+        ConfigError: If TensorFlow does not have the function.
+    """
+    with _required("save_context.in_save_context", "save the layer of a circuit"):
+        from tensorflow.python.saved_model import save_context
+
+        found: bool = save_context.in_save_context()
+    return found
+
+
 @contextlib.contextmanager
 def without_interpreter_lock() -> Iterator[None]:
     """Context manager in which TensorFlow joins a cluster without holding Python's interpreter lock.

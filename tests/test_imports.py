@@ -38,7 +38,7 @@ LAYERS = (
     ("pipelines",),
     ("targets",),
     ("cli", "api"),
-    ("testing",),
+    ("testing", "keras"),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Jobs must not depend on experiments, so they may import only these packages.

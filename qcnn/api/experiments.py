@@ -93,7 +93,8 @@ class Experiment(FieldValues, Frozen):
             # Only excitations are generated for an encoding.
             if values.get("encoding", _EXCITATION) != _EXCITATION:
                 values.setdefault("data", MEMORY)
-            given = with_embedded_circuit(with_options(values))
+            # Fields of the circuit remain, for other circuits of `replace` and of studies.
+            given = with_embedded_circuit(with_options(values), varied=["model"])
             config = from_mapping(given)
             if config.needs_row_count and config.data != MEMORY:
                 config = data.resolve_files([config])[0]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _ROTATIONS = ("rx", "ry", "rz", "dense")
 _Rotation = Literal["rx", "ry", "rz", "dense"]
+Encoding = _Rotation | Literal["amplitude"]
 _Floats = npt.NDArray[np.float64]
 
 
@@ -27,7 +28,7 @@ def QuantumLayer(  # noqa: N802 - it is used as a class of Keras
     qubits: int | None = None,
     *,
     inputs: str = "",
-    encoding: _Rotation | None = None,
+    encoding: Encoding | None = None,
     feature_map: str = "",
     observables: str = "",
     **settings: Any,
@@ -35,12 +36,14 @@ def QuantumLayer(  # noqa: N802 - it is used as a class of Keras
     """Return a circuit as a layer of tf_keras, differentiable in its parameters and its inputs.
 
     It maps features, (batch, inputs), to readouts, (batch, readouts). A classical layer can be before and after it.
+    For Keras 3 there is `qcnn.keras.QuantumLayer`.
 
     Args:
         circuit: Circuit, function of the qubits of the ring that returns one, name of a model, or path to a file.
         qubits: Number of qubits on the ring. None: those of the circuit.
         inputs: Names of parameters that are inputs, such as "x0,x1". Empty: those of a `qcnn.Ansatz`.
-        encoding: Rotations by the inputs before a circuit without inputs, with angles in radians.
+        encoding: Encoding before a circuit without inputs: rotations, with angles in radians, or `amplitude`, by which
+            features are amplitudes of the start state, at most 2^qubits, which are divided by their norm.
         feature_map: Feature map before a circuit without inputs, such as "zz".
         observables: Readouts that replace those of the circuit, such as "Z0*Z1".
         **settings: Further arguments of `CircuitLayer`, such as simulator, noise and seed, and those of Keras.
@@ -54,11 +57,37 @@ def QuantumLayer(  # noqa: N802 - it is used as a class of Keras
     >>> model(tf_keras.backend.ones((2, 7))).shape
     TensorShape([2, 1])
     """
-    text = embed_ansatz(_with_inputs(circuit, qubits, inputs, encoding, feature_map, observables), "circuit.json")
+    arguments = circuit_arguments(circuit, qubits, inputs, encoding, feature_map, observables)
     load_tensorflow()
     from qcnn.model.quantum_layer import CircuitLayer
 
-    return CircuitLayer(text, **settings)
+    return CircuitLayer(**arguments, **settings)
+
+
+def circuit_arguments(
+    circuit: Circuit | CircuitFunction | str,
+    qubits: int | None,
+    inputs: str,
+    encoding: Encoding | None,
+    feature_map: str,
+    observables: str,
+) -> dict[str, Any]:
+    """Return the circuit, its qubits and the encoding of a layer, as arguments of `CircuitReadouts`.
+
+    Args:
+        circuit: Argument of `QuantumLayer`.
+        qubits: Argument of `QuantumLayer`.
+        inputs: Argument of `QuantumLayer`.
+        encoding: Argument of `QuantumLayer`.
+        feature_map: Argument of `QuantumLayer`.
+        observables: Argument of `QuantumLayer`.
+
+    Raises:
+        ConfigError: If the circuit has no inputs, or an argument is invalid.
+    """
+    ansatz = _with_inputs(circuit, qubits, inputs, encoding, feature_map, observables)
+    own = "amplitude" if encoding == "amplitude" else "circuit"
+    return {"circuit": embed_ansatz(ansatz, "circuit.json"), "qubits": qubits, "encoding": own}
 
 
 def expectations(
@@ -67,7 +96,7 @@ def expectations(
     inputs: npt.ArrayLike,
     *,
     qubits: int | None = None,
-    encoding: _Rotation | None = None,
+    encoding: Encoding | None = None,
     feature_map: str = "",
     observables: str = "",
     gradients: Literal["parameters", "inputs"] | None = None,
@@ -79,7 +108,7 @@ def expectations(
     Args:
         circuit: Circuit, see `QuantumLayer`, whose inputs a `qcnn.Ansatz` names.
         parameters: Circuit parameters, (parameters,), in the order of the circuit's symbols.
-        inputs: Inputs of each row, (rows, inputs).
+        inputs: Inputs of each row, (rows, inputs), or amplitudes.
         qubits: Argument of `QuantumLayer`.
         encoding: Argument of `QuantumLayer`.
         feature_map: Argument of `QuantumLayer`.
@@ -100,24 +129,28 @@ def expectations(
     """
     ansatz = _with_inputs(circuit, qubits, "", encoding, feature_map, observables)
     values = _numbers("parameters", parameters, (len(ansatz.symbols),))
-    features = _numbers("inputs", inputs, (None, len(ansatz.inputs)))
+    is_amplitude = encoding == "amplitude"
+    features = _numbers("inputs", inputs, (None, None if is_amplitude else len(ansatz.inputs)))
     if gradients not in (None, "parameters", "inputs"):
         raise ConfigError(f"gradients: must be parameters, inputs or None. Given: {format_value(gradients)}")
     load_tensorflow()
-    from qcnn.model.expectations import readouts, readouts_and_jacobian
+    from qcnn.model.expectations import ArrayFunction
 
+    function = ArrayFunction(ansatz, qubits, "amplitude" if is_amplitude else "circuit", simulator, noise)
     if gradients is None:
-        return readouts(ansatz, values, features, simulator, noise)
-    return readouts_and_jacobian(ansatz, values, features, simulator, noise, of_parameters=gradients == "parameters")
+        return function.readouts(values, features)
+    return function.readouts_and_jacobian(values, features, of_parameters=gradients == "parameters")
 
 
 def _with_inputs(
     circuit: object, qubits: int | None, inputs: str, encoding: str | None, feature_map: str, observables: str
 ) -> Ansatz:
-    """Return a circuit with inputs, on the first qubits of the ring."""
-    if encoding is not None and (encoding not in _ROTATIONS or feature_map):
-        allowed = f"one of {', '.join(_ROTATIONS)} without feature_map, or None"
+    """Return a circuit with inputs, or without for amplitudes, on the first qubits of the ring."""
+    if encoding is not None and (encoding not in (*_ROTATIONS, "amplitude") or feature_map):
+        allowed = f"one of {', '.join(_ROTATIONS)}, amplitude without feature_map, or None"
         raise ConfigError(f"encoding: must be {allowed}. Given: {format_value(encoding)}")
+    if qubits is not None and (not isinstance(qubits, int) or isinstance(qubits, bool) or qubits < 1):
+        raise ConfigError(f"qubits: must be a whole number from 1, or None. Given: {format_value(qubits)}")
     if isinstance(circuit, str) and circuit in MODELS and qubits is None:
         raise ConfigError(f"qubits: must be given with {circuit}. Given: none")
     model = circuit
@@ -142,6 +175,8 @@ def _with_inputs(
     if encoding is not None:
         if ansatz.inputs:
             raise ConfigError(f"encoding: must be None with a circuit that has inputs. Given: {encoding}")
+        if encoding == "amplitude":
+            return ansatz
         ansatz = feature_maps.with_rotations(ansatz, circuits.ring(width), cast("_Rotation", encoding))
     if not ansatz.inputs:
         raise ConfigError(
@@ -158,7 +193,7 @@ def _numbers(name: str, values: npt.ArrayLike, shape: tuple[int | None, ...]) ->
         raise ConfigError(f"{name}: must be an array of numbers. Given: {format_value(values)}") from None
     fits = found.ndim == len(shape) and all(size in (None, own) for size, own in zip(shape, found.shape, strict=True))
     if not fits or not np.isfinite(found).all():
-        text = ", ".join("rows" if size is None else str(size) for size in shape)
+        text = ", ".join(("rows", "features")[place] if size is None else str(size) for place, size in enumerate(shape))
         given = f"shape {found.shape}" if not fits else "a number that is not finite"
         raise ConfigError(f"{name}: must be finite numbers of shape ({text}). Given: {given}")
     return found

@@ -14,7 +14,7 @@ from qcnn.api.circuits import embedded_circuit
 from qcnn.api.experiments import Experiment, from_config, require_experiment, to_plain
 from qcnn.api.models import Model, load
 from qcnn.api.progress import create_observer
-from qcnn.circuits.formats.loading import with_circuits
+from qcnn.circuits.formats.loading import circuit_field, with_circuits
 from qcnn.components.local_steps import read_study
 from qcnn.data import EXCITATIONS, resolve_files
 from qcnn.errors import ArtifactError, ConfigError, format_value
@@ -343,9 +343,10 @@ def study(
         qubits = require_experiment(experiment).config.qubits
         embedded = [each if isinstance(each, str) else embedded_circuit(each, qubits) for each in models]
         search["grid"] = {**search["grid"], "model": embedded}
-    search["grid"] = with_circuits(search["grid"])
+    base = require_experiment(experiment).given
+    search["grid"] = with_circuits(search["grid"], circuit_field(base, "inputs"))
     parsed = search_from_mapping({**search, "random": random, "metric": metric})
-    configs = plan(require_experiment(experiment).given, parsed)
+    configs = plan(base, parsed)
     root = (Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}").absolute()
     if is_study(root):
         _check_trials(root, configs, parsed.metric)

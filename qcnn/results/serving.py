@@ -17,6 +17,7 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.network import PRECISION, QuantumLayer, build_model, dense_layers, model_outputs, predictions_of
 from qcnn.model.probabilities import joint_kernel, two_classes
 from qcnn.simulators import registry
+from qcnn.simulators.data_states import normalized_states
 
 # Number of samples per batch whose states are evolved.
 _BATCH = 1024
@@ -208,19 +209,12 @@ def _model_input(rows: tf.Tensor, layout: data.FeatureLayout) -> tf.Tensor:
     if not layout.features:
         return rows
     if layout.preparation.kind == "state":
-        return _states(tf.cast(rows, PRECISION), layout.amplitudes)
+        return tf.cast(normalized_states(tf.cast(rows, PRECISION), layout.amplitudes), tf.float32)
     angles = (tf.cast(rows, PRECISION) - layout.offsets) * layout.factors
     if layout.preparation.kind == "circuit":
         return angles
     missing = layout.preparation.features - len(layout.features)
     return tf.pad(tf.cast(angles, tf.float32), [[0, 0], [0, missing]])
-
-
-def _states(rows: tf.Tensor, amplitudes: int) -> tf.Tensor:
-    """Return the states of rows of features as `FeatureLayout.states` does, NaN for a row of zeros."""
-    scaled = rows / tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
-    states = tf.cast(scaled / tf.norm(scaled, axis=1, keepdims=True), tf.float32)
-    return tf.pad(states, [[0, 0], [0, amplitudes - rows.shape[1]]])
 
 
 def fresh_mse(model: tf_keras.Model, config: ExperimentConfig, weights: _Weights | None = None) -> float | None:

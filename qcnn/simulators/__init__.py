@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from qcnn.circuits.noise import NOISELESS, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.simulators.interface import (
+    AmplitudeBatch,
     CircuitInputBatch,
     ExcitationBatch,
     Inputs,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("qcnn")
 
 __all__ = [
+    "AmplitudeBatch",
     "CircuitInputBatch",
     "ExcitationBatch",
     "Inputs",

@@ -168,6 +168,22 @@ def data_states(network: CircuitIR, samples: Inputs, dtype: tf.DType) -> tf.Tens
     return sample_states(qubits, edges, masks, samples.angle, dtype)
 
 
+def normalized_states(rows: tf.Tensor, amplitudes: int) -> tf.Tensor:
+    """Return the states of rows of features, float64 (rows, amplitudes): their values divided by their norm.
+
+    Missing amplitudes are 0. The state of a row of zeros is NaN. The values are divided by the largest first, so that
+    no square overflows.
+
+    Args:
+        rows: Features, float64 (rows, features), at most `amplitudes` of them.
+        amplitudes: Number of amplitudes of a state.
+    """
+    # The state does not depend on this divisor.
+    scaled = rows / tf.stop_gradient(tf.reduce_max(tf.abs(rows), axis=1, keepdims=True))
+    states = scaled / tf.norm(scaled, axis=1, keepdims=True)
+    return tf.pad(states, [[0, 0], [0, amplitudes - rows.shape[1]]])
+
+
 def angles_of_qubits(network: CircuitIR, batch: ProductStateBatch) -> tf.Tensor:
     """Return the rotation angles of all qubits, (samples, qubits), or (samples, 2 qubits) with `dense`, in radians.
 

@@ -200,10 +200,12 @@ def evolve(
     states: tf.Tensor,
     unitaries: Sequence[tf.Tensor],
     scales: Sequence[tf.Tensor] | None = None,
+    *,
+    of_states: bool = False,
 ) -> tf.Tensor:
     """Apply unitaries to states, and return states of the same shape.
 
-    Differentiable in the unitaries. The gradient with respect to the states is not defined.
+    Differentiable in the unitaries. The gradient with respect to the states is not defined unless requested.
 
     Args:
         places: Qubits of each unitary.
@@ -211,6 +213,7 @@ def evolve(
         unitaries: Unitaries as returned by `real_forms`, (..., 2d, 2d) each, or (..., states, 2d, 2d) if each state has
             another one.
         scales: Factors of the gradients as returned by `gradient_scales`, or None.
+        of_states: Whether the result is differentiable in the states, too.
     """
     if not places:
         return states
@@ -224,7 +227,8 @@ def evolve(
         return tf.reshape(states, [*outer, *each_state, size])
 
     @tf.custom_gradient
-    def run(*unitaries: tf.Tensor) -> tuple[tf.Tensor, Callable[..., list[tf.Tensor]]]:
+    def run(*operands: tf.Tensor) -> tuple[tf.Tensor, Callable[..., list[tf.Tensor]]]:
+        unitaries = operands[: len(places)]
         order, state = natural, states
         for qubits, matrix in zip(places, unitaries, strict=True):
             order, state = _bring_last(state, order, qubits)
@@ -246,13 +250,15 @@ def evolve(
                 # This dependency forces the order of execution. Otherwise the compiler moves these products to the end
                 # and keeps the states of all groups in memory.
                 zero = 0 * tf.reshape(of_group, [-1])[0]
-                if len(gradients) < len(places):
+                if of_states or len(gradients) < len(places):
                     adjoint = tf.matmul(adjoint, inverse)
+            if of_states:
+                gradients.append(tf.reshape(move_axes(adjoint, arranged, natural), tf.shape(states)))
             return gradients
 
         return tf.reshape(move_axes(final, order, natural), whole), gradient
 
-    return run(*unitaries)
+    return run(*unitaries, *([states] if of_states else []))
 
 
 def real_forms(matrices: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

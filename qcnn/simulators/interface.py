@@ -105,6 +105,10 @@ class StateBatch(NamedTuple):
     state: tf.Tensor
 
 
+class AmplitudeBatch(StateBatch):
+    """State samples whose readouts are differentiable in the amplitudes, float64 (batch, 2^qubits)."""
+
+
 class CircuitInputBatch(NamedTuple):
     """Samples whose features are inputs of the circuit, float64 (batch, inputs)."""
 
@@ -175,7 +179,8 @@ class Simulator(Protocol):
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return the expectation values of the network's Pauli strings, float64 (batch, strings).
 
-        Differentiable in the parameters; the gradient sums over the samples. Works in a tf.function and under every
+        Differentiable in the parameters; the gradient sums over the samples. Differentiable in the samples of an
+        `AmplitudeBatch` and a `CircuitInputBatch`. Works in a tf.function and under every
         strategy that the simulator's hardware supports.
 
         Args:

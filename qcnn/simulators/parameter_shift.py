@@ -6,7 +6,7 @@ from typing import TypeAlias
 import tensorflow as tf
 
 from qcnn.simulators.input_exponents import InputExponents
-from qcnn.simulators.interface import CircuitInputBatch, Inputs, Simulator, StringCoefficients
+from qcnn.simulators.interface import AmplitudeBatch, CircuitInputBatch, Inputs, Simulator, StringCoefficients
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.shift_rules import shift_parameters
 from qcnn.simulators.tensor_ops import as_input
@@ -19,7 +19,7 @@ class ParameterShift:
     """Simulator with parameter-shift gradients.
 
     Wraps a simulator of the same network with one parameter per gate. A gradient evaluates every sample at each shift
-    point of `ShiftedCircuit`, sequentially.
+    point of `ShiftedCircuit`, sequentially. Amplitudes have the gradient of the simulator.
     """
 
     def __init__(self, network: CircuitIR, simulator: Simulator) -> None:
@@ -74,20 +74,32 @@ class ParameterShift:
 
             every = [as_input(each) for each in (points.occurrence, points.shift, points.factor)]
             numbers = tf.range(1, 1 + len(points.shift))
-            return tf.map_fn(at, (*every, numbers), fn_output_signature=tf.float64)
+            # There is no control flow to convert, and AutoGraph would log a warning.
+            at_point = tf.autograph.experimental.do_not_convert(at)
+            return tf.map_fn(at_point, (*every, numbers), fn_output_signature=tf.float64)
 
         slopes = as_input(points.coefficients[points.occurrence])
 
         @tf.custom_gradient
-        def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def run(parameters: tf.Tensor, *states: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
             exponents = self._exponents(parameters)
 
-            def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
                 along = slopes_at(exponents, batch, upstream, by_sample=False)
-                return tf.linalg.matvec(slopes, along, transpose_a=True)
+                of_parameters = tf.linalg.matvec(slopes, along, transpose_a=True)
+
+                def of_amplitudes(state: tf.Tensor) -> tf.Tensor:
+                    with tf.GradientTape() as tape:
+                        tape.watch(state)
+                        values = expectations(exponents, AmplitudeBatch(state))
+                    return tape.gradient(values, state, upstream)
+
+                return [of_parameters, *map(of_amplitudes, states)]
 
             return estimate(expectations(exponents, batch), tf.constant(0)), gradient
 
+        if isinstance(batch, AmplitudeBatch):
+            return run(parameters, batch.state)
         if self._by_sample is None or not isinstance(batch, CircuitInputBatch):
             return run(parameters)
 

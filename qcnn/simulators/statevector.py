@@ -26,6 +26,7 @@ from qcnn.simulators.evolution import GroupUnitaries, SampleUnitaries, evolve, g
 from qcnn.simulators.input_exponents import InputExponents
 from qcnn.simulators.interface import (
     ROUNDING,
+    AmplitudeBatch,
     CircuitInputBatch,
     ExcitationBatch,
     Inputs,
@@ -78,11 +79,13 @@ class StatevectorSimulator:
             return map_in_chunks(self._measure_inputs, parameters, tuple(batch), self._columns, shape, of_inputs=True)
         if isinstance(batch, ProductStateBatch | StateBatch):
             kind, shape = type(batch), (len(self._strings),)
+            of_inputs = isinstance(batch, AmplitudeBatch)
 
             def measure(parameters: tf.Tensor, samples: tf.Tensor) -> tf.Tensor:
-                return self._measure(data_states(self.network, kind(samples), self._dtype), parameters)
+                states = data_states(self.network, kind(samples), self._dtype)
+                return self._measure(states, parameters, of_states=of_inputs)
 
-            return map_in_chunks(measure, parameters, tuple(batch), self._columns, shape)
+            return map_in_chunks(measure, parameters, tuple(batch), self._columns, shape, of_inputs=of_inputs)
         return self._excited(parameters, batch)
 
     def _excited(self, parameters: tf.Tensor, batch: ExcitationBatch) -> tf.Tensor:
@@ -118,8 +121,8 @@ class StatevectorSimulator:
         states = sample_states(self._qubits, self._edges, masks, angles, self._dtype)
         return self._measure(states, parameters)
 
-    def _measure(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
-        return self._normalized(*self._values(self._evolve(states, parameters)))
+    def _measure(self, states: tf.Tensor, parameters: tf.Tensor, *, of_states: bool = False) -> tf.Tensor:
+        return self._normalized(*self._values(self._evolve(states, parameters, of_states=of_states)))
 
     def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
         """Return the unexcited, flipped and mixed rows of every flipped qubit, float64 (masks, 3, strings)."""
@@ -146,7 +149,7 @@ class StatevectorSimulator:
         placed = [on_last(each, len(group.qubits)) for each, group in zip(matrices, self._groups, strict=True)]
         return self._normalized(*self._values(evolve([group.qubits for group in self._groups], states, placed)))
 
-    def _evolve(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
+    def _evolve(self, states: tf.Tensor, parameters: tf.Tensor, *, of_states: bool = False) -> tf.Tensor:
         if not self._groups:
             return states
         forms = real_forms(self._unitaries(parameters), states.dtype)
@@ -154,7 +157,8 @@ class StatevectorSimulator:
         matrices = [
             on_last(kinds[number], len(group.qubits)) for number, group in zip(numbers, self._groups, strict=True)
         ]
-        return evolve([group.qubits for group in self._groups], states, matrices, gradient_scales(forms, numbers))
+        places, scales = [group.qubits for group in self._groups], gradient_scales(forms, numbers)
+        return evolve(places, states, matrices, scales, of_states=of_states)
 
     def _normalized(self, values: tf.Tensor, norms: tf.Tensor) -> tf.Tensor:
         """Return values divided by norms in complex64, in which gates change the norms.

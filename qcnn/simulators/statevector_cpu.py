@@ -28,6 +28,7 @@ from qcnn.simulators.data_states import angles_of_qubits, data_states, qubit_sta
 from qcnn.simulators.input_exponents import InputExponents
 from qcnn.simulators.interface import (
     ROUNDING,
+    AmplitudeBatch,
     CircuitInputBatch,
     Inputs,
     ProductStateBatch,
@@ -105,7 +106,7 @@ class StatevectorCpuSimulator:
         if isinstance(batch, StateBatch):
             return self._in_chunks(parameters, batch)
         if isinstance(batch, CircuitInputBatch):
-            return self._readouts(parameters, self._circuit_inputs(parameters, batch.features))
+            return self._readouts(parameters, self._circuit_inputs(parameters, batch.features), of_states=True)
         if isinstance(batch, ProductStateBatch):
             return self._readouts(parameters, self._product_inputs(batch))
         size, qubits = batch.qubit.shape[0], self.network.qubits
@@ -172,12 +173,13 @@ class StatevectorCpuSimulator:
 
     def _in_chunks(self, parameters: tf.Tensor, batch: StateBatch) -> tf.Tensor:
         """Return the readouts, float64 (batch, readouts), in chunks of samples whose states fit in memory."""
+        of_inputs, shape = isinstance(batch, AmplitudeBatch), (len(self.network.strings),)
 
         def measure(parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-            return self._readouts(parameters, data_states(self.network, StateBatch(states), self._dtype))
+            given = data_states(self.network, StateBatch(states), self._dtype)
+            return self._readouts(parameters, given, of_states=of_inputs)
 
-        shape = (len(self.network.strings),)
-        return map_in_chunks(measure, parameters, tuple(batch), self._memory.columns, shape)
+        return map_in_chunks(measure, parameters, tuple(batch), self._memory.columns, shape, of_inputs=of_inputs)
 
     def _product_inputs(self, batch: ProductStateBatch) -> tf.Tensor:
         """Return the states of each qubit, (samples, 2 qubits, 2)."""
@@ -199,23 +201,25 @@ class StatevectorCpuSimulator:
         rotated = tf.cast(qubit, self._dtype)
         return tf.stack([rotation, tf.stack([rotated, tf.zeros_like(rotated)], axis=1)], axis=1)
 
-    def _readouts(self, parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-        """Return the readouts of input states (samples, amplitudes, 2), float64 (samples, readouts)."""
+    def _readouts(self, parameters: tf.Tensor, states: tf.Tensor, *, of_states: bool = False) -> tf.Tensor:
+        """Return the readouts of input states (samples, amplitudes, 2), float64 (samples, readouts).
+
+        With `of_states` they are also differentiable in the input states, which include phases of gates.
+        """
         size, readouts = states.shape[0], len(self.network.strings)
+        run = functools.partial(self._of_states, of_states=of_states)
         if size is None:
             # The number of bundles of a call is a constant of the program.
-            return map_groups(
-                self._of_states, parameters, (states[:, None],), (1, readouts), of_inputs=bool(self.network.inputs)
-            )[:, 0]
-        return self._of_states(parameters, states)
+            return map_groups(run, parameters, (states[:, None],), (1, readouts), of_inputs=of_states)[:, 0]
+        return run(parameters, states)
 
-    def _of_states(self, parameters: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+    def _of_states(self, parameters: tf.Tensor, states: tf.Tensor, *, of_states: bool) -> tf.Tensor:
         size = states.shape[0]
         keep = size <= self._keep_up_to
         if self._one_state:
-            found = self._of_samples(parameters, self._in_lanes(states), keep=keep)
+            found = self._of_samples(parameters, self._in_lanes(states), keep=keep, of_states=of_states)
             return found.map(lambda each: tf.reduce_sum(each, axis=2) * self._lane_weights).readouts()
-        found = self._of_samples(parameters, self._bundled(states), keep=keep)
+        found = self._of_samples(parameters, self._bundled(states), keep=keep, of_states=of_states)
         values = tf.transpose(found.readouts(), [0, 2, 1])
         return tf.reshape(values, [-1, values.shape[2]])[:size]
 
@@ -265,17 +269,15 @@ class _Kernels:
             functools.partial(library.backward, program, threads), jit_compile=True, autograph=False
         )
 
-    def __call__(self, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool) -> _Values:
+    def __call__(self, parameters: tf.Tensor, states: tf.Tensor, *, keep: bool, of_states: bool = False) -> _Values:
         """Return the values, float64 (bundles, values, lanes), differentiable in the parameters.
-
-        With inputs of the circuit they are also differentiable in the input states, which include phases.
 
         Args:
             parameters: Circuit parameters, float64 (parameters,).
             states: Input states, (bundles, rows, 2, lanes).
             keep: Whether to keep the evolved states for the gradient.
+            of_states: Whether the values are differentiable in the input states, too, as in a circuit with inputs.
         """
-        of_states = self._program.has_inputs
 
         @tf.custom_gradient
         def run(parameters: tf.Tensor, *inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from qcnn import tensorflow_internals
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
 from qcnn.simulators.structure.gates import LinearExponent
 
@@ -17,6 +18,9 @@ def as_input(array: npt.NDArray[Any]) -> tf.Tensor:
     XLA compiles a program with a constant of more than 10,000 bytes on one core only (HasLargeConstants in
     xla/service/cpu/cpu_compiler.cc).
     """
+    if tensorflow_internals.is_saving():
+        # TensorFlow does not save arrays from outside of the functions of a Keras model.
+        return tf.constant(array)
     with tf.init_scope():
         return tf.constant(array)
 

@@ -18,6 +18,7 @@ from qcnn.circuits.noise import NOISELESS, Noise, parse
 from qcnn.circuits.preparation import EXCITATION, Kind, Preparation
 from qcnn.errors import ConfigError
 from qcnn.simulators import (
+    AmplitudeBatch,
     CircuitInputBatch,
     ExcitationBatch,
     Inputs,
@@ -318,6 +319,43 @@ class SimulatorContract:
         near, far = (shifted(steps) - shifted(-steps) for steps in (1, 2))
         expected = (8 * near - far) / (12 * _STEP)
         np.testing.assert_allclose(found, expected, rtol=0, atol=10 * self.gradient_error(created))
+
+    @pytest.mark.parametrize(
+        ("circuit", "qubits", "is_noisy", "gradient"),
+        [
+            ("strings", 5, False, "adjoint"),
+            ("few", 3, True, "adjoint"),
+            ("few", 2, False, "parameter_shift"),
+        ],
+    )
+    def test_gradient_of_amplitudes_equals_cirq(
+        self, simulator: str, circuit: str, qubits: int, is_noisy: bool, gradient: str
+    ) -> None:
+        """Compare the derivative of readouts in the amplitudes of unnormalized states, along one direction each."""
+        case = Case(circuit, qubits, "state", is_noisy=is_noisy)
+        created, weights = case.create(simulator, gradient), case.weights
+        random = np.random.default_rng(3)
+        rows, direction = (random.normal(size=(len(weights), 2**case.qubits)) for _ in range(2))
+
+        def states(rows: tf.Tensor) -> tf.Tensor:
+            return rows / tf.norm(rows, axis=1, keepdims=True)
+
+        given = tf.constant(rows)
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            values = created.expectations(tf.constant(case.values), AmplitudeBatch(states(given)))
+            loss = tf.reduce_sum(values * weights)
+        found = np.sum(tape.gradient(loss, given) * direction)
+
+        def shifted(steps: int) -> float:
+            moved = StateBatch(states(tf.constant(rows + steps * _STEP * direction)))
+            readouts = readouts_of_batch(case.ansatz, case.qubits, case.values, case.preparation, moved, case.noise)
+            return float(np.sum(weights * readouts))
+
+        near, far = (shifted(steps) - shifted(-steps) for steps in (1, 2))
+        expected = (8 * near - far) / (12 * _STEP)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=self.gradient_error(created))
+        assert abs(expected) > 1e-3
 
     @pytest.mark.parametrize(
         ("circuit", "qubits", "kind"),

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +35,15 @@ if TYPE_CHECKING:
 _MAX_BYTES = {QASM: 2_000_000, JSON: 20_000_000, QPY: 20_000_000}
 
 
-def with_embedded_circuit(fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_embedded_circuit(fields: Mapping[str, Any], *, varied: Collection[str] = ()) -> dict[str, Any]:
     """Return the fields of an experiment with the circuit file embedded, and with the fields of the circuit in it.
 
     These are its observables, inputs and feature map.
 
     Args:
         fields: Fields, whose options may be in `options` or at the top level.
+        varied: Names of fields with other values in the trials of a study. Fields of the circuit stay fields if they
+            apply to several circuits, so that those of each trial are applied to its circuit.
 
     Raises:
         ConfigError: If the circuit file is invalid, see `embed_file`, or a field of the circuit is.
@@ -49,13 +51,18 @@ def with_embedded_circuit(fields: Mapping[str, Any]) -> dict[str, Any]:
     changed, model = dict(fields), fields.get("model", MODELS[0])
     if not isinstance(model, str):
         return changed
-    place = _CircuitFields(changed)
+    kept = {"observables", "inputs", "feature_map"} if "model" in varied else set[str]()
+    if not {"qubits", "feature_map"}.isdisjoint(varied):
+        kept.add("feature_map")
+    place = _CircuitFields(changed, kept)
     if is_file(model):
         model = changed["model"] = embed_file(model, place.take("inputs"))
     elif is_embedded(model) and (names := place.take("inputs")):
         model = changed["model"] = with_inputs(model, names)
     if is_embedded(model) and (text := place.take("observables")):
         model = changed["model"] = with_observables(model, text)
+    if "feature_map" in kept:
+        return changed
     if (is_embedded(model) or model in MODELS) and (text := place.take("feature_map")):
         changed["model"] = _with_feature_map(model, text, changed.get("qubits"))
     return changed
@@ -64,11 +71,13 @@ def with_embedded_circuit(fields: Mapping[str, Any]) -> dict[str, Any]:
 class _CircuitFields:
     """Fields of an experiment that change its circuit, in `options` or at the top level."""
 
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = fields
+    def __init__(self, fields: dict[str, Any], kept: Collection[str]) -> None:
+        self._fields, self._kept = fields, kept
 
     def take(self, name: str) -> str:
-        """Return the text of a field, which is then empty."""
+        """Return the text of a field, which is then empty unless it is kept."""
+        if name in self._kept:
+            return circuit_field(self._fields, name)
         options = self._fields.get("options")
         found = ""
         if isinstance(self._fields.get(name), str):
@@ -77,6 +86,13 @@ class _CircuitFields:
             found = found or options[name]
             self._fields["options"] = {**options, name: ""}
         return found
+
+
+def circuit_field(fields: Mapping[str, Any], name: str) -> str:
+    """Return the text of a field that changes the circuit, in `options` or at the top level, or an empty string."""
+    options = fields.get("options")
+    every = (fields.get(name), options.get(name) if isinstance(options, Mapping) else None)
+    return next((text for text in every if isinstance(text, str) and text), "")
 
 
 def _changed(model: str, change: "Callable[[Ansatz], Ansatz]") -> str:
@@ -145,16 +161,23 @@ def _with_feature_map(model: str, text: str, qubits: object) -> str:
     return embed_ansatz(ansatz, f"{model}-{text.partition(',')[0].strip()}{JSON}")
 
 
-def with_circuits(grid: Any) -> Any:
+def with_circuits(grid: Any, inputs: str = "") -> Any:
     """Return the grid of a study with its circuit files embedded.
+
+    Args:
+        grid: Values of each field.
+        inputs: Names of the parameters of the circuits that are inputs, as the field of an experiment.
 
     Raises:
         ConfigError: If a circuit file is invalid. See `embed_file`.
     """
     if not (isinstance(grid, Mapping) and isinstance(grid.get("model"), list)):
         return grid
-    models = [embed_file(model) if isinstance(model, str) and is_file(model) else model for model in grid["model"]]
-    return {**grid, "model": models}
+
+    def embedded(model: Any) -> Any:
+        return embed_file(model, inputs) if isinstance(model, str) and is_file(model) else model
+
+    return {**grid, "model": [embedded(model) for model in grid["model"]]}
 
 
 def embed_file(model: str, inputs: str = "") -> str:

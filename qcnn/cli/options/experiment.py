@@ -88,16 +88,22 @@ class ExperimentOptions:
         values = {"config": self.config, **self.flags}
         return [_flag(name) for name, text in values.items() if text is not None]
 
-    def mapping(self) -> dict[str, Any]:
+    def merged(self) -> dict[str, Any]:
         """Return the unvalidated fields of the file, overridden by the flags.
 
-        The content of a circuit file replaces its name.
+        Raises:
+            ConfigError: If the file cannot be read.
+        """
+        given = {name: parse_flag(ALL_FIELDS[name], text) for name, text in self.flags.items() if text is not None}
+        return merge(read_file(Path(self.config)) if self.config is not None else {}, given)
+
+    def mapping(self) -> dict[str, Any]:
+        """Return the fields of `merged`, in which the content of a circuit file replaces its name.
 
         Raises:
             ConfigError: If a file cannot be read.
         """
-        given = {name: parse_flag(ALL_FIELDS[name], text) for name, text in self.flags.items() if text is not None}
-        return with_embedded_circuit(merge(read_file(Path(self.config)) if self.config is not None else {}, given))
+        return with_embedded_circuit(self.merged())
 
     def experiment(self) -> ExperimentConfig:
         """Return the validated experiment.

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from qcnn.circuits.formats.loading import with_circuits
+from qcnn.circuits.formats.loading import circuit_field, with_circuits, with_embedded_circuit
 from qcnn.cli.options.experiment import ExperimentOptions
 from qcnn.cli.options.settings import options_as
 from qcnn.errors import ConfigError
@@ -80,9 +80,11 @@ def read_study(search: SearchOptions, options: ExperimentOptions) -> StudyPlan:
     Raises:
         ConfigError: If a file cannot be read, or the search space or an experiment is invalid.
     """
-    shared = options.mapping()
-    searched = search.merged_into({key: shared.pop(key, None) for key in _KEYS})
-    searched["grid"] = with_circuits(searched["grid"])
+    merged = options.merged()
+    searched = search.merged_into({key: merged.pop(key, None) for key in _KEYS})
+    varied = [name for each in ("grid", "range") if isinstance(searched[each], Mapping) for name in searched[each]]
+    shared = with_embedded_circuit(merged, varied=varied)
+    searched["grid"] = with_circuits(searched["grid"], circuit_field(shared, "inputs"))
     trials = plan(shared, search_from_mapping(searched))
     options.print_if_requested({**as_parameters(shared), **{key: value for key, value in searched.items() if value}})
     return StudyPlan(searched, as_parameters(shared), trials)

@@ -61,7 +61,6 @@ class EncodedProgram:
         readouts: Number of readouts.
         norms: Whether the squared norms of the states of the readouts follow the readouts.
         parameters: Number of circuit parameters.
-        has_inputs: Whether gates depend on inputs.
     """
 
     integers: npt.NDArray[np.int32]
@@ -71,7 +70,6 @@ class EncodedProgram:
     readouts: int
     norms: bool
     parameters: int
-    has_inputs: bool
 
     @property
     def values(self) -> int:
@@ -169,7 +167,6 @@ class _Encoder:
             readouts=readouts,
             norms=norms,
             parameters=parameters,
-            has_inputs=bool(self._phase_rows),
         )
 
     def _add(

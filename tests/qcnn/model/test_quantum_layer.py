@@ -30,6 +30,12 @@ CIRCUIT = Ansatz(
     [cirq.Z(LINE[0]), cirq.X(LINE[0]) * cirq.Z(LINE[1])],
     X,
 )
+# A circuit without inputs, for states as inputs.
+STATES = Ansatz(
+    cirq.Circuit(cirq.rx(W[0])(LINE[0]), cirq.ry(W[0] + W[1])(LINE[1]), cirq.CNOT(*LINE), cirq.X(LINE[1]) ** W[1]),
+    W,
+    CIRCUIT.readouts,
+)
 ROWS = np.random.default_rng(3).uniform(-1, 1, (4, 2))
 VALUES = np.array([0.3, 1.1])
 
@@ -59,6 +65,56 @@ def test_jacobians_of_expectations_equal_finite_differences(gradients: Any) -> N
     np.testing.assert_allclose(values, [_by_cirq(VALUES, row) for row in ROWS], atol=1e-12)
     np.testing.assert_allclose(jacobian, [_slopes(gradients == "parameters", row) for row in ROWS], atol=1e-8)
     np.testing.assert_allclose(qcnn.expectations(CIRCUIT, VALUES, ROWS), values, atol=1e-12)
+
+
+def test_amplitudes_have_readouts_and_jacobians_of_normalized_states() -> None:
+    """Three of four amplitudes, on rows whose squares overflow or are tiny, too."""
+    rows = np.random.default_rng(5).normal(size=(3, 3))
+    plain = cirq.resolve_parameters(STATES.circuit, dict(zip(W, VALUES.tolist(), strict=True)))
+    unitary = cirq.unitary(plain)[:, :3]
+    operators = [np.diag([1, 1, -1, -1]), np.kron(cirq.unitary(cirq.X), cirq.unitary(cirq.Z))]
+    matrices = [(unitary.conj().T @ each @ unitary).real for each in operators]
+    values, of_inputs = qcnn.expectations(STATES, VALUES, rows, encoding="amplitude", gradients="inputs")
+    for row, found, slopes in zip(rows, values, of_inputs, strict=True):
+        norm = row @ row
+        expected = np.array([row @ each @ row / norm for each in matrices])
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        # The derivative of the quotient row A row / row row.
+        exact = [2 * (each @ row - value * row) / norm for each, value in zip(matrices, expected, strict=True)]
+        np.testing.assert_allclose(slopes, exact, atol=1e-12)
+    scaled = qcnn.expectations(STATES, VALUES, rows * [[1e300], [1e-300], [-2]], encoding="amplitude")
+    np.testing.assert_allclose(scaled, values, atol=1e-12)
+    _, of_parameters = qcnn.expectations(STATES, VALUES, rows, encoding="amplitude", gradients="parameters")
+    numeric = np.zeros((3, 2, 2))
+    for number, step in enumerate(1e-5 * np.eye(2)):
+        more, less = (qcnn.expectations(STATES, VALUES + each, rows, encoding="amplitude") for each in (step, -step))
+        numeric[:, :, number] = (np.asarray(more) - np.asarray(less)) / 2e-5
+    np.testing.assert_allclose(of_parameters, numeric, atol=1e-9)
+
+
+def test_row_of_zeros_is_no_state_and_changes_no_other_row() -> None:
+    layer, rows = qcnn.QuantumLayer(STATES, encoding="amplitude", seed=1), np.array([[1.0, 2.0], [0.0, 0.0], [3.0, 1]])
+    values = layer(rows).numpy()
+    assert np.isnan(values[1]).all()
+    np.testing.assert_allclose(values[[0, 2]], layer(rows[[0, 2]]), atol=1e-6)
+
+
+@pytest.mark.parametrize("simulator", ["statevector", "statevector_cpu", "density"])
+def test_unknown_batch_size_gives_the_same_gradients_of_amplitudes(simulator: str) -> None:
+    """The rows that fill a group have no state, and must not add NaN to the gradient of the parameters."""
+    layer = qcnn.QuantumLayer("hybrid", 4, encoding="amplitude", simulator=simulator, seed=1)
+    rows = np.random.default_rng(1).normal(size=(40, 10))
+
+    def gradients(rows: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            loss = tf.reduce_sum(layer(rows) ** 2)
+        return tape.gradient(loss, [layer.parameters, rows])  # type: ignore[no-any-return]
+
+    traced = tf.function(gradients, input_signature=[tf.TensorSpec([None, 10], tf.float64)], autograph=False)
+    for found, expected in zip(traced(tf.constant(rows)), gradients(tf.constant(rows)), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert np.abs(expected).max() > 1e-3
 
 
 @pytest.mark.parametrize("count", [1, 40])
@@ -110,7 +166,12 @@ def test_rotations_of_an_encoding_are_inputs() -> None:
     [
         (("hybrid",), {}, "qubits: must be given with hybrid. Given: none"),
         (("hybrid", 4), {}, "inputs: must be given for a circuit without inputs, or encoding or feature_map. Given: "),
-        (("hybrid", 4), {"encoding": "excitation"}, "encoding: must be one of rx, ry, rz, dense without feature_map"),
+        (("hybrid", 4), {"encoding": "excitation"}, "encoding: must be one of rx, ry, rz, dense, amplitude "),
+        (("hybrid", 4), {"encoding": "amplitude", "feature_map": "zz"}, "encoding: must be one of rx, ry, rz, dense, "),
+        (("hybrid", 4), {"encoding": "amplitude", "simulator": "lightcone"}, "simulator: must be statevector, "),
+        (("hybrid", "4"), {"encoding": "amplitude"}, "qubits: must be a whole number from 1, or None. Given: '4'"),
+        ((STATES, 1), {"encoding": "amplitude"}, "qubits: must be at least 2 for the circuit. Given: 1"),
+        ((CIRCUIT,), {"encoding": "amplitude"}, "encoding: must be None with a circuit that has inputs. Given: ampl"),
         ((CIRCUIT,), {"encoding": "rx"}, "encoding: must be None with a circuit that has inputs. Given: rx"),
         ((CIRCUIT,), {"feature_map": "zz"}, "qubits: must be 1 to 32768 and given with feature_map. Given: none"),
         ((CIRCUIT,), {"simulator": "lightcone"}, "simulator: must be statevector, statevector_cpu, density or auto"),

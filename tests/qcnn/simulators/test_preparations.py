@@ -113,9 +113,9 @@ def test_statevector_chunked_samples_equal_whole_batch(
     monkeypatch.setattr(costs.statevector, "FEW_AMPLITUDES", 0)
     sizes = []
 
-    def evolve_and_count(places: object, states: tf.Tensor, *rest: object) -> tf.Tensor:
+    def evolve_and_count(places: object, states: tf.Tensor, *rest: object, **options: bool) -> tf.Tensor:
         sizes.append(states.shape[0])
-        return evolve(places, states, *rest)  # type: ignore[arg-type]
+        return evolve(places, states, *rest, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(statevector, "evolve", evolve_and_count)
     qubits, count = 5, 7

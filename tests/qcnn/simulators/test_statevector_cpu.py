@@ -18,6 +18,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_mapping
 from qcnn.model.network import build_model
 from qcnn.simulators import (
+    AmplitudeBatch,
     CircuitInputBatch,
     ExcitationBatch,
     Inputs,
@@ -226,6 +227,31 @@ def test_states_one_at_a_time_equal_statevector(
     np.testing.assert_array_equal(again[0], first[0])
     # Given states are read in chunks, whose gradients are added in a different order.
     np.testing.assert_allclose(again[1], first[1], rtol=0, atol=1e-14 if preparation.kind == "state" else 0)
+
+
+@pytest.mark.parametrize("real_bytes", [4, 8])
+def test_gradient_of_amplitudes_of_one_state_at_a_time(real_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lanes hold qubits of the state: its gradient equals that of statevector."""
+    monkeypatch.setattr(costs.statevector_cpu, "ONE_STATE_QUBITS", 14)
+    qubits, ansatz = 14, circuits.build("deep", 14)
+    values, random = np.random.default_rng(1).uniform(0, 2, len(ansatz.symbols)), np.random.default_rng(2)
+    states = random.normal(size=(3, 2**qubits))
+    given = tf.constant(states / np.linalg.norm(states, axis=1, keepdims=True))
+    ring, preparation = circuits.ring(qubits), Preparation("state")
+    found = []
+    for name, size in (("statevector_cpu", real_bytes), ("statevector", 8)):
+        limits = SimulatorLimits(2**30, 3, size)
+        created = simulators.create(name, ansatz, ring, limits, preparation)
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            loss = tf.reduce_sum(created.expectations(tf.constant(values), AmplitudeBatch(given)))
+        found.append(tape.gradient(loss, given).numpy())
+    network = read_network(ansatz, ring, preparation)
+    assert costs.statevector_cpu.plan_memory(network, SimulatorLimits(2**30, 3, real_bytes)).one_state
+    # Parallel to the state, the gradients differ: only one of the simulators divides by norms.
+    along = [each - np.sum(each * given, axis=1, keepdims=True) * given for each in found]
+    np.testing.assert_allclose(along[0], along[1], rtol=0, atol=1e-6 if real_bytes == 4 else 1e-12)
+    assert np.abs(along[1]).max() > 1e-2
 
 
 @pytest.mark.parametrize("kind", ["ry", "excitation"])

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import boto3
 import cirq
@@ -11,12 +12,15 @@ import pytest
 import sympy
 
 from qcnn.circuits import circuits
-from qcnn.circuits.formats.embedded import model_display_name
-from qcnn.circuits.formats.loading import embed_file, with_circuits, with_embedded_circuit
+from qcnn.circuits.ansatz import Ansatz, ring
+from qcnn.circuits.formats import cirq_json
+from qcnn.circuits.formats.embedded import embedded_inputs, model_display_name
+from qcnn.circuits.formats.loading import circuit_field, embed_file, with_circuits, with_embedded_circuit
 from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_mapping, with_circuit_read
 from qcnn.process.installation import install_command
 from qcnn.simulators.structure.gates import fingerprint
+from qcnn.studies.trials import Search, plan
 from tests.docs.documents import ROOT
 
 QASM = 'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float a;\nqubit[2] q;\nrx(a) q[0];\ncx q[0], q[1];\n'
@@ -153,3 +157,38 @@ def test_worker_trains_with_circuit_file(tmp_path: Path) -> None:
     # The MSE lower bound of a + b cos + c sin is 0.1894 on freshly sampled data.
     assert description["training"]["val_loss"] < 0.25
     assert "stabilizers.qasm#" not in done.stdout + done.stderr
+
+
+def _trials(fields: dict[str, Any], grid: dict[str, list[Any]]) -> list[str]:
+    """Return the circuits of the trials of a study."""
+    shared = with_embedded_circuit(fields, varied=list(grid))
+    return [each.model for each in plan(shared, Search(grid=with_circuits(grid, circuit_field(shared, "inputs"))))]
+
+
+def test_feature_map_precedes_the_circuit_of_every_trial() -> None:
+    fields = {"qubits": 4, "feature_map": "zz,repetitions=1", "encoding": "circuit", "data": "x.csv"}
+    alone = {
+        (model, qubits): from_mapping({**fields, "model": model, "qubits": qubits}).model
+        for model in ("hybrid", "deep")
+        for qubits in (4, 5)
+    }
+    assert all(embedded_inputs(text) == tuple(f"x{k}" for k in range(qubits)) for (_, qubits), text in alone.items())
+    grid: dict[str, list[Any]] = {"model": ["hybrid", "deep"], "qubits": [4, 5]}
+    assert _trials(fields, grid) == [alone[model, qubits] for model in ("hybrid", "deep") for qubits in (4, 5)]
+    assert _trials(fields, {"qubits": [5, 4]}) == [alone["hybrid", 5], alone["hybrid", 4]]
+    # The map of a trial replaces that of the study.
+    maps = ["z", "zz,repetitions=1"]
+    found = _trials({**fields, "feature_map": "iqp"}, {"feature_map": maps})
+    assert found == [from_mapping({**fields, "feature_map": each}).model for each in maps]
+
+
+def test_observables_apply_to_the_circuit_of_every_trial(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    for file, angle in zip(files, (0.5, 0.25), strict=True):
+        (qubit,) = ring(1)
+        circuit = cirq.Circuit(cirq.X(qubit) ** sympy.Symbol("s"), cirq.Y(qubit) ** angle)
+        Path(file).write_text(cirq_json.to_json(Ansatz(circuit, sympy.symbols("s,"), (qubit,))))
+    fields = {"qubits": 1, "rounds": 40, "model": files[0], "observables": "X0"}
+    found = _trials(fields, {"model": files})
+    assert found == [from_mapping(with_embedded_circuit({**fields, "model": file})).model for file in files]
+    assert len(set(found)) == 2
