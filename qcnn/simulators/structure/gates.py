@@ -162,6 +162,11 @@ class CircuitIR:
         return tuple(dict.fromkeys(gate.exponent for gate in self.gates if gate.is_by_sample))
 
     @property
+    def gates_by_sample(self) -> int:
+        """Number of gates whose exponent depends on inputs."""
+        return sum(gate.is_by_sample for gate in self.gates)
+
+    @property
     def strings(self) -> tuple[PauliString, ...]:
         """Pauli strings whose expectation values determine the readouts."""
         return self.sums.strings

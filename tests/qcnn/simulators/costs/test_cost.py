@@ -3,11 +3,16 @@
 import dataclasses
 import math
 
+import cirq
 import pytest
+import sympy
 
+from qcnn.circuits.ansatz import Ansatz
+from qcnn.circuits.preparation import Preparation
+from qcnn.simulators import SimulatorLimits, registry
 from qcnn.simulators.costs.cost import MachineSpeed, StepCost, evolution, format_bytes, step
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
-from qcnn.simulators.structure.gates import read_model
+from qcnn.simulators.structure.gates import read_model, read_network
 
 
 def test_step_cost_sum_adds_work_and_takes_maximum_memory() -> None:
@@ -72,3 +77,18 @@ def test_step_equal_gates_count_once_on_any_ring() -> None:
 )
 def test_format_bytes_uses_binary_units(count: float, text: str) -> None:
     assert format_bytes(count) == text
+
+
+@pytest.mark.parametrize("simulator", ["statevector", "statevector_cpu"])
+def test_gates_with_inputs_cost_more_in_larger_batches(simulator: str) -> None:
+    qubit, w, x = cirq.LineQubit(0), sympy.Symbol("w"), sympy.Symbol("x")
+
+    def operations(gates: int, batch: int) -> float:
+        circuit = cirq.Circuit([cirq.rx(x)(qubit), cirq.ry(w)(qubit)] * gates)
+        network = read_network(Ansatz(circuit, [w], [qubit], [x]), [qubit], Preparation("circuit", 1))
+        return registry.estimate(simulator, network, SimulatorLimits(memory=2**31, batch=batch)).operations
+
+    of_a_gate = {batch: operations(9, batch) - operations(1, batch) for batch in (32, 256)}
+    # Fitted to circuits in which a sample and gate takes 0.3 or 2 microseconds.
+    assert of_a_gate[256] == pytest.approx(8 * of_a_gate[32], rel=0.01)
+    assert of_a_gate[32] > 8 * 32 * 5_000
