@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
-from qcnn.simulators.structure.gates import LinearExponent
+from qcnn.simulators.structure.network import LinearExponent
 
 
 def as_input(array: npt.NDArray[Any]) -> tf.Tensor:
