@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -45,13 +46,14 @@ class Predictor:
 
     `predict` takes samples by input name, each (samples, ...), and returns the predictions, float64 (samples,) or
     (samples, classes). Readouts are exact, even if the network was trained with shots. `rounding` is the bound on their
-    rounding error.
+    rounding error. `row_work` is the number of vector operations of a row, or infinite if it is unknown.
     """
 
     config: ExperimentConfig
     layout: FeatureLayout
     predict: ExactPredictor
     rounding: float
+    row_work: float = math.inf
 
     @property
     def predicts_columns(self) -> Callable[[Mapping[str, npt.NDArray[Any]]], _Floats]:
@@ -81,11 +83,17 @@ def load_predictor(folder: Path) -> Predictor:
     stored = _stored(folder, description, config)
     if isinstance(stored, ExcitationTable):
         check_files(folder, description, WEIGHTS)
-        return Predictor(config, layout, table_predictor(stored, layout), stored.rounding)
+        return Predictor(config, layout, table_predictor(stored, layout), stored.rounding, 1.0)
     if stored is None and not (config.preparation.kind == "excitation" or needs_tensorflow(config)):
         stored = _read_again(description, config)
     if stored is not None and not kernels.library_reason():
-        return Predictor(config, layout, _of_circuit(stored, folder, description, config), ROUNDING[8])
+        # Excitations do not need h5py.
+        from qcnn.results.weights import load_arrays
+
+        arrays = load_arrays(folder, description)
+        with readable("model", folder / WEIGHTS):
+            predict, work = circuit_predictor(stored, arrays, config)
+        return Predictor(config, layout, predict, ROUNDING[8], work)
     load_tensorflow()
     # TensorFlow takes seconds to import.
     from qcnn.results.export import load_network
@@ -163,19 +171,10 @@ def _empty(outputs: int) -> _Floats:
     return np.zeros([0, outputs] if outputs > 1 else 0)
 
 
-def _of_circuit(
-    stored: StoredCircuit, folder: Path, description: Mapping[str, Any], config: ExperimentConfig
-) -> ExactPredictor:
-    # Excitations do not need h5py.
-    from qcnn.results.weights import load_arrays
-
-    arrays = load_arrays(folder, description)
-    with readable("model", folder / WEIGHTS):
-        return circuit_predictor(stored, arrays, config)
-
-
-def circuit_predictor(stored: StoredCircuit, arrays: Mapping[str, _Floats], config: ExperimentConfig) -> ExactPredictor:
-    """Return the predictor of a circuit by the compiled kernels.
+def circuit_predictor(
+    stored: StoredCircuit, arrays: Mapping[str, _Floats], config: ExperimentConfig
+) -> tuple[ExactPredictor, float]:
+    """Return the predictor of a circuit by the compiled kernels, and the number of vector operations of a row.
 
     Args:
         stored: Circuit of the model.
@@ -233,7 +232,7 @@ def circuit_predictor(stored: StoredCircuit, arrays: Mapping[str, _Floats], conf
             chunks.append(_predictions(values, outputs))
         return np.concatenate(chunks)
 
-    return predict
+    return predict, circuit.row_work
 
 
 def _dense_layers(arrays: Mapping[str, _Floats], config: ExperimentConfig) -> Iterator[Dense]:

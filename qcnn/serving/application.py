@@ -24,6 +24,7 @@ from qcnn.serving.errors import RequestError, bad_request, not_found
 from qcnn.serving.metrics import UNKNOWN, ServingMetrics
 from qcnn.serving.repository import LoadedVersion, Repository, ServedModel
 from qcnn.serving.signature import Columns
+from qcnn.simulators.kernels.program import MIN_THREAD_WORK
 
 logger = logging.getLogger("qcnn")
 
@@ -33,8 +34,9 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _JSON = b"application/json"
 _BINARY = b"application/octet-stream"
-# Excitations of a request up to this number are predicted at once, in less time than another thread takes to start.
-_INLINE_ROWS = 1024
+# Rows of a request and their operations up to which they are predicted at once. Another thread would take longer to
+# wake up, and other requests wait for less than a millisecond.
+_INLINE_ROWS, _INLINE_WORK = 1024, MIN_THREAD_WORK
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[^/:]+)|/labels/(?P<label>[^/:]+))?"
 _V1 = re.compile(_MODEL + r"(?P<action>:[a-z]+|/metadata)?", re.IGNORECASE)
 _V2 = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?(?P<action>/infer|/ready)?")
@@ -147,7 +149,7 @@ class Application:
         """
         if fixed := self._fixed(path):
             _check_method(method, "GET")
-            return fixed()
+            return fixed
         if self._active > self._limits.requests:
             raise RequestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -159,16 +161,22 @@ class Application:
             return await self._v2(method, match, scope, receive)
         raise not_found(f"path: must be of /v1/models or /v2/models. Given: {format_value(path)}")
 
-    def _fixed(self, path: str) -> Callable[[], _Answer] | None:
-        """Return the function that answers a path without a model."""
-        ready = HTTPStatus.OK if self._repository.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return {
-            "/metrics": lambda: _Answer(self._metrics.text(), content_type=metrics_module.CONTENT_TYPE.encode()),
-            "/v1/models": lambda: _Answer(v1.format_names(self._repository.models)),
-            "/v2": lambda: _Answer(self._server),
-            "/v2/health/live": lambda: _Answer(b'{"live":true}'),
-            "/v2/health/ready": lambda: _Answer(b'{"ready":%s}' % str(ready < 300).lower().encode(), ready),
-        }.get(path)
+    def _fixed(self, path: str) -> _Answer | None:
+        """Return the answer of a path without a model, or None if it has one."""
+        match path:
+            case "/metrics":
+                return _Answer(self._metrics.text(), content_type=metrics_module.CONTENT_TYPE.encode())
+            case "/v1/models":
+                return _Answer(v1.format_names(self._repository.models))
+            case "/v2":
+                return _Answer(self._server)
+            case "/v2/health/live":
+                return _Answer(b'{"live":true}')
+            case "/v2/health/ready" if self._repository.is_ready:
+                return _Answer(b'{"ready":true}')
+            case "/v2/health/ready":
+                return _Answer(b'{"ready":false}', HTTPStatus.SERVICE_UNAVAILABLE)
+        return None
 
     def _model(self, name: str) -> ServedModel:
         if name not in self._repository.models:
@@ -231,7 +239,7 @@ class Application:
         rows = len(next(iter(columns.values())))
         predict = loaded.predictor.predicts_columns
         try:
-            if loaded.signature.layout.preparation.kind == "excitation" and rows <= _INLINE_ROWS:
+            if rows <= _INLINE_ROWS and rows * loaded.predictor.row_work <= _INLINE_WORK:
                 found = predict(columns)
             elif self._batching:
                 if loaded not in self._batchers:

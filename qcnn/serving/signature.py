@@ -4,6 +4,7 @@ Both protocols use this module: a request names the inputs of the SavedModel, an
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -48,7 +49,7 @@ class Signature:
     layout: FeatureLayout
     qubits: int
 
-    @property
+    @functools.cached_property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Inputs in their order."""
         if self.layout.preparation.kind == "excitation":
@@ -56,7 +57,7 @@ class Signature:
         datatype: DataType = "FP64" if self.layout.row_type == "float64" else "FP32"
         return (TensorSpec(self.layout.row_input, datatype, (-1, len(self.layout.columns))),)
 
-    @property
+    @functools.cached_property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """Outputs in their order."""
         if classes := self.layout.predicted_classes:

@@ -59,6 +59,11 @@ class CircuitKernels:
         numbers = {exponent: number for number, exponent in enumerate(network.exponents_by_sample)}
         self._parts = [_Part(each.network, each.placements, parameters, numbers) for each in subnetworks(network)]
 
+    @property
+    def row_work(self) -> float:
+        """Number of operations on vectors of a sample, see `MIN_THREAD_WORK`."""
+        return sum(part.work * len(part.placements) for part in self._parts)
+
     def expectations(self, samples: Samples) -> _Floats:
         """Return the expectation values of the Pauli strings, float64 (samples, strings).
 
@@ -94,6 +99,7 @@ class _Part:
             program = spread(program, _LANES)
             self._lane_weights = lane_weights(program, _LANES)
         self._program = encode(program, network.parameters, norms=False)
+        self.work = self._program.rows * self._program.operations / (1 if self._one_state else _LANES)
         self._parameters = np.ascontiguousarray(parameters, np.float64)
         self._leaf_rows = 2**network.qubits if self._by_state else 2 * network.qubits + len(program.phases)
         of_sample = 2 * _BYTES * self._leaf_rows * (_LANES if self._one_state and not self._by_state else 1)

@@ -98,7 +98,8 @@ def _rows(config: ExperimentConfig, count: int) -> dict[str, npt.NDArray[Any]]:
 
 def _by_kernels(config: ExperimentConfig, weights: dict[str, npt.NDArray[np.float64]]) -> ExactPredictor:
     content = json.loads(json.dumps(circuit_content(config)))
-    return circuit_predictor(predictor_file.circuit_of(content, config.qubits, config.preparation), weights, config)
+    stored = predictor_file.circuit_of(content, config.qubits, config.preparation)
+    return circuit_predictor(stored, weights, config)[0]
 
 
 @needs_kernels
