@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qcnn.serving.signature import Columns
 
-# Maximum number of rows of a batch. A larger request is a batch of its own.
+# Maximum number of rows of a batch. A larger request is a separate batch.
 _MAX_ROWS = 4096
 
 

@@ -11,7 +11,7 @@ from qcnn.simulators.structure.pauli_strings import PauliString, ReadoutSums
 
 
 class Placement(NamedTuple):
-    """Qubits of the whole circuit that a subnetwork stands for, in the order of its own, and its strings.
+    """Qubits of the whole circuit that those of a subnetwork stand for, in their order, and its strings.
 
     `strings` are positions among the strings of the whole circuit.
     """

@@ -1,4 +1,4 @@
-"""A server in a process of its own."""
+"""A server in a separate process."""
 
 import contextlib
 import dataclasses

@@ -347,3 +347,66 @@ def test_invalid_http_closes_connection(server: ServerProcess, client: httpx.Cli
     assert b"Traceback" not in answer
     assert not answer or answer.split(b" ")[1].startswith(b"4")
     assert client.get("/v2/health/ready").status_code == 200
+
+
+def _hostile(random: np.random.Generator) -> Any:
+    """Return a random value that a request may contain: nested, huge, or of another type."""
+    plain: list[Any] = [
+        None,
+        True,
+        0,
+        -1,
+        1.5,
+        1e308,
+        -1e308,
+        float("nan"),
+        float("inf"),
+        10**40,
+        "",
+        "x",
+        "\0",
+        "é" * 50,
+    ]
+    plain += ["qubit", "angle", "features", "FP32", "INT32", "BYTES", [], {}, 2**63, -(2**63)]
+    kind = random.integers(8)
+    if kind < 4:
+        return plain[random.integers(len(plain))]
+    if kind < 6:
+        return [_hostile(random) for _ in range(random.integers(4))]
+    keys = (
+        "instances",
+        "inputs",
+        "name",
+        "shape",
+        "datatype",
+        "data",
+        "parameters",
+        "binary_data_size",
+        "id",
+        "outputs",
+    )
+    return {str(keys[random.integers(len(keys))]): _hostile(random) for _ in range(random.integers(4))}
+
+
+def test_hostile_requests_are_rejected_in_one_line(client: httpx.Client) -> None:
+    random = np.random.default_rng(0)
+    paths = [f"/v1/models/{name}:predict" for name in ("model", "rows", "classes")]
+    paths += [f"/v2/models/{name}/infer" for name in ("model", "rows", "classes")]
+    valid = {"instances": ROWS}, {"inputs": {"qubit": QUBITS, "angle": ANGLES}}, _tensor()
+    for number in range(600):
+        body: Any = _hostile(random)
+        if number % 3 == 0:
+            # A valid request with one changed value.
+            body = json.loads(json.dumps(valid[random.integers(3)]))
+            key = next(iter(body))
+            body[key] = _hostile(random) if number % 2 else {**body, key: _hostile(random)}
+        content = json.dumps(body).encode()
+        if number % 5 == 0:
+            content = content[: random.integers(len(content) + 1)] + random.bytes(int(random.integers(3)))
+        headers = {"Inference-Header-Content-Length": str(random.integers(-1, 100))} if number % 7 == 0 else {}
+        answer = client.post(paths[random.integers(len(paths))], content=content, headers=headers)
+        assert answer.status_code in (200, 400), (content, answer.text)
+        if answer.status_code == 400:
+            assert answer.json()["error"].isprintable(), content
+            assert len(answer.json()["error"]) < 500, content
+    assert client.get("/v2/health/ready").status_code == 200
