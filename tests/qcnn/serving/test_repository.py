@@ -15,6 +15,8 @@ from qcnn.serving.errors import RequestError
 from qcnn.serving.labels import write_labels
 from qcnn.serving.repository import ServedModel, open_repository
 from qcnn.serving.versions import VersionPolicy
+from qcnn.storage.copies import new_copy
+from tests.buckets import new_s3_bucket
 from tests.qcnn.serving.conftest import EXCITATIONS
 
 
@@ -168,3 +170,21 @@ def test_missing_folder_raises(tmp_path: Path) -> None:
         open_repository(sources, VersionPolicy(1), 1, lambda name: None, trust=False),
     ):
         pass
+
+
+def test_versions_in_bucket_are_mirrored(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "ENDPOINT_URL": s3_server}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    uri = f"s3://{new_s3_bucket(s3_server)}/digits"
+
+    def add(version: int) -> None:
+        with new_copy(f"{uri}/{version}", "model.json") as folder:
+            shutil.copytree(EXCITATIONS, folder)
+
+    add(1)
+    with open_repository({"m": uri}, VersionPolicy(1), 3600, lambda name: None, trust=False) as repository:
+        assert repository.models["m"].versions == [1]
+        add(2)
+        repository.poll()
+        assert repository.models["m"].versions == [2]
+        assert repository.is_ready
