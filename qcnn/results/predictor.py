@@ -85,7 +85,14 @@ def load_predictor(folder: Path) -> Predictor:
         check_files(folder, description, WEIGHTS)
         return Predictor(config, layout, table_predictor(stored, layout), stored.rounding, 1.0)
     if stored is None and not (config.preparation.kind == "excitation" or needs_tensorflow(config)):
-        stored = _read_again(description, config)
+        # The model of an earlier version. Cirq takes seconds to import.
+        from qcnn.results.stored_circuit import read_circuit
+
+        stored = read_circuit(config)
+    if stored is not None and stored.fingerprint != description["circuit"]:
+        raise ArtifactError(
+            f"model: was trained with another circuit of that name. Given: {model_display_name(config.model)}"
+        )
     if stored is not None and not kernels.library_reason():
         # Excitations do not need h5py.
         from qcnn.results.weights import load_arrays
@@ -115,23 +122,6 @@ def _stored(
         return None
     check_files(folder, description, PREDICTOR)
     return predictor_file.read(folder, config.qubits, config.preparation, description["weights_sha256"])
-
-
-def _read_again(description: Mapping[str, Any], config: ExperimentConfig) -> StoredCircuit:
-    """Return the circuit of a model of an earlier version, by Cirq.
-
-    Raises:
-        ArtifactError: If the model was trained with another circuit.
-    """
-    # Cirq takes seconds to import.
-    from qcnn.results.stored_circuit import read_circuit
-
-    stored, fingerprint = read_circuit(config)
-    if description["circuit"] != fingerprint:
-        raise ArtifactError(
-            f"model: was trained with another circuit of that name. Given: {model_display_name(config.model)}"
-        )
-    return stored
 
 
 def table_predictor(table: ExcitationTable, layout: FeatureLayout) -> ExactPredictor:

@@ -35,7 +35,7 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 # (samples,) or (samples, classes).
 ExactPredictor: TypeAlias = Callable[[Mapping[str, npt.NDArray[Any]]], _Floats]
 
-_TABLE, _CIRCUIT, _WEIGHTS, _ROUNDING = "table", "circuit", "weights_sha256", "rounding"
+_TABLE, _CIRCUIT, _WEIGHTS, _ROUNDING, _FINGERPRINT = "table", "circuit", "weights_sha256", "rounding", "fingerprint"
 _MAX_GATE_QUBITS = 4
 
 
@@ -70,11 +70,13 @@ class StoredCircuit:
         network: Circuit, of which `ansatz` and `ring` have valid lengths only.
         expressions: Functions of the inputs, see `input_functions`, in the order of the terms' expressions.
         head: Head of the network: expectation, probabilities or dense.
+        fingerprint: Fingerprint of the circuit, see `structure.gates.fingerprint`.
     """
 
     network: CircuitIR
     expressions: tuple[Any, ...]
     head: str
+    fingerprint: str
 
 
 def table_content(table: ExcitationTable, weights_sha256: str) -> dict[str, Any]:
@@ -93,12 +95,15 @@ def table_content(table: ExcitationTable, weights_sha256: str) -> dict[str, Any]
     }
 
 
-def circuit_content(network: CircuitIR, head: str, to_array_form: Any) -> dict[str, Any]:
+def circuit_content(
+    network: CircuitIR, head: str, fingerprint: str, to_array_form: Callable[[Any, Sequence[str]], Any]
+) -> dict[str, Any]:
     """Return the content of the file for rows.
 
     Args:
         network: Circuit without noise.
         head: Head of the network.
+        fingerprint: Fingerprint of the circuit.
         to_array_form: Function that converts an expression of inputs, see `input_expressions.array_form`.
     """
     spectra = {gate.spectrum.key: gate.spectrum for gate in network.gates}
@@ -108,6 +113,7 @@ def circuit_content(network: CircuitIR, head: str, to_array_form: Any) -> dict[s
     place_of_exponent = {exponent: number for number, exponent in enumerate(exponents)}
     sums = network.sums
     return {
+        _FINGERPRINT: fingerprint,
         _CIRCUIT: {
             "head": head,
             "qubits": network.qubits,
@@ -132,7 +138,7 @@ def circuit_content(network: CircuitIR, head: str, to_array_form: Any) -> dict[s
             "strings": [[list(each.qubits), each.axes] for each in network.strings],
             "coefficients": None if sums.coefficients is None else sums.coefficients.tolist(),
             "constants": sums.constants.tolist(),
-        }
+        },
     }
 
 
@@ -239,7 +245,7 @@ def circuit_of(content: Mapping[str, Any], qubits: int, preparation: Preparation
     symbols = cast("Ansatz", _StoredSymbols(range(parameters), range(inputs)))
     ring = cast("tuple[cirq.Qid, ...]", tuple(range(qubits)))
     network = CircuitIR(symbols, ring, tuple(gates), sums, preparation, joint=joint)
-    return StoredCircuit(network, tuple(of["expressions"]), of["head"])
+    return StoredCircuit(network, tuple(of["expressions"]), of["head"], str(content[_FINGERPRINT]))
 
 
 def _sums(of: Mapping[str, Any], qubits: int) -> ReadoutSums:

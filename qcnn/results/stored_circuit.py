@@ -16,21 +16,16 @@ def circuit_content(config: ExperimentConfig) -> dict[str, Any]:
     Raises:
         ConfigError: If the circuit cannot be built.
     """
-    return _read(config)[0]
+    joint = config.options.head == "probabilities"
+    ansatz, network = read_model(config.model, config.qubits, config.preparation, joint=joint)
+    fingerprint = fingerprint_of(config.model, network)
+    return predictor_file.circuit_content(network, head_of(config, ansatz.readouts), fingerprint, array_form)
 
 
-def read_circuit(config: ExperimentConfig) -> tuple[StoredCircuit, str]:
-    """Return the circuit of an experiment as if a model folder stored it, and its fingerprint.
+def read_circuit(config: ExperimentConfig) -> StoredCircuit:
+    """Return the circuit of an experiment as if a model folder stored it.
 
     Raises:
         ConfigError: If the circuit cannot be built.
     """
-    content, fingerprint = _read(config)
-    return predictor_file.circuit_of(content, config.qubits, config.preparation), fingerprint
-
-
-def _read(config: ExperimentConfig) -> tuple[dict[str, Any], str]:
-    joint = config.options.head == "probabilities"
-    ansatz, network = read_model(config.model, config.qubits, config.preparation, joint=joint)
-    content = predictor_file.circuit_content(network, head_of(config, ansatz.readouts), array_form)
-    return content, fingerprint_of(config.model, network)
+    return predictor_file.circuit_of(circuit_content(config), config.qubits, config.preparation)

@@ -200,6 +200,15 @@ def test_model_of_earlier_version_predicts_by_kernels(rows_folder: Path, tmp_pat
         load_predictor(folder)
 
 
+def test_stored_circuit_of_another_model_raises(rows_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(rows_folder, tmp_path / "model")
+    description = load_description("model", folder / FILE)
+    files = description.pop("files")
+    save_description({**description, "circuit": "another"}, folder / FILE, files)
+    with pytest.raises(ArtifactError, match=r"^model: was trained with another circuit of that name\. Given: hybrid$"):
+        load_predictor(folder)
+
+
 def test_tensorflow_predicts_without_kernels(rows_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = _rows(load_predictor(rows_folder).config, 5)
     expected = load_predictor(rows_folder).predict(rows)
