@@ -202,7 +202,8 @@ def _forward(program: EncodedProgram, parameters: _Floats, leaves: _Floats, *, s
     # A thread takes longer to start than it saves in a small call.
     threads = 1 if bundles * program.rows * program.operations < MIN_THREAD_WORK else max_threads()
     arrays = program.integers, program.constants, parameters, leaves, values
-    integers, constants, *others = (each.ctypes.data for each in arrays)
+    # `ctypes.data` takes as long as the kernels of a small circuit.
+    integers, constants, *others = (each.__array_interface__["data"][0] for each in arrays)
     if _library().qcnn_forward_double(integers, constants, bundles, threads, int(share_bundles), *others, None):
         needed = format_bytes(2.0 * _BYTES * _LANES * program.rows)
         raise ConfigError(f"model: needs {needed} of memory for the states of a prediction. Given: less than that")

@@ -25,7 +25,7 @@ from qcnn.data.samples import FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
-from qcnn.model.array_layers import ACTIVATIONS
+from qcnn.model.array_layers import ACTIVATIONS, Dense
 from qcnn.model.network import build_model
 from qcnn.results import predictor_file
 from qcnn.results.model_folder import FILE, PREDICTOR, WEIGHTS
@@ -272,6 +272,19 @@ def test_measurement_gates_are_those_of_cirq() -> None:
     for gate, expected in zip(found, read_gates(operations, (), ring(2)), strict=True):
         assert (gate.qubits, gate.exponent) == (expected.qubits, expected.exponent)
         assert gate.spectrum.key == expected.spectrum.key
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (8, 1), (50, 1), (3, 40), (200, 7)])
+def test_dense_layer_does_not_depend_on_batch(shape: tuple[int, int]) -> None:
+    """A few rows are computed by other operations than many."""
+    random = np.random.default_rng(0)
+    layer = Dense(random.normal(size=shape), random.normal(size=shape[1]), "tanh")
+    values = random.normal(size=(5000, shape[0]))
+    found = layer(values)
+    np.testing.assert_allclose(found, np.tanh(values @ layer.kernel + layer.bias), rtol=0, atol=1e-13)
+    for size in (1, 2, 17, 1001):
+        parts = [layer(values[start : start + size]) for start in range(0, len(values), size)]
+        assert np.array_equal(np.concatenate(parts), found)
 
 
 @needs_kernels
