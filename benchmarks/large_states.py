@@ -25,7 +25,8 @@ from qcnn.simulators import SimulatorLimits
 from qcnn.simulators.costs.statevector_cpu import plan_memory, samples_of_a_bundle
 from qcnn.simulators.kernels.lanes import spread
 from qcnn.simulators.kernels.program import Density, Exchange, PlainZ, Product, Tile, build
-from qcnn.simulators.structure.gates import CircuitIR, read_model
+from qcnn.simulators.structure.gates import read_model
+from qcnn.simulators.structure.network import CircuitIR
 
 QUBITS = (20, 22, 24, 26, 27, 28)
 REPEATS = 3

@@ -60,8 +60,8 @@ def predict(model: Path, table: Path, output: Path) -> list[float]:
     """
     load_tensorflow()
     from qcnn.results.batch_prediction import predict_table
-    from qcnn.results.export import load_predictor
     from qcnn.results.predictions import PredictionFiles
+    from qcnn.results.predictor import load_predictor
     from qcnn.tables.table import open_table
 
     predictor = load_predictor(model)

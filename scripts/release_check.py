@@ -25,7 +25,7 @@ NO_EXTRA = "none"
 _PYTHON_CLASSIFIER = "Programming Language :: Python :: "
 _IMAGE = ("--image", "registry.example/qcnn:1")
 _GOOGLE = ("--project", "my-project", "--location", "us-central1", "--pipeline-root", "gs://bucket/runs")
-_MODEL = ROOT / "tests" / "golden" / "0.1.0" / "excitations" / "export-weights" / "model"
+_MODEL = ROOT / "tests" / "golden" / "0.1.0-predictor" / "excitations" / "export-weights" / "model"
 _PREDICT = "import qcnn, sys; qcnn.load(sys.argv[1]).predict(qubit=[0, 3], angle=[0.1, -2.0])"
 _RUN = ("qcnn", "run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1")
 # One command for each extra, by a program of the environment. It loads the libraries of the extra without a network.

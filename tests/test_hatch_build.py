@@ -52,7 +52,7 @@ def test_kernels_that_are_not_compiled_have_reason(
     assert [path.name for path in folder.iterdir()] == [kernels.NOT_COMPILED.name]
     monkeypatch.setattr(kernels, "LIBRARY", folder / kernels.LIBRARY.name)
     monkeypatch.setattr(kernels, "NOT_COMPILED", folder / kernels.NOT_COMPILED.name)
-    recorded = kernels.missing_reason.__wrapped__()
+    recorded = kernels.library_reason.__wrapped__()
     assert recorded == f"not compiled at installation, {reason.replace('COMPILER', compiler)}"
 
 
@@ -120,4 +120,4 @@ def test_missing_or_damaged_library_has_reason(
         library.write_bytes(content)
     monkeypatch.setattr(kernels, "LIBRARY", library)
     monkeypatch.setattr(kernels, "NOT_COMPILED", tmp_path / kernels.NOT_COMPILED.name)
-    assert kernels.missing_reason.__wrapped__().startswith(reason)
+    assert kernels.library_reason.__wrapped__().startswith(reason)

@@ -32,6 +32,7 @@ LAYERS = (
     ("data",),
     ("model",),
     ("studies", "results", "planning"),
+    ("serving",),
     ("jobs", "trainer"),
     ("costs",),
     ("components",),

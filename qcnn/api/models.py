@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -15,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.api.experiments import Experiment, from_config
-from qcnn.atomic_files import readable
-from qcnn.data import Dataset, FeatureLayout, Samples, file_data, generate, parse_description
+from qcnn.data import Dataset, FeatureLayout, Samples, generate
 from qcnn.data.samples import LABEL, PREDICTION
 from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.frozen import Frozen, freeze, frozen_array
 from qcnn.process.extras import translate_errors
-from qcnn.process.library_loading import load_tensorflow
 from qcnn.results import html
 from qcnn.results.class_scores import Confusion, prediction_columns
 from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator
 from qcnn.results.local_run import model_in
-from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, check_files, describe, read_files, write_files
+from qcnn.results.model_folder import describe, read_files, write_files
+from qcnn.results.predictor import load_predictor
+from qcnn.results.row_checks import check_finite, check_rows
 from qcnn.storage.copies import local_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.targets.local.runs import evaluate_model
@@ -111,12 +110,8 @@ class Model(Frozen):
                 message has the column and the row, counted from 1.
         """
         arrays = _numbers(self.columns, samples, columns)
-        # This import loads the table libraries.
-        from qcnn.tables.chunks import Chunk
-
         count = len(next(iter(arrays.values())))
-        rows = Chunk(1, arrays, lambda row: f"row {row}", _value_error)
-        file_data.check(rows, self._layout, self.experiment.config.qubits)
+        check_rows(arrays, self._layout, self.experiment.config.qubits)
         if not count:
             return np.zeros([0, len(self.classes)] if self.classes else 0)
         return self._predictions(arrays)
@@ -222,13 +217,18 @@ def load(address: str | PathLike[str]) -> Model:
 def _load(address: str, folder: Path, *, is_copy: bool) -> Model:
     """Load a model from its local folder, whose files are kept if the folder is a temporary copy."""
     description, config = describe(folder)
-    with readable("model", folder / FILE):
-        layout, _ = parse_description(description)
-    part, create_predictor = (WEIGHTS, _rebuilt) if importlib.util.find_spec("cirq") else (SAVED_MODEL, _load_servable)
-    predictions, rounding = create_predictor(folder, layout)
-    files = read_files(folder, part) if is_copy else None
+    predictor = load_predictor(folder)
+    files = read_files(folder) if is_copy else None
     origin = Origin(folder.absolute(), description["weights_sha256"], files)
-    return Model(address, from_config(config), description["training"], layout, predictions, rounding, origin)
+    return Model(
+        address,
+        from_config(config),
+        description["training"],
+        predictor.layout,
+        predictor.predicts_columns,
+        predictor.rounding,
+        origin,
+    )
 
 
 @translate_errors("qcnn.load", "serve")
@@ -310,62 +310,6 @@ def _evaluate_rows(model: Model, rows: object) -> Evaluation:
     return Evaluation(samples, predicted, freeze(accumulator.metrics), layout, accumulator)
 
 
-def _rebuilt(folder: Path, layout: FeatureLayout) -> tuple[Callable[[Arrays], npt.NDArray[np.float64]], float]:
-    """Return the predictor of a network that is rebuilt from its weights, without executing file content.
-
-    The second value is the bound on its rounding error.
-    """
-    load_tensorflow()
-    from qcnn.results.export import load_predictor
-
-    predictor = load_predictor(folder)
-    return lambda columns: predictor.predict(layout.inputs(columns)), predictor.rounding
-
-
-def _load_servable(folder: Path, layout: FeatureLayout) -> tuple[Callable[[Arrays], npt.NDArray[np.float64]], float]:
-    """Return the predictor of a SavedModel, a TensorFlow program, which needs TensorFlow only.
-
-    The second value is 0, because the bound on its rounding error is unknown.
-    """
-    path = folder / SAVED_MODEL
-    description, _ = describe(folder)
-    check_files(folder, description, SAVED_MODEL)
-    load_tensorflow()
-    import tensorflow as tf
-
-    with readable("model", path):
-        if not path.is_dir():
-            raise FileNotFoundError(path)
-        # The function does not keep its weights alive, so keep the loaded object.
-        loaded = tf.saved_model.load(str(path))
-        function = loaded.signatures["serving_default"]
-        types = {name: spec.dtype.name for name, spec in function.structured_input_signature[1].items()}
-    if layout.features and layout.row_type not in types.values():
-        what = "must take float64, because float32 does not distinguish its feature values; export it again"
-        raise ArtifactError(f"model: {SAVED_MODEL} {what}. Given: {', '.join(types.values())} in {path}")
-
-    def predictions(columns: Arrays, of_whole: Any = loaded) -> npt.NDArray[np.float64]:
-        inputs = layout.inputs(columns)
-        if layout.preparation.kind != "excitation":
-            # The SavedModel scales the features of a row.
-            name = layout.row_input
-            inputs = {name: np.stack([*columns.values()], axis=1).astype(types[name])}
-        parts = [
-            function(**{name: tf.constant(array[first : first + _BATCH]) for name, array in inputs.items()})
-            for first in range(0, len(next(iter(columns.values()))), _BATCH)
-        ]
-        name = "probabilities" if layout.is_classification else "prediction"
-        return np.concatenate([part[name].numpy().astype(np.float64) for part in parts])
-
-    return predictions, 0.0
-
-
-def _value_error(row: str, column: str, what: str, value: object) -> ConfigError:
-    """Return the error for an invalid value of an array, or without a column for an invalid row."""
-    where = f"{column}: {row}" if column else f"samples: {row}:"
-    return ConfigError(f"{where} {what}. Given: {value}")
-
-
 def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
     """Return the given columns with these names, each float64 (samples,).
 
@@ -419,8 +363,6 @@ def _column(name: str, column: Any) -> npt.NDArray[np.float64]:
             numbers = array.astype(np.float64)
             if numbers.ndim != 1:
                 raise ConfigError(f"{name}: must be an array (samples,). Given: shape {numbers.shape}")
-            if (bad := ~np.isfinite(numbers)).any():
-                row = int(np.argmax(bad))
-                raise _value_error(f"row {row + 1}", name, "must be a finite number", numbers[row])
+            check_finite(name, numbers)
             return numbers
     raise ConfigError(f"{name}: must be an array of numbers. Given: {format_value(column)}")

@@ -1,28 +1,13 @@
 """Expressions of inputs in gate exponents: sums of functions of the inputs, each times a circuit parameter or alone."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import sympy
 
-# Functions of one argument by the name of their class in sympy, with their names in NumPy and TensorFlow.
-FUNCTIONS: Mapping[str, tuple[str, str]] = {
-    "sin": ("sin", "sin"),
-    "cos": ("cos", "cos"),
-    "tan": ("tan", "tan"),
-    "asin": ("arcsin", "asin"),
-    "acos": ("arccos", "acos"),
-    "atan": ("arctan", "atan"),
-    "sinh": ("sinh", "sinh"),
-    "cosh": ("cosh", "cosh"),
-    "tanh": ("tanh", "tanh"),
-    "exp": ("exp", "exp"),
-    "log": ("log", "log"),
-    "Abs": ("abs", "abs"),
-}
-_SQUARE_ROOT = ("sqrt", "sqrt")
+from qcnn.circuits.input_functions import FUNCTIONS, SQUARE_ROOT
 
 
 class InputTerm(NamedTuple):
@@ -126,8 +111,29 @@ def evaluate(
         base, power = parts
         if expression.args[0] is sympy.E:
             return function(FUNCTIONS["exp"])(power)
-        return function(_SQUARE_ROOT)(base) if power == 1 / 2 else base**power
+        return function(SQUARE_ROOT)(base) if power == 1 / 2 else base**power
     return function(FUNCTIONS[type(expression).__name__])(parts[0])
+
+
+def array_form(expression: sympy.Basic, inputs: Sequence[str]) -> Any:
+    """Return an expression as a form of `input_functions`, with the operations of `evaluate`.
+
+    Args:
+        expression: Expression for which `unsupported_part` returns None.
+        inputs: Names of the inputs, in their order.
+    """
+    if expression.is_number:
+        return float(expression)
+    if expression.is_Symbol:
+        return {"input": inputs.index(str(expression))}
+    if expression.is_Pow and expression.args[0] is sympy.E:
+        return ["exp", array_form(expression.args[1], inputs)]
+    parts = [array_form(part, inputs) for part in expression.args]
+    if expression.is_Pow:
+        return [SQUARE_ROOT[0], parts[0]] if parts[1] == 1 / 2 else ["power", *parts]
+    if expression.is_Add or expression.is_Mul:
+        return ["add" if expression.is_Add else "multiply", *parts]
+    return [FUNCTIONS[type(expression).__name__][0], *parts]
 
 
 def invalid_rows(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from qcnn.circuits.ansatz import Ansatz
     from qcnn.planning.plan import CircuitSummary
-    from qcnn.simulators.structure.gates import CircuitIR
+    from qcnn.simulators.structure.network import CircuitIR
 
 _ENCODINGS = get_args(EXPERIMENT_FIELDS["encoding"].annotation)
 

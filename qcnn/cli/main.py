@@ -43,6 +43,7 @@ _SECTIONS = {
         "tensorboard": "Open TensorBoard on runs.",
     },
     "Serving Commands": {
+        "serve": "Serve exported models over HTTP.",
         "deploy": "Deploy an exported model to an endpoint.",
         "undeploy": "Undeploy all model versions and delete the endpoint.",
     },
@@ -163,7 +164,7 @@ def _requester(arguments: Sequence[str]) -> tuple[str, str]:
     target = requested_target(name, arguments)
     if target is None:
         # Commands without targets run locally.
-        return f"qcnn {name}", "run"
+        return f"qcnn {name}", name if name == "serve" else "run"
     given = f" --target {target.name}" if target.is_given else ""
     return f"qcnn {name}{given}", target.extra
 

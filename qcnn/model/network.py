@@ -19,7 +19,7 @@ from qcnn.model.losses import correct, losses
 from qcnn.model.probabilities import JointProbabilities, TwoClasses, joint_probabilities, two_classes
 from qcnn.simulators import batch_of
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 
 PRECISION = "float64"
 

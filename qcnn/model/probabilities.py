@@ -1,9 +1,9 @@
 """Class probabilities from readouts without trained layers."""
 
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
+
+from qcnn.model.array_layers import joint_kernel
 
 
 class TwoClasses(tf_keras.layers.Layer):
@@ -40,13 +40,3 @@ def joint_probabilities(strings: tf.Tensor, outcomes: int) -> tf.Tensor:
     """
     kernel, bias = joint_kernel(strings.shape[1], outcomes)
     return strings @ tf.constant(kernel) + tf.constant(bias)
-
-
-def joint_kernel(strings: int, outcomes: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the matrix, (strings, outcomes), and the constants, (outcomes,), of `joint_probabilities`.
-
-    The probability of outcome i is the mean over all subsets m of (-1)^|i & m| times the product of Z of m.
-    """
-    subsets, numbers = np.arange(1, strings + 1), np.arange(outcomes)
-    odd = np.bitwise_count(subsets[:, None] & numbers) & 1
-    return (1.0 - 2 * odd) / (strings + 1), np.full(outcomes, 1.0 / (strings + 1))

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras
 
+from qcnn.model.array_layers import joint_kernel
 from qcnn.model.network import PRECISION, model_outputs
-from qcnn.model.probabilities import joint_kernel, joint_probabilities
+from qcnn.model.probabilities import joint_probabilities
 
 
 def sample(expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:

@@ -21,7 +21,8 @@ from qcnn.simulators.costs.cost import MachineSpeed, StepCost, evolution
 from qcnn.simulators.evolution import GroupUnitaries, evolve, real_forms
 from qcnn.simulators.interface import ProductStateBatch, SimulatorLimits
 from qcnn.simulators.structure.gate_fusion import Block, GateGroup
-from qcnn.simulators.structure.gates import Gate, GateSpectrum, LinearExponent, read_model
+from qcnn.simulators.structure.gates import read_model
+from qcnn.simulators.structure.network import Gate, GateSpectrum, LinearExponent
 
 # Minimum duration and minimum number of repetitions of each benchmark.
 _SECONDS, _REPEATS = 0.4, 5

@@ -20,8 +20,9 @@ from qcnn.simulators import registry
 from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import Estimate
 from qcnn.simulators.structure.gate_fusion import fuse
-from qcnn.simulators.structure.gates import CircuitIR, read_model
+from qcnn.simulators.structure.gates import read_model
 from qcnn.simulators.structure.light_cones import LightConeTooWideError
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.structure.readouts import find_kinds
 from qcnn.simulators.structure.shift_rules import with_shift_rule
 

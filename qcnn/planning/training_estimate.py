@@ -10,7 +10,7 @@ from qcnn.planning.machine import NOMINAL_MACHINE, expected_seconds
 from qcnn.simulators import registry
 from qcnn.simulators.costs.cost import format_bytes
 from qcnn.simulators.registry import Estimate
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 
 # Seconds to write history, events and checkpoints of an epoch. Measured on two cores with 4 to 1,024 qubits: 0.004 to
 # 0.014.

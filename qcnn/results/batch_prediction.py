@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,18 +18,15 @@ from qcnn.data.samples import LABEL, PREDICTION, Column, FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.signs import unsigned_message
-from qcnn.process.library_loading import load_tensorflow
 from qcnn.results.class_scores import prediction_columns
 from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import PredictionFiles
+from qcnn.results.predictor import Predictor, load_predictor
 from qcnn.storage.copies import new_file_copy
 from qcnn.tables.chunks import NOTHING, Chunk, Columns, Write
 from qcnn.tables.csv_file import print_csv
 from qcnn.tables.table import Table, open_input, write_table
-
-if TYPE_CHECKING:
-    from qcnn.results.export import Predictor
 
 # Function of the number of rows, or None if it is unknown. It returns a context manager, which gives a callback for the
 # number of rows that were predicted since the last call.
@@ -72,13 +69,10 @@ def predict_files(
     layout, _ = parse_description(description)
     files.check_distinct()
     with open_input(files.data) as table:
-        # Check the columns before the import of TensorFlow, which takes seconds.
+        # Check the columns before the model, which may take seconds to load.
         _check_columns(table, layout, files)
         if unused := table.unused_index_warning((*layout.columns, LABEL)):
             warn_once(unused)
-        load_tensorflow()
-        from qcnn.results.export import load_predictor
-
         predictor = load_predictor(model)
         with progress(table.rows) as report_rows:
             return predict_table(predictor, table, files, report_rows, report)

@@ -1,6 +1,5 @@
 """Export of a model folder with weights, description and SavedModel, and loading of the model."""
 
-import dataclasses
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +11,7 @@ import tf_keras
 from qcnn import data
 from qcnn.artifact_io import save_description
 from qcnn.atomic_files import check_disk_space, complete_files, library_errors, new_folder, readable, sha256_of
-from qcnn.circuits.formats.embedded import model_display_name
-from qcnn.data import parse_description
-from qcnn.data.samples import FeatureLayout
+from qcnn.circuits.formats.embedded import is_function, model_display_name
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
@@ -23,8 +20,11 @@ from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
 from qcnn.process.library_loading import start_compiler
 from qcnn.provenance import provenance
+from qcnn.results import predictor_file
 from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, describe
-from qcnn.results.serving import ExactPredictor, exact_predictor, servable_of
+from qcnn.results.predictor_file import ExactPredictor
+from qcnn.results.serving import ServableModel, exact_predictor, servable_of
+from qcnn.results.stored_circuit import circuit_content
 from qcnn.results.weights import checked_weights
 from qcnn.simulators.structure.gates import fingerprint
 from qcnn.storage.copies import is_complete, new_copy
@@ -52,7 +52,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     >>> description["experiment"]["qubits"], description["training"]["epochs"]
     (4, 2)
     >>> sorted(path.name for path in Path("model").iterdir())
-    ['model.json', 'qcnn.weights.h5', 'saved_model']
+    ['model.json', 'predictor.json', 'qcnn.weights.h5', 'saved_model']
     """
     checkpoint = checkpoints.load_latest(workdir / checkpoints.FOLDER)
     if checkpoint is None:
@@ -83,6 +83,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             # Servers need no gradients, and custom gradients of states cannot be saved.
             options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
         )
+        _write_predictor(servable, config, unfinished)
         description = {
             "experiment": config.model_dump(),
             "dataset_digest": checkpoint.dataset_digest,
@@ -104,6 +105,17 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
         }
         save_description(description, unfinished / FILE, complete_files(unfinished))
     return description
+
+
+def _write_predictor(servable: tf.Module, config: ExperimentConfig, folder: Path) -> None:
+    """Write predictor.json into an unfinished model folder, if it can predict without TensorFlow."""
+    if is_function(config.model):
+        return
+    if isinstance(servable, ServableModel):
+        content = predictor_file.table_content(servable.table(), sha256_of(folder / WEIGHTS))
+        predictor_file.write(content, folder)
+    elif not config.noise_in_training:
+        predictor_file.write(circuit_content(config), folder)
 
 
 def _loss_metrics(epoch: EpochMetrics) -> dict[str, float]:
@@ -153,35 +165,11 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
     return model, description
 
 
-@dataclasses.dataclass(frozen=True)
-class Predictor:
-    """Exported network, with the layout that converts table rows to its inputs.
-
-    `predict` takes samples by input name, each (samples, ...), and returns the predictions, float64 (samples,).
-    Readouts are exact, even if the network was trained with shots. `rounding` is the bound on their rounding error.
-    """
-
-    config: ExperimentConfig
-    layout: FeatureLayout
-    predict: ExactPredictor
-    rounding: float
-
-
-def load_predictor(folder: Path) -> Predictor:
-    """Load a predictor from a model folder.
+def load_network(folder: Path) -> tuple[ExactPredictor, float]:
+    """Rebuild a network in TensorFlow, and return its predictor and the bound on the rounding error of its readouts.
 
     Raises:
         ArtifactError: If a file is missing or damaged, or belongs to another model.
-
-    After the example of `qcnn.results.export.export`:
-
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> predictor = load_predictor(Path("model"))
-    >>> predictor.predict({"qubit": np.int32([0, 3]), "angle": np.float32([0.1, -3])}).shape
-    (2,)
     """
-    description, config = describe(folder)
-    layout, _ = parse_description(description)
     model, _ = load(folder)
-    return Predictor(config, layout, exact_predictor(model), model.get_layer("quantum").rounding)
+    return exact_predictor(model), model.get_layer("quantum").rounding

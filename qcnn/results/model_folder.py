@@ -6,13 +6,13 @@ from typing import Any
 
 from qcnn import artifact_io, data
 from qcnn.artifact_io import FILES, check_size, load_description
-from qcnn.atomic_files import complete_files, readable, writable
+from qcnn.atomic_files import readable, writable
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.saved import from_saved
 
-FILE, WEIGHTS, SAVED_MODEL = "model.json", "qcnn.weights.h5", "saved_model"
+FILE, WEIGHTS, SAVED_MODEL, PREDICTOR = "model.json", "qcnn.weights.h5", "saved_model", "predictor.json"
 # Maximum bytes. The largest weights have 128 MiB. A program of TensorFlow has at most 2 GiB, and variables.
-MAX_BYTES = {WEIGHTS: 2**28, SAVED_MODEL: 2**32}
+MAX_BYTES = {WEIGHTS: 2**28, SAVED_MODEL: 2**32, PREDICTOR: 2**28}
 
 
 def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
@@ -42,34 +42,31 @@ def check_files(folder: Path, description: Mapping[str, Any], part: str) -> None
     Args:
         folder: Model folder.
         description: Content of model.json.
-        part: `WEIGHTS` or `SAVED_MODEL`.
+        part: Name of a file, or `SAVED_MODEL`.
 
     Raises:
         ArtifactError: If a file is missing, damaged, of another model, or not listed in model.json.
     """
     digests = {WEIGHTS: description["weights_sha256"], **description.get(FILES, {})}
     if part == WEIGHTS or FILES in description:
-        artifact_io.check_files("model", folder / FILE, digests, part, MAX_BYTES[part])
+        artifact_io.check_files("model", folder / FILE, digests, part, MAX_BYTES.get(part, MAX_BYTES[WEIGHTS]))
 
 
-def read_files(folder: Path, part: str) -> dict[str, bytes]:
-    """Return model.json and the weights or the SavedModel after `check_files`, by name relative to the model folder.
-
-    Args:
-        folder: Model folder.
-        part: `WEIGHTS` or `SAVED_MODEL`.
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Return the checked files that predict: model.json, the weights, and predictor.json if the model has it, by name.
 
     Raises:
         ArtifactError: If a file cannot be read or is too large.
     """
-    below = [f"{part}/{name}" for name in complete_files(folder / part)] if (folder / part).is_dir() else [part]
-    found, free_bytes = {}, MAX_BYTES[part]
-    for name in (FILE, *below):
+    found = {}
+    for name in (FILE, WEIGHTS, PREDICTOR):
         path = folder / name
+        if name == PREDICTOR and not path.exists():
+            continue
         with readable("model", path):
-            check_size(path, free_bytes)
+            if name != FILE:
+                check_size(path, MAX_BYTES[name])
             found[name] = path.read_bytes()
-        free_bytes -= len(found[name])
     return found
 
 

@@ -17,7 +17,8 @@ from qcnn.data import Samples
 from qcnn.experiment.config import TRAJECTORY_BYTES, ExperimentConfig
 from qcnn.model.network import model_outputs
 from qcnn.planning.training_estimate import format_duration
-from qcnn.simulators.structure.gates import CircuitIR, read_network
+from qcnn.simulators.structure.gates import read_network
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.trajectories import Trajectories
 
 Floats = npt.NDArray[np.float64]

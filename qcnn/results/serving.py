@@ -14,8 +14,10 @@ import tf_keras
 
 from qcnn import data
 from qcnn.experiment.config import ExperimentConfig
+from qcnn.model.array_layers import Dense, joint_kernel
 from qcnn.model.network import PRECISION, QuantumLayer, build_model, dense_layers, model_outputs, predictions_of
-from qcnn.model.probabilities import joint_kernel, two_classes
+from qcnn.model.probabilities import two_classes
+from qcnn.results.predictor_file import ExactPredictor, ExcitationTable
 from qcnn.simulators import registry
 from qcnn.simulators.data_states import normalized_states
 
@@ -24,7 +26,6 @@ _BATCH = 1024
 # Matrix, constants and activation of a layer.
 _Layer: TypeAlias = tuple[tf.Tensor, tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]
 _Weights: TypeAlias = Sequence[npt.NDArray[Any]]
-ExactPredictor: TypeAlias = Callable[[Mapping[str, npt.NDArray[Any]]], npt.NDArray[np.float64]]
 
 
 class ServableModel(tf.Module):
@@ -66,6 +67,15 @@ class ServableModel(tf.Module):
         if table.still is not None:
             self._constant += per_qubit(table.still)
         self._cosine, self._sine = -half_flipped, per_qubit(table.mixed) / 2
+        self._rounding = quantum.rounding
+
+    def table(self) -> ExcitationTable:
+        """Return the table and the later layers as arrays."""
+        layers = tuple(
+            Dense(kernel.numpy(), bias.numpy(), _name_of(activation)) for kernel, bias, activation in self._layers
+        )
+        constant, cosine, sine = (part.numpy() for part in (self._constant, self._cosine, self._sine))
+        return ExcitationTable(constant, cosine, sine, _name_of(self._activation), layers, self._rounding)
 
     @tf.function(
         input_signature=[
@@ -231,6 +241,10 @@ def fresh_mse(model: tf_keras.Model, config: ExperimentConfig, weights: _Weights
         return None
     samples = data.sample_fresh(config.qubits, config.seed)
     return float(np.mean((exact_predictor(model, weights)(samples.inputs) - samples.label) ** 2))
+
+
+def _name_of(activation: Callable[[tf.Tensor], tf.Tensor]) -> str:
+    return "linear" if activation is tf.identity else str(activation.__name__)
 
 
 def _tensor(values: Any) -> tf.Tensor:

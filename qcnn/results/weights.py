@@ -14,7 +14,7 @@ from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.results.model_folder import MAX_BYTES, WEIGHTS, check_files, describe
-from qcnn.simulators.structure.gates import CircuitIR, fingerprint_of, read_model
+from qcnn.simulators.structure.network import CircuitIR
 
 # Kinds of NumPy dtypes: floating, signed and unsigned integers.
 _NUMBERS = "fiu"
@@ -66,6 +66,23 @@ def check_weights(path: Path, max_bytes: int) -> None:
         raise ValueError(f"its weights have {total} bytes, more than {max_bytes}")
 
 
+def load_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the datasets of the weights file of a model folder by name, float64.
+
+    Raises:
+        ArtifactError: If the file is missing, damaged or of another model.
+    """
+    path, arrays = checked_weights(folder, description), dict[str, npt.NDArray[np.float64]]()
+
+    def read(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            arrays[name] = np.asarray(item, np.float64)
+
+    with readable("model", path), h5py.File(path, "r") as file:
+        file.visititems(read)
+    return arrays
+
+
 # Name of the circuit parameters in a Keras weights file.
 _PARAMETERS = "layers/quantum_layer/vars/0"
 
@@ -86,6 +103,9 @@ def load_trained(folder: Path) -> TrainedCircuit:
         ArtifactError: If a file is missing or damaged, or belongs to another model.
         ConfigError: If the circuit cannot be built.
     """
+    # Cirq takes seconds to import.
+    from qcnn.simulators.structure.gates import fingerprint_of, read_model
+
     description, config = describe(folder)
     weights = checked_weights(folder, description)
     with readable("model", weights), h5py.File(weights, "r") as file:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from qcnn.circuits.preparation import Edges, Kind, ring_edges
 from qcnn.simulators.interface import CircuitInputBatch, ExcitationBatch, Inputs, ProductStateBatch, StateBatch
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.tensor_ops import gather_rows
 
 

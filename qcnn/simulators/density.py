@@ -22,8 +22,9 @@ from qcnn.simulators.interface import (
 )
 from qcnn.simulators.structure import heisenberg
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
-from qcnn.simulators.structure.gates import CircuitIR, read_gates
+from qcnn.simulators.structure.gates import read_gates
 from qcnn.simulators.structure.heisenberg import Floats, HeisenbergStep, PropagatedObservable, propagate_readouts, terms
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.tensor_ops import (
     GateExponents,
     as_input,

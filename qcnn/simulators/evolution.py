@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, GateGroup
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.tensor_ops import BlockUnitaries, gather_sparse, padded_length, permute, product
 
 # Maximum number of qubits of blocks that are combined in pairs.

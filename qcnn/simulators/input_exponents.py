@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from qcnn.circuits.input_expressions import evaluate
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.tensor_ops import as_input
 
 

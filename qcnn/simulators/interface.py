@@ -11,7 +11,7 @@ from qcnn.circuits.preparation import Preparation
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from qcnn.simulators.structure.gates import CircuitIR
+    from qcnn.simulators.structure.network import CircuitIR
 
 
 # Bytes of the real part of an amplitude by its type.

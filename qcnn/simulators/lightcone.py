@@ -16,8 +16,8 @@ from qcnn.simulators.data_states import product_states
 from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import ROUNDING, ExcitationBatch, Inputs, SimulatorLimits, StringCoefficients
 from qcnn.simulators.structure.gate_fusion import GateGroup
-from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.light_cones import Factorization, LightCone
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.structure.readouts import (
     BATCHED_AMPLITUDES,
     PlacedFactor,

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from qcnn.simulators.input_exponents import InputExponents
 from qcnn.simulators.interface import AmplitudeBatch, CircuitInputBatch, Inputs, Simulator, StringCoefficients
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.structure.shift_rules import shift_parameters
 from qcnn.simulators.tensor_ops import as_input
 

@@ -22,7 +22,7 @@ from qcnn.simulators.costs.cost import NOMINAL, StepCost, format_bytes
 from qcnn.simulators.interface import Declaration, Simulator, SimulatorLimits
 
 if TYPE_CHECKING:
-    from qcnn.simulators.structure.gates import CircuitIR
+    from qcnn.simulators.structure.network import CircuitIR
 
 
 class CostModule(Protocol):

@@ -36,7 +36,7 @@ from qcnn.simulators.interface import (
     StringCoefficients,
 )
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.structure.pauli_strings import PauliString
 from qcnn.simulators.tensor_ops import map_in_chunks
 

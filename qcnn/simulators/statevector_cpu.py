@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from qcnn.errors import ConfigError
+from qcnn.simulators import kernels
 from qcnn.simulators.costs.statevector_cpu import (
     evolves_samples,
     flipped_states,
@@ -40,7 +41,7 @@ from qcnn.simulators.kernels import library
 from qcnn.simulators.kernels.encoding import EncodedProgram, encode
 from qcnn.simulators.kernels.lanes import lane_weights, spread
 from qcnn.simulators.kernels.program import Program, build
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.tensor_ops import as_input, map_groups, map_in_chunks
 
 
@@ -90,8 +91,8 @@ class StatevectorCpuSimulator:
             self._of_spanning_states = self._kernels(spanning_program(network, program, self._lanes))
 
     def _kernels(self, program: Program) -> "_Kernels":
-        most = library.max_threads()
-        threads = library.Threads(most if self._one_state else min(self._memory.threads, most), self._one_state)
+        most = kernels.max_threads()
+        threads = kernels.Threads(most if self._one_state else min(self._memory.threads, most), self._one_state)
         norms = self._dtype == tf.float32
         return _Kernels(encode(program, self.network.parameters, norms=norms), threads)
 
@@ -259,7 +260,7 @@ class _Values(NamedTuple):
 class _Kernels:
     """Program with its gradient."""
 
-    def __init__(self, program: EncodedProgram, threads: library.Threads) -> None:
+    def __init__(self, program: EncodedProgram, threads: kernels.Threads) -> None:
         self._program = program
         # XLA runs the kernels, also for callers that it does not compile.
         self._forward = tf.function(

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from qcnn import tensorflow_internals
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
-from qcnn.simulators.structure.gates import LinearExponent
+from qcnn.simulators.structure.network import LinearExponent
 
 
 def as_input(array: npt.NDArray[Any]) -> tf.Tensor:

@@ -11,7 +11,7 @@ from qcnn.circuits.circuits import cluster_state
 from qcnn.circuits.sample_circuits import product
 from qcnn.simulators.costs.tfq import DECLARATION, library
 from qcnn.simulators.interface import ROUNDING, ExcitationBatch, Inputs, SimulatorLimits, StringCoefficients
-from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.network import CircuitIR
 
 _ANGLE, _FEATURE = "excitation_angle", "feature"
 # Period of a rotation's unitary in its angle, in radians.

@@ -19,8 +19,9 @@ from qcnn.circuits.circuits import cluster_state
 from qcnn.circuits.noise import GateNoise
 from qcnn.circuits.sample_circuits import product
 from qcnn.simulators.structure.gate_fusion import Block, GateGroup, expand_to_block, fuse, group_blocks
-from qcnn.simulators.structure.gates import CircuitIR, Complex, Gate, read_gates
+from qcnn.simulators.structure.gates import read_gates
 from qcnn.simulators.structure.heisenberg import Floats, paulis
+from qcnn.simulators.structure.network import CircuitIR, Complex, Gate
 from qcnn.simulators.structure.pauli_strings import PauliString
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from qcnn.components.resources import IMAGE
-from qcnn.results.export import load_predictor
 from qcnn.results.model_folder import describe
+from qcnn.results.predictor import load_predictor
 from qcnn.storage.copies import local_copy, local_file, new_file_copy
 from tests.cluster.launchers import Launchers, every_engine
 from tests.cluster.programs import Qcnn

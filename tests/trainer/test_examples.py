@@ -10,8 +10,7 @@ import pytest
 from qcnn import data, simulators
 from qcnn.experiment import parsing
 from qcnn.planning import plan
-from qcnn.results import evaluate, export
-from qcnn.results import export as predicting
+from qcnn.results import evaluate, export, predictor
 from qcnn.studies import trials
 from qcnn.tables import table
 from qcnn.trainer import loop
@@ -24,7 +23,7 @@ ENTRY_POINTS: tuple[Callable[..., Any], ...] = (
     loop.train,
     export.export,
     evaluate.evaluate,
-    predicting.load_predictor,
+    predictor.load_predictor,
     plan.count,
     trials.plan,
     table.open_table,

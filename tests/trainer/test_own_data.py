@@ -20,7 +20,7 @@ from qcnn.model.history import EpochMetrics
 from qcnn.results import export
 from qcnn.results.class_scores import Confusion
 from qcnn.results.evaluate import EvaluationResult, evaluate, save_predictions
-from qcnn.results.export import load_predictor
+from qcnn.results.predictor import load_predictor
 from qcnn.results.report import report_page
 from qcnn.trainer.evaluator import evaluate_checkpoints
 from tests.shared_training_runs import train

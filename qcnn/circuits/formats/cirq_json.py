@@ -16,7 +16,7 @@ from qcnn.circuits import observables
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.deferred_measurements import conditioning_keys
 from qcnn.circuits.formats.embedded import MAX_QUBITS
-from qcnn.circuits.input_expressions import FUNCTIONS
+from qcnn.circuits.input_functions import FUNCTIONS
 from qcnn.errors import ConfigError, single_line
 
 # Subcircuits can have any number of repetitions and powers any number of digits, so small files could exhaust memory.

@@ -14,8 +14,8 @@ from qcnn.simulators.costs.cost import FEW_AMPLITUDES, StepCost, count_distinct_
 from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
-    from qcnn.simulators.structure.gates import CircuitIR
     from qcnn.simulators.structure.heisenberg import PropagatedObservable
+    from qcnn.simulators.structure.network import CircuitIR
 
 # An observable of 4^10 real numbers takes 8 MiB, and a step stores several of them per gate.
 DECLARATION = Declaration(

@@ -17,7 +17,7 @@ from qcnn.simulators.costs.cost import StepCost, evolution, format_bytes, step, 
 from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
-    from qcnn.simulators.structure.gates import CircuitIR
+    from qcnn.simulators.structure.network import CircuitIR
 
 DECLARATION = Declaration("qcnn.simulators.lightcone", states=False, strings=True)
 

@@ -16,7 +16,7 @@ from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
     from qcnn.simulators.structure.gate_fusion import GateGroup
-    from qcnn.simulators.structure.gates import CircuitIR
+    from qcnn.simulators.structure.network import CircuitIR
 
 # Amplitude indices are int32.
 DECLARATION = Declaration(

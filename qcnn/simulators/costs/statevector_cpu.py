@@ -17,7 +17,7 @@ from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
     from qcnn.simulators.kernels.program import Program
-    from qcnn.simulators.structure.gates import CircuitIR
+    from qcnn.simulators.structure.network import CircuitIR
 
 # Amplitude indices are int32.
 DECLARATION = Declaration(

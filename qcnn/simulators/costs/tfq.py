@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from qcnn.simulators.structure.gates import CircuitIR, Gate
+    from qcnn.simulators.structure.network import CircuitIR, Gate
 
 _MODULE = "tensorflow_quantum"
 # Three state vectors of 2^26 complex64 take 1.5 GiB, which fits in the memory of an ordinary worker.

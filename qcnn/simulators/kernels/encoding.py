@@ -25,7 +25,7 @@ from qcnn.simulators.kernels.program import (
     phases_of,
 )
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block
-from qcnn.simulators.structure.gates import Gate
+from qcnn.simulators.structure.network import Gate
 
 # Rows of the input of a graph state: cosine and sine of half the angle over the norm, and the rotated qubit.
 GRAPH_ROWS = 2

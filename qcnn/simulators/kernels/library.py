@@ -3,13 +3,11 @@
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 
 from qcnn import tensorflow_internals
-from qcnn.process.operating_system import cores_of_quota
-from qcnn.simulators.kernels import LIBRARY
+from qcnn.simulators.kernels import LIBRARY, Threads
 from qcnn.simulators.kernels.encoding import EncodedProgram
 from qcnn.simulators.kernels.program import MIN_THREAD_WORK
 from qcnn.simulators.tensor_ops import as_input
@@ -19,28 +17,6 @@ _SUFFIXES = {tf.float32: "float", tf.float64: "double"}
 _ELEMENTS = {tf.int32: "i32", tf.float32: "f32", tf.float64: "f64"}
 # Bytes for the alignment of kept states (ALIGNMENT in statevector.c).
 _ALIGNMENT_BYTES = 2 * 64
-# Maximum number of threads of a call (MAX_THREADS in threads.inc).
-_MAX_THREADS = 64
-
-
-class Threads(NamedTuple):
-    """Threads of a call.
-
-    Attributes:
-        maximum: Maximum number of threads, at most `max_threads()`.
-        share_bundles: Whether the threads share the operations of a bundle, instead of one thread for each.
-    """
-
-    maximum: int
-    share_bundles: bool
-
-
-def max_threads() -> int:
-    """Return the maximum number of threads of a call.
-
-    The kernels use at most as many threads as there are cores by affinity, but they do not read the CPU quota.
-    """
-    return min(_MAX_THREADS, cores_of_quota() or _MAX_THREADS)
 
 
 @functools.cache

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from qcnn.simulators.structure.gate_fusion import MAX_QUBITS, Block, fuse
-from qcnn.simulators.structure.gates import CircuitIR, Gate, GateSpectrum, LinearExponent
 from qcnn.simulators.structure.measurement_gates import basis_gates, inverse_of, measurement_gates, target_of
+from qcnn.simulators.structure.network import CircuitIR, Gate, GateSpectrum, LinearExponent
 from qcnn.simulators.structure.pauli_strings import PauliString
 
 # Maximum number of qubits of a tile: its amplitudes and their adjoint stay in the first-level cache.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.simulators.structure.gates import Gate
+from qcnn.simulators.structure.network import Gate
 
 # Maximum number of qubits of a block or group. Up to this number, matrix products take no longer than memory access.
 MAX_QUBITS = 4

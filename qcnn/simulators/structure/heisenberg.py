@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from qcnn.circuits.noise import GateNoise, Noise
 from qcnn.simulators.structure.gate_fusion import Block, fuse
-from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Complex, Gate
+from qcnn.simulators.structure.gates import PHASE_ROUNDING
+from qcnn.simulators.structure.network import CircuitIR, Complex, Gate
 from qcnn.simulators.structure.pauli_strings import PauliString
 
 Floats = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from qcnn.circuits.preparation import Edges
 from qcnn.simulators.structure.gate_fusion import fuse
-from qcnn.simulators.structure.gates import Gate
+from qcnn.simulators.structure.network import Gate
 
 # An observable on more qubits costs more than further factorization saves.
 _MAX_TARGETS = 4

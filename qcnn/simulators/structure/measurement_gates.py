@@ -1,12 +1,11 @@
 """Gates that transform a Pauli string into Z on one of its qubits, for simulators that evaluate Z."""
 
 import dataclasses
-import functools
 
-import cirq
+import numpy as np
+import numpy.typing as npt
 
-from qcnn.circuits.ansatz import ring
-from qcnn.simulators.structure.gates import Gate, LinearExponent, read_gates
+from qcnn.simulators.structure.network import Gate, GateSpectrum, LinearExponent
 from qcnn.simulators.structure.pauli_strings import PauliString
 
 
@@ -21,13 +20,13 @@ def measurement_gates(string: PauliString) -> tuple[Gate, ...]:
     They have no noise: it stands for the measurement of every qubit, after which outcomes are multiplied.
     """
     gates = basis_gates(string)
-    return (*gates, *(_moved(gate, (qubit, target_of(string))) for gate in _flip() for qubit in string.qubits[1:]))
+    return (*gates, *(_moved(_FLIP, (qubit, target_of(string))) for qubit in string.qubits[1:]))
 
 
 def basis_gates(string: PauliString) -> tuple[Gate, ...]:
     """Return the gates on single qubits that transform a string into Z on all of its qubits."""
     pairs = zip(string.qubits, string.axes, strict=True)
-    return tuple(_moved(gate, (qubit,)) for qubit, axis in pairs for gate in _basis_gates(axis))
+    return tuple(_moved(gate, (qubit,)) for qubit, axis in pairs for gate in _BASIS_GATES[axis])
 
 
 def inverse_of(gate: Gate) -> Gate:
@@ -39,14 +38,27 @@ def _moved(gate: Gate, qubits: tuple[int, ...]) -> Gate:
     return Gate(qubits, gate.spectrum, gate.exponent)
 
 
-# Cached, so that equal gates share their spectrum.
-@functools.cache
-def _basis_gates(axis: str) -> tuple[Gate, ...]:
-    (qubit,) = ring(1)
-    operations = {"X": [cirq.H(qubit)], "Y": [cirq.X(qubit) ** 0.5], "Z": []}[axis]
-    return read_gates(operations, (), [qubit])
+def _spectrum(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> GateSpectrum:
+    """Return the spectrum of a gate with the eigenvalues 1 and -1."""
+    return GateSpectrum(np.array([0.0, 1.0]), np.stack([first, second]).astype(np.complex128))
 
 
-@functools.cache
-def _flip() -> tuple[Gate, ...]:
-    return read_gates([cirq.CNOT(*ring(2))], (), ring(2))
+# The components of Cirq's gates, to the last bit (`_eigen_components` of H, X and CNOT in cirq/ops/common_gates.py), so
+# that a circuit has the same program with and without cirq. Gates of the same name share their spectrum.
+_ROOT, _HALVES = np.sqrt(2), (np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0.5, -0.5], [-0.5, 0.5]]))
+_H = _spectrum(
+    np.array([[3 + 2 * _ROOT, 1 + _ROOT], [1 + _ROOT, 1]]) / (4 + 2 * _ROOT),
+    np.array([[3 - 2 * _ROOT, 1 - _ROOT], [1 - _ROOT, 1]]) / (4 - 2 * _ROOT),
+)
+_CNOT = _spectrum(
+    *(
+        np.block([[unit, np.zeros((2, 2))], [np.zeros((2, 2)), half]])
+        for unit, half in zip((np.eye(2), np.zeros((2, 2))), _HALVES, strict=True)
+    )
+)
+_BASIS_GATES: dict[str, tuple[Gate, ...]] = {
+    "X": (Gate((0,), _H, LinearExponent(1.0)),),
+    "Y": (Gate((0,), _spectrum(*_HALVES), LinearExponent(0.5)),),
+    "Z": (),
+}
+_FLIP = Gate((0, 1), _CNOT, LinearExponent(1.0))

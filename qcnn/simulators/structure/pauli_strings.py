@@ -1,15 +1,20 @@
 """Pauli strings that simulators evaluate, and the readouts as their sums."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import cirq
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.circuits.observables import Readout, terms_of, text_of
 from qcnn.errors import ConfigError
+
+if TYPE_CHECKING:
+    import cirq
+
+    from qcnn.circuits.observables import Readout
 
 # Maximum number of readouts whose joint probabilities are predicted: 127 strings, and enough for 100 classes.
 MAX_JOINT_READOUTS = 7
@@ -66,6 +71,9 @@ def sums_of(readouts: Sequence[Readout], position: Mapping[cirq.Qid, int]) -> Re
         readouts: Readouts of a circuit.
         position: Positions of the qubits.
     """
+    # cirq takes seconds to import, and stored circuits do not need it.
+    from qcnn.circuits.observables import terms_of
+
     strings: dict[PauliString, int] = {}
     entries, constants = [], np.zeros(len(readouts))
     for number, readout in enumerate(readouts):
@@ -93,6 +101,8 @@ def joint_sums_of(readouts: Sequence[Readout], position: Mapping[cirq.Qid, int])
     Raises:
         ConfigError: If a readout is no qubit, or there are too many.
     """
+    import cirq
+
     qubits = [position[each] for each in readouts if isinstance(each, cirq.Qid)]
     if len(qubits) < len(readouts) or len(qubits) > MAX_JOINT_READOUTS:
         raise ConfigError(
@@ -109,6 +119,10 @@ def joint_sums_of(readouts: Sequence[Readout], position: Mapping[cirq.Qid, int])
 
 def names_of(readouts: Sequence[Readout], position: Mapping[cirq.Qid, int]) -> tuple[int | str, ...]:
     """Return the names of readouts, see `ReadoutSums`."""
+    import cirq
+
+    from qcnn.circuits.observables import text_of
+
     return tuple(position[each] if isinstance(each, cirq.Qid) else text_of(each, position) for each in readouts)
 
 

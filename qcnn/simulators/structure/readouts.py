@@ -11,9 +11,9 @@ import numpy.typing as npt
 from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.structure import light_cones
 from qcnn.simulators.structure.gate_fusion import GateGroup, fuse, group_blocks
-from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.light_cones import Factorization, LightCone
 from qcnn.simulators.structure.measurement_gates import measurement_gates, target_of
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.structure.pauli_strings import PauliString
 
 # Maximum number of amplitudes of parts that are evolved as one batch. Measured.

@@ -18,7 +18,8 @@ import sympy
 
 from qcnn.circuits.input_expressions import InputTerm
 from qcnn.errors import ConfigError
-from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Gate, GateSpectrum, LinearExponent
+from qcnn.simulators.structure.gates import PHASE_ROUNDING
+from qcnn.simulators.structure.network import CircuitIR, Gate, GateSpectrum, LinearExponent
 
 # With more frequencies, the factors of the rule are too many and too large for estimates from shots.
 _MAX_FREQUENCIES = 8

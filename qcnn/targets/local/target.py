@@ -67,6 +67,8 @@ Predict the rows of a file. Without --data, predict the test split.
 
 MODEL is the folder of a model or of a run, or a model in a bucket such as gs://BUCKET/model. FILE can be in a bucket,
 too, or - for CSV on standard input. With a column label, the error of the predictions is printed.
+
+--url predicts by a server: qcnn serve, TensorFlow Serving or KServe.
 """
 
 
@@ -81,7 +83,8 @@ class Connection(TargetSettings):
 class PredictSettings(TargetSettings):
     """Settings of a local prediction."""
 
-    model: str = setting("Folder of a model or of a run.", metavar="MODEL", is_argument=True)
+    model: str | None = setting("Folder of a model or of a run.", None, metavar="MODEL", is_argument=True)
+    url: str | None = setting("URL of a model on a server, instead of MODEL. Requires --data.", None, metavar="URL")
     data: str | None = setting(
         "CSV, Parquet, npz or JSONL file with the columns of the model's inputs.", None, metavar="FILE"
     )
@@ -89,6 +92,13 @@ class PredictSettings(TargetSettings):
         "File for the predictions, in one of these formats.", None, shown="CSV on stdout", metavar="FILE"
     )
     report: str | None = setting("HTML file for a report about the error. Requires labels.", None, metavar="FILE.html")
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless there is one model."""
+        if (self.model is None) == (self.url is None):
+            raise ConfigError(f"predict: must have either MODEL or --url. Given: {'both' if self.url else 'none'}")
+        if self.url is not None and self.data is None:
+            raise ConfigError("data: must be given with --url. Given: none")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -192,6 +202,12 @@ class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings], IsChecked[Lo
         from qcnn.trainer.predict import predict_file, predict_test_split
 
         files = files_or_streams_of(settings.data, settings.output, settings.report)
+        if settings.url is not None and files:
+            from qcnn.serving.client import predict_by_url
+
+            with one_line_errors(), terminated_as_interrupt():
+                return {"rows": predict_by_url(settings.url, files, progress, report).rows}
+        assert settings.model is not None
         with one_line_errors(), terminated_as_interrupt(), local_copy(settings.model) as copy:
             folder = model_in(copy, settings.model)
             if files:

@@ -1,6 +1,5 @@
 """Every file of a run with a flipped bit, truncated or empty: a single-line error, or the original content."""
 
-import importlib.util
 import logging
 import random
 import shutil
@@ -30,13 +29,6 @@ def _predictions(run: Path) -> Any:
     return qcnn.load(run).predict(_SAMPLES)
 
 
-def _served_predictions(run: Path) -> Any:
-    """Predict with extra `serve` only."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.util, "find_spec", lambda name: None)
-        return _predictions(run)
-
-
 def _checkpoints(run: Path) -> Any:
     """Read each checkpoint alone, because an intact one replaces a damaged one."""
     found = []
@@ -62,9 +54,9 @@ READERS: dict[str, tuple[Read, ...]] = {
     "train/training/checkpoints/*": (_checkpoints,),
     "train/training/history.csv": (lambda run: checkpoints.load_history(of_run(run).training),),
     "export-weights/executor_output.json": (lambda run: read_metadata(run, "export-weights", "model"),),
-    "export-weights/model/model.json": (_predictions, _served_predictions),
+    "export-weights/model/model.json": (_predictions,),
+    "export-weights/model/predictor.json": (_predictions,),
     "export-weights/model/qcnn.weights.h5": (_predictions, lambda run: load_trained(of_run(run).exported).values),
-    "export-weights/model/saved_model/**/*": (_served_predictions,),
     "evaluate/executor_output.json": (
         lambda run: read_metrics(of_run(run)),
         lambda run: read_metadata(run, "evaluate", "metrics"),
@@ -74,6 +66,7 @@ READERS: dict[str, tuple[Read, ...]] = {
 # Files that are written for users and other programs.
 NOT_READ = (
     *("log.txt", "train/logs/**/*", "tensorboard/*"),
+    "export-weights/model/saved_model/**/*",
     *("evaluate/confusion", "evaluate/predictions/*", "evaluate/report.html", "evaluate/summary.md"),
 )
 

@@ -29,6 +29,8 @@ from qcnn.storage.copies import new_copy
 from tests.buckets import new_s3_bucket
 from tests.qcnn.api.conftest import SMALL
 
+SAMPLES: dict[str, Any] = {"qubit": [0, 1, 2, 3], "angle": [0.1, -1.0, 2.0, -3.0]}
+
 
 @pytest.fixture(scope="session")
 def model(training: qcnn.Training) -> qcnn.Model:
@@ -137,7 +139,7 @@ def test_load_folder_without_model_raises(training: qcnn.Training, tmp_path: Pat
             qcnn.load(folder)
 
 
-@pytest.mark.parametrize("damaged", ["model.json", "qcnn.weights.h5"])
+@pytest.mark.parametrize("damaged", ["model.json", "predictor.json", "qcnn.weights.h5"])
 def test_load_damaged_model_raises(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
     folder = shutil.copytree(training.exported, tmp_path / "model")
     (folder / damaged).write_bytes(b"no such thing")
@@ -145,49 +147,30 @@ def test_load_damaged_model_raises(training: qcnn.Training, tmp_path: Path, dama
         qcnn.load(folder)
 
 
-@pytest.fixture
-def without_training_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate an installation with extra `serve` only."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-
-
-@pytest.mark.usefixtures("without_training_libraries")
 def test_saved_model_predictions_equal_network(training: qcnn.Training, model: qcnn.Model) -> None:
-    samples = {"qubit": [0, 1, 2, 3], "angle": [0.1, -1.0, 2.0, -3.0]}
-    assert np.allclose(qcnn.load(training.exported).predict(samples), model.predict(samples), atol=1e-6)
+    served = tf.saved_model.load(str(training.exported / "saved_model")).signatures["serving_default"]
+    inputs = {"qubit": tf.constant(SAMPLES["qubit"], tf.int32), "angle": tf.constant(SAMPLES["angle"], tf.float32)}
+    found = served(**inputs)["prediction"].numpy()
+    assert np.allclose(found, model.predict(SAMPLES), atol=1e-6)
 
 
-@pytest.mark.usefixtures("without_training_libraries")
-@pytest.mark.parametrize("damaged", ["saved_model/saved_model.pb", "saved_model/variables/variables.index"])
-def test_load_damaged_saved_model_raises(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
+def test_load_does_not_read_saved_model(training: qcnn.Training, model: qcnn.Model, tmp_path: Path) -> None:
     folder = shutil.copytree(training.exported, tmp_path / "model")
-    (folder / damaged).write_bytes(b"no such thing")
-    with pytest.raises(qcnn.ArtifactError, match=rf"^model: {damaged} is damaged or of another model"):
-        qcnn.load(folder)
+    (folder / "saved_model" / "saved_model.pb").write_bytes(b"a program")
+    _assert_equal_predictions(qcnn.load(folder), model)
     shutil.rmtree(folder / "saved_model")
-    with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model is missing"):
-        qcnn.load(folder)
+    _assert_equal_predictions(qcnn.load(folder), model)
 
 
-@pytest.mark.usefixtures("without_training_libraries")
-@pytest.mark.parametrize("name", ["assets/words.txt", "variables/variables.data-00001-of-00002", "saved_model.pbtxt"])
-def test_load_saved_model_with_unknown_file_raises(training: qcnn.Training, tmp_path: Path, name: str) -> None:
+def test_load_model_without_table_computes_it(training: qcnn.Training, model: qcnn.Model, tmp_path: Path) -> None:
+    """Models of earlier versions have no predictor.json."""
     folder = shutil.copytree(training.exported, tmp_path / "model")
-    (folder / "saved_model" / name).write_text("")
-    what = "model: saved_model must have only files that are listed in model.json"
-    with pytest.raises(qcnn.ArtifactError, match=re.escape(f"{what}. Given: {folder}/saved_model/{name}")):
+    (folder / "predictor.json").unlink()
+    with pytest.raises(qcnn.ArtifactError, match=r"^model: predictor\.json is missing\. Given: "):
         qcnn.load(folder)
-
-
-@pytest.mark.usefixtures("without_training_libraries")
-def test_load_saved_model_without_index_raises(training: qcnn.Training, tmp_path: Path) -> None:
-    folder = shutil.copytree(training.exported, tmp_path / "model")
-    # A bucket has no empty folders.
-    (folder / "saved_model" / "assets").rmdir()
-    qcnn.load(folder)
-    (folder / "saved_model" / "variables" / "variables.index").unlink()
-    with pytest.raises(qcnn.ArtifactError, match=r"^model: variables\.index is missing\. Given: "):
-        qcnn.load(folder)
+    _describe_files(folder)
+    found = qcnn.load(folder).predict(SAMPLES)
+    np.testing.assert_allclose(found, model.predict(SAMPLES), rtol=0, atol=1e-12)
 
 
 def test_load_named_pipe_as_weights_raises(training: qcnn.Training, tmp_path: Path) -> None:
@@ -198,7 +181,8 @@ def test_load_named_pipe_as_weights_raises(training: qcnn.Training, tmp_path: Pa
         qcnn.load(folder)
 
 
-SAMPLES: dict[str, Any] = {"qubit": [0, 1, 2, 3], "angle": [0.1, -1.0, 2.0, -3.0]}
+def _assert_equal_predictions(found: qcnn.Model, model: qcnn.Model) -> None:
+    assert np.array_equal(found.predict(SAMPLES), model.predict(SAMPLES))
 
 
 def _assert_equal_model(found: qcnn.Model, model: qcnn.Model) -> None:
@@ -243,17 +227,14 @@ def test_model_copy_is_model_without_folder(training: qcnn.Training, tmp_path: P
     assert copy.copy(model) is copy.deepcopy(model) is model
 
 
-@pytest.mark.parametrize("served", [False, True])
 def test_model_of_bucket_pickle_has_its_content(
-    training: qcnn.Training, s3_server: str, monkeypatch: pytest.MonkeyPatch, served: bool
+    training: qcnn.Training, s3_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "ENDPOINT_URL": s3_server}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     uri = f"s3://{new_s3_bucket(s3_server)}/model"
     with new_copy(uri, "model.json") as folder:
         shutil.copytree(training.exported, folder)
-    if served:
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     model = qcnn.load(uri)
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     found = pickle.loads(pickle.dumps(model))
@@ -284,18 +265,9 @@ def _describe_files(folder: Path) -> None:
     save_description(description, folder / "model.json", files)
 
 
-def _save_of_float32(folder: Path) -> None:
-    module = tf.Module()
-    module.predict = tf.function(
-        lambda features: {"prediction": features[:, 0]},
-        input_signature=[tf.TensorSpec([None, 3], tf.float32, name="features")],
-    )
-    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.predict})
-
-
 @pytest.mark.usefixtures("shared_server")
-def test_predict_takes_unscaled_features_of_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Predict with the rebuilt network and with the SavedModel."""
+def test_predict_takes_unscaled_features_of_file(tmp_path: Path) -> None:
+    """Predict with the kernels and with the SavedModel."""
     draws = np.random.default_rng(0)
     rows = pd.DataFrame({"mass": draws.uniform(1, 3, 40), "size": draws.uniform(-5, 5, 40)})
     # Unix time within half a minute. The resolution of float32 is 128 seconds.
@@ -309,18 +281,13 @@ def test_predict_takes_unscaled_features_of_file(tmp_path: Path, monkeypatch: py
     found = model.predict(rows)
     assert np.allclose(model.predict(rows[["mass", "size", "time"]].to_numpy()), found)
     evaluation = qcnn.evaluate(model)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert np.allclose(qcnn.load(training.folder).predict(rows), found, atol=1e-5)
+    served = tf.saved_model.load(str(training.exported / "saved_model")).signatures["serving_default"]
+    of_server = served(features=tf.constant(rows[[*model.columns]].to_numpy(), tf.float64))["prediction"].numpy()
+    assert np.allclose(of_server, found, atol=1e-5)
     assert len(evaluation.predictions) == 6
     assert set(np.round(evaluation.predictions, 5)) <= set(np.round(found, 5))
     with pytest.raises(qcnn.ConfigError, match=r"^size: row 2 must be from -.* exact\. Given: 1e\+300$"):
         model.predict([[1.0, 0.0, 1.7e9], [1.0, 1e300, 1.7e9]])
-    # A SavedModel with float32 features is rejected.
-    old = shutil.copytree(training.exported, tmp_path / "old")
-    _save_of_float32(old / "saved_model")
-    _describe_files(old)
-    with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model must take float64, .* Given: float32 in "):
-        qcnn.load(old)
 
 
 def test_evaluation_plots_figures_of_report(training: qcnn.Training) -> None:

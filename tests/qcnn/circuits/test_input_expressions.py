@@ -8,7 +8,8 @@ import sympy
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json, openqasm
 from qcnn.circuits.formats.embedded import parse_input_names
-from qcnn.circuits.input_expressions import FUNCTIONS, evaluate, invalid_rows
+from qcnn.circuits.input_expressions import evaluate, invalid_rows
+from qcnn.circuits.input_functions import FUNCTIONS
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
 from qcnn.simulators.structure.gates import read_network

@@ -116,7 +116,7 @@ def test_function_without_extra_names_it(output: list[str]) -> None:
     assert plan == 'qcnn.plan needs cirq: pip install "qcnn-pipelines[run]". Given: cirq is not installed'
     assert generate == 'qcnn.generate needs SciPy: pip install "qcnn-pipelines[run]". Given: scipy is not installed'
     assert experiment == f"qcnn.Experiment needs pyarrow: {install_command('run')}. Given: pyarrow is not installed"
-    assert load == 'qcnn.load needs TensorFlow: pip install "qcnn-pipelines[serve]". Given: tensorflow is not installed'
+    assert load == 'qcnn.load needs TensorFlow: pip install "qcnn-pipelines[run]". Given: tensorflow is not installed'
     assert circuit == 'qcnn.Experiment needs cirq: pip install "qcnn-pipelines[run]". Given: cirq is not installed'
     assert int(samples) > 0
 

@@ -15,9 +15,9 @@ from qcnn.circuits.sample_circuits import data_state, noisy_circuit
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
+from qcnn.model.array_layers import joint_kernel
 from qcnn.model.batches import shard
 from qcnn.model.network import build_model
-from qcnn.model.probabilities import joint_kernel
 from qcnn.model.shots import sample_jointly
 from qcnn.model.steps import gradient_of
 from qcnn.results.serving import ServableModel

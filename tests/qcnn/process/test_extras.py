@@ -17,7 +17,7 @@ EXTRAS = ("kubeflow", "vertex", "serve", "run")
 
 
 # Libraries that an extra installs only as dependencies of other libraries.
-INDIRECT = {"serve": ("h5py", "tensorboard", "google.protobuf")}
+INDIRECT: dict[str, tuple[str, ...]] = {}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -20,8 +20,8 @@ from qcnn.results import batch_prediction, export
 from qcnn.results.batch_prediction import predict_files, predict_table
 from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.evaluate import predict, scores_of_classes
-from qcnn.results.export import Predictor, load_predictor
 from qcnn.results.predictions import PredictionFiles
+from qcnn.results.predictor import Predictor, load_predictor
 from qcnn.tables import EXTENSIONS, chunks, npz
 from qcnn.tables.table import new_table, open_table
 from tests.qcnn.tables.test_table import read, write
@@ -285,7 +285,7 @@ def test_predict_table_report_error_leaves_no_predictions(tmp_path: Path, small_
         ({"qubit": [1], "angle": [1]}, "page.html", "report: the data must have labels, a column label. Given: qubit"),
     ],
 )
-def test_predict_files_checks_columns_before_tensorflow(
+def test_predict_files_checks_columns_before_model(
     tmp_path: Path,
     model_folder: Path,
     columns: dict[str, Any],
@@ -293,7 +293,7 @@ def test_predict_files_checks_columns_before_tensorflow(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_prediction, "load_tensorflow", lambda: pytest.fail("TensorFlow is loaded"))
+    monkeypatch.setattr(batch_prediction, "load_predictor", lambda: pytest.fail("the model is loaded"))
     with pytest.raises(QcnnError) as error:
         predict_files(
             model_folder, PredictionFiles(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", report)

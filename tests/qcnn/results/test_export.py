@@ -24,7 +24,7 @@ from qcnn.model.network import build_model
 from qcnn.model.optimizer import values_of
 from qcnn.results import export
 from qcnn.results.evaluate import predict
-from qcnn.results.export import load_predictor
+from qcnn.results.predictor import load_predictor
 from tests.shared_training_runs import copy_checkpoint, documents
 
 
@@ -51,7 +51,12 @@ def test_export_describes_experiment(model_folder: Path, small_config: Experimen
     description = json.loads((model_folder / "model.json").read_text())
     assert ExperimentConfig.model_validate(description["experiment"]) == small_config
     assert description["training"]["epochs"] == 3
-    assert sorted(path.name for path in model_folder.iterdir()) == ["model.json", "qcnn.weights.h5", "saved_model"]
+    assert sorted(path.name for path in model_folder.iterdir()) == [
+        "model.json",
+        "predictor.json",
+        "qcnn.weights.h5",
+        "saved_model",
+    ]
 
 
 def test_export_without_checkpoint_raises(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
-from qcnn.simulators.structure.gates import CircuitIR, read_network
+from qcnn.simulators.structure.gates import read_network
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.testing.cirq_readouts import Complex
 from tests.qcnn.simulators.random_circuits import ansatzes, assert_equal_up_to_phase, repeatable, unitary
 

@@ -15,7 +15,8 @@ from qcnn.simulators import SimulatorLimits, lightcone, registry, statevector_cp
 from qcnn.simulators import registry as choice
 from qcnn.simulators.costs.cost import StepCost
 from qcnn.simulators.interface import Declaration
-from qcnn.simulators.structure.gates import CircuitIR, read_model, read_network
+from qcnn.simulators.structure.gates import read_model, read_network
+from qcnn.simulators.structure.network import CircuitIR
 
 LIMITS = SimulatorLimits(memory=2**30, batch=4)
 ANSATZ, NETWORK = read_model("hybrid", 4)

@@ -7,7 +7,8 @@ import tensorflow as tf
 from qcnn.circuits import circuits
 from qcnn.simulators import ExcitationBatch, SimulatorLimits, costs, statevector
 from qcnn.simulators.evolution import evolve
-from qcnn.simulators.structure.gates import CircuitIR, read_network
+from qcnn.simulators.structure.gates import read_network
+from qcnn.simulators.structure.network import CircuitIR
 from qcnn.testing.cirq_readouts import Floats
 from qcnn.testing.steps import step
 from tests import reference

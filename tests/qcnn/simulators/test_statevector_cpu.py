@@ -30,7 +30,6 @@ from qcnn.simulators import (
     kernels,
     registry,
 )
-from qcnn.simulators.kernels import library
 from qcnn.simulators.structure.gates import read_network
 from qcnn.testing.steps import step
 
@@ -355,5 +354,5 @@ def assert_spanning_states_equal_statevector(ansatz: Ansatz, real_bytes: int, to
 
 @pytest.mark.parametrize(("quota", "threads"), [(0, 64), (3, 3), (100, 64)])
 def test_kernels_use_no_more_threads_than_cpu_quota(quota: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "cores_of_quota", lambda: quota)
-    assert library.max_threads() == threads
+    monkeypatch.setattr(kernels, "cores_of_quota", lambda: quota)
+    assert kernels.max_threads() == threads

@@ -103,7 +103,7 @@ def test_entries_report_lack_of_memory(tmp_path: Path, request: pytest.FixtureRe
     assert entries.qcnn_backward_double(*called, *results, *addresses(gradient, None)) == 1
 
 
-def call(program: EncodedProgram, parameters: int, threads: library.Threads) -> tf.Tensor:
+def call(program: EncodedProgram, parameters: int, threads: kernels.Threads) -> tf.Tensor:
     states = tf.constant(leaves_of(np.zeros((LANES, QUBITS))))
     forward = tf.function(
         lambda values: library.forward(program, threads, values, states, keep=False), jit_compile=True, autograph=False
@@ -111,7 +111,7 @@ def call(program: EncodedProgram, parameters: int, threads: library.Threads) -> 
     return forward(tf.zeros(parameters, tf.float64))[0]
 
 
-SINGLE = library.Threads(1, False)
+SINGLE = kernels.Threads(1, False)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ SINGLE = library.Threads(1, False)
         ({}, len(VALUES) - 1, SINGLE, "wrong type or shape of the parameters"),
         ({"integers": program_of(QUBITS, 2).integers[:40]}, len(VALUES), SINGLE, "of the integers of the program"),
         ({"readouts": QUBITS + 1}, len(VALUES), SINGLE, "wrong type or shape of the values"),
-        ({}, len(VALUES), library.Threads(0, False), "wrong attributes"),
-        ({}, len(VALUES), library.Threads(65, False), "wrong attributes"),
+        ({}, len(VALUES), kernels.Threads(0, False), "wrong attributes"),
+        ({}, len(VALUES), kernels.Threads(65, False), "wrong attributes"),
     ],
 )
 def test_call_that_does_not_fit_program_is_one_line(
-    changes: dict[str, Any], parameters: int, threads: library.Threads, wrong: str, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], parameters: int, threads: kernels.Threads, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.register()
     monkeypatch.setattr(library, "MIN_THREAD_WORK", 0)

@@ -13,7 +13,8 @@ from qcnn import simulators
 from qcnn.circuits.circuits import Ansatz, ring
 from qcnn.errors import ConfigError, single_line
 from qcnn.simulators import SimulatorLimits
-from qcnn.simulators.structure.gates import Gate, fingerprint, read_gates, read_network
+from qcnn.simulators.structure.gates import fingerprint, read_gates, read_network
+from qcnn.simulators.structure.network import Gate
 from qcnn.testing.cirq_readouts import Complex, Floats
 from tests.calls import count_calls
 from tests.qcnn.simulators.random_circuits import assert_equal_up_to_phase, unitary

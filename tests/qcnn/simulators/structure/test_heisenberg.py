@@ -9,7 +9,8 @@ from qcnn.circuits import circuits
 from qcnn.circuits.noise import parse
 from qcnn.circuits.sample_circuits import noisy_circuit
 from qcnn.simulators.structure import heisenberg
-from qcnn.simulators.structure.gates import Gate, read_gates
+from qcnn.simulators.structure.gates import read_gates
+from qcnn.simulators.structure.network import Gate
 
 RING = circuits.ring(3)
 A, B, C = RING

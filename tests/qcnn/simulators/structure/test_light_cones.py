@@ -12,8 +12,9 @@ from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.structure import light_cones
 from qcnn.simulators.structure.gate_fusion import fuse
-from qcnn.simulators.structure.gates import CircuitIR, Gate, read_network
+from qcnn.simulators.structure.gates import read_network
 from qcnn.simulators.structure.light_cones import CircuitIndex, Factorization, LightCone
+from qcnn.simulators.structure.network import CircuitIR, Gate
 from qcnn.simulators.structure.pauli_strings import PauliString
 
 

@@ -1,0 +1,131 @@
+"""qcnn serve: server of exported models."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from qcnn.errors import ConfigError, format_value
+
+_DEFAULT_NAME = "model"
+
+
+def sources_of(models: tuple[str, ...]) -> dict[str, str]:
+    """Return the path or URI of each model by name.
+
+    Args:
+        models: Arguments of the command, [NAME=]MODEL.
+
+    Raises:
+        ConfigError: If a name is invalid or occurs twice.
+    """
+    # This import loads NumPy.
+    from qcnn.serving.versions import check_name
+
+    sources: dict[str, str] = {}
+    for text in models:
+        name, separator, source = text.partition("=")
+        if not separator or "/" in name:
+            # A path may contain the sign.
+            name, source = _DEFAULT_NAME, text
+        if check_name(name) in sources:
+            raise ConfigError(f"name: must be different for each model. Given: {format_value(name)} twice")
+        if not source:
+            raise ConfigError(f"model: must be a folder or bucket. Given: {format_value(text)}")
+        sources[name] = source
+    return sources
+
+
+@click.command()
+@click.argument("models", metavar="[NAME=]MODEL...", nargs=-1, required=True)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Interface to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, help="Port. 0: any free port.")
+@click.option(
+    "--versions", default="latest:1", show_default=True, metavar="latest:N|all", help="Versions to load of each model."
+)
+@click.option(
+    "--poll-seconds",
+    type=click.FloatRange(0.05, 3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two searches for new versions and labels.",
+)
+@click.option("--batching/--no-batching", default=True, show_default=True, help="Predict concurrent requests together.")
+@click.option(
+    "--max-body-mib", type=click.IntRange(1, 1024), default=64, show_default=True, help="Maximum size of a request."
+)
+@click.option(
+    "--max-rows",
+    type=click.IntRange(1, 10_000_000),
+    default=100_000,
+    show_default=True,
+    help="Maximum rows of a request.",
+)
+@click.option(
+    "--max-requests",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="Maximum requests at the same time. Others receive status code 503.",
+)
+@click.option(
+    "--timeout-seconds",
+    type=click.FloatRange(0.1, 3600),
+    default=60.0,
+    show_default=True,
+    help="Maximum seconds for the body of a request, and for its prediction.",
+)
+@click.option(
+    "--drain-seconds",
+    type=click.IntRange(1, 3600),
+    default=30,
+    show_default=True,
+    help="Maximum seconds for open requests after SIGTERM.",
+)
+@click.option(
+    "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that share the port."
+)
+@click.option("--trust", is_flag=True, help="Import the Python modules of models that are functions.")
+def serve(
+    models: tuple[str, ...],
+    host: str,
+    port: int,
+    versions: str,
+    poll_seconds: float,
+    batching: bool,
+    max_body_mib: int,
+    max_rows: int,
+    max_requests: int,
+    timeout_seconds: float,
+    drain_seconds: int,
+    processes: int,
+    trust: bool,
+) -> None:
+    """Serve exported models over HTTP.
+
+    MODEL is the folder of a run, a model, or numbered versions of a model, or a bucket URI of one. The protocols are
+    the REST interface of TensorFlow Serving and the Open Inference Protocol. There is no authentication and no TLS.
+    """
+    # These imports load NumPy and the server.
+    from qcnn.serving.application import Limits
+    from qcnn.serving.server import ServerSettings, bind, log_to_stderr, serve_in_processes
+    from qcnn.serving.server import serve as serve_here
+    from qcnn.serving.versions import parse_policy
+
+    settings = ServerSettings(
+        sources=sources_of(models),
+        policy=parse_policy(versions),
+        poll_seconds=poll_seconds,
+        limits=Limits(max_body_mib * 2**20, max_rows, timeout_seconds, max_requests),
+        batching=batching,
+        trust=trust,
+        threads=max(1, (os.cpu_count() or 1) // processes),
+        drain_seconds=drain_seconds,
+    )
+    log_to_stderr()
+    with bind(host, port) as listener:
+        if processes == 1:
+            serve_here(settings, listener)
+        else:
+            serve_in_processes(settings, listener, processes)

@@ -1,0 +1,208 @@
+"""Open Inference Protocol (github.com/kserve/open-inference-protocol) with the binary tensor data extension.
+
+The extension is that of Triton (docs/protocol/extension_binary_data.md): the JSON object of a request or an answer is
+followed by the data of its tensors, in their order. A header has the size of the JSON object.
+"""
+
+import dataclasses
+import json
+import math
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qcnn.errors import format_value
+from qcnn.serving.errors import bad_request
+from qcnn.serving.signature import Signature, TensorSpec
+from qcnn.serving.v1 import parse_json
+
+JSON_SIZE = "inference-header-content-length"
+EXTENSIONS = ("binary_tensor_data",)
+
+_INTEGERS = {f"{sign}INT{bits}": f"<{sign.lower() or 'i'}{bits // 8}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
+_NUMBERS = {**_INTEGERS, "BOOL": "|b1", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8"}
+# Data types that an input of a type accepts. Integers are numbers, too.
+_ACCEPTED = {"INT32": (*_INTEGERS, "BOOL"), "FP32": tuple(_NUMBERS), "FP64": tuple(_NUMBERS)}
+
+
+@dataclasses.dataclass(frozen=True)
+class InferRequest:
+    """Content of an infer request.
+
+    Attributes:
+        inputs: Arrays of the inputs by name.
+        id: Identifier that the answer repeats, or None.
+        outputs: Names of the requested outputs in their order, and whether each is binary.
+    """
+
+    inputs: Mapping[str, npt.NDArray[Any]]
+    id: str | None
+    outputs: Mapping[str, bool]
+
+
+def parse_infer(body: bytes, json_size: str | None, signature: Signature) -> InferRequest:
+    """Return the content of an infer request.
+
+    Args:
+        body: Body of the request.
+        json_size: Value of the header `JSON_SIZE`, or None without it.
+        signature: Signature of the model.
+
+    Raises:
+        RequestError: If the request is invalid.
+    """
+    size = len(body)
+    if json_size is not None:
+        if not (json_size.isascii() and json_size.isdecimal()) or int(json_size[:20]) > len(body):
+            raise bad_request(f"{JSON_SIZE}: must be at most {len(body)} bytes. Given: {format_value(json_size)}")
+        size = int(json_size)
+    content, rest = parse_json(body[:size]), memoryview(body)[size:]
+    identifier = content.get("id")
+    if not isinstance(identifier, str | None):
+        raise bad_request(f"id: must be text. Given: {format_value(identifier)}")
+    inputs: dict[str, npt.NDArray[Any]] = {}
+    specs = {spec.name: spec for spec in signature.inputs}
+    for tensor in _objects(content.get("inputs"), "inputs"):
+        name = tensor.get("name")
+        if not isinstance(name, str) or name not in specs:
+            raise bad_request(f"inputs: must be {', '.join(specs)}. Given: {format_value(name)}")
+        if name in inputs:
+            raise bad_request(f"inputs: must have {name} once. Given: twice")
+        inputs[name], rest = _tensor(tensor, specs[name], rest)
+    if len(rest):
+        raise bad_request(f"body: must end after the data of the inputs. Given: {len(rest)} more bytes")
+    return InferRequest(inputs, identifier, _requested(content, signature))
+
+
+def _requested(content: Mapping[str, Any], signature: Signature) -> dict[str, bool]:
+    is_binary = _parameters(content).get("binary_data_output", False) is True
+    names = [spec.name for spec in signature.outputs]
+    if not content.get("outputs"):
+        return dict.fromkeys(names, is_binary)
+    requested = {}
+    for output in _objects(content["outputs"], "outputs"):
+        if output.get("name") not in names:
+            raise bad_request(f"outputs: must be of {', '.join(names)}. Given: {format_value(output.get('name'))}")
+        requested[str(output["name"])] = _parameters(output).get("binary_data", is_binary) is True
+    return requested
+
+
+def _tensor(of: Mapping[str, Any], spec: TensorSpec, rest: memoryview) -> tuple[npt.NDArray[Any], memoryview]:
+    """Return an input as an array of its shape, and the data of later inputs."""
+    datatype, shape = of.get("datatype"), of.get("shape")
+    accepted = _ACCEPTED[spec.datatype]
+    if datatype not in accepted:
+        raise bad_request(
+            f"{spec.name}: datatype must be one of {', '.join(accepted)}. Given: {format_value(datatype)}"
+        )
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        raise bad_request(f"{spec.name}: shape must be a list of sizes. Given: {format_value(shape)}")
+    if len(shape) != len(spec.shape) or shape[1:] != [*spec.shape[1:]]:
+        expected = ["rows", *spec.shape[1:]]
+        raise bad_request(f"{spec.name}: shape must be [{', '.join(map(str, expected))}]. Given: {format_value(shape)}")
+    count, kind = math.prod(shape), np.dtype(_NUMBERS[str(datatype)])
+    size = _parameters(of).get("binary_data_size")
+    if size is not None:
+        if size != count * kind.itemsize or size > len(rest):
+            given = format_value(size)
+            raise bad_request(f"{spec.name}: binary_data_size must be that of its shape. Given: {given}")
+        return np.frombuffer(rest[:size], kind).reshape(shape), rest[size:]
+    if "data" not in of:
+        raise bad_request(f"{spec.name}: must have data. Given: none")
+    data = _flat(of["data"])
+    is_number = all(isinstance(value, int | float) for value in data)
+    if not is_number or (spec.datatype == "INT32" and any(isinstance(value, float) for value in data)):
+        what = "whole numbers" if spec.datatype == "INT32" else "numbers"
+        raise bad_request(f"{spec.name}: data must be {what}. Given: {format_value(of['data'])}")
+    if len(data) != count:
+        raise bad_request(f"{spec.name}: data must have {count} numbers, as its shape. Given: {len(data)}")
+    try:
+        return np.array(data, np.float64).reshape(shape), rest
+    except OverflowError:
+        raise bad_request(f"{spec.name}: data must be finite numbers. Given: beyond the range of FP64") from None
+
+
+def _flat(data: Any) -> list[Any]:
+    """Return flat or nested data as a list."""
+    if not isinstance(data, list):
+        return [data]
+    # Rows of a matrix, of which each is a list.
+    while data and isinstance(data[0], list):
+        if not all(isinstance(each, list) for each in data):
+            return [None]
+        data = [value for each in data for value in each]
+    return list(data)
+
+
+def _parameters(of: Mapping[str, Any]) -> Mapping[str, Any]:
+    parameters = of.get("parameters", {})
+    return parameters if isinstance(parameters, dict) else {}
+
+
+def _objects(values: Any, name: str) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(values, list) or not values or not all(isinstance(each, dict) for each in values):
+        raise bad_request(f"{name}: must be a list of objects. Given: {format_value(values)}")
+    return values
+
+
+def format_answer(
+    name: str, version: int, request: InferRequest, answers: Mapping[str, npt.NDArray[Any]], signature: Signature
+) -> tuple[bytes, int | None]:
+    """Return the body of the answer to an infer request, and the size of its JSON object if binary data follow.
+
+    Args:
+        name: Name of the model.
+        version: Version that predicted.
+        request: Request.
+        answers: Outputs by name.
+        signature: Signature of the model.
+    """
+    specs, outputs, parts = {spec.name: spec for spec in signature.outputs}, [], []
+    for output, is_binary in request.outputs.items():
+        array, spec = answers[output], specs[output]
+        described: dict[str, Any] = {"name": output, "datatype": spec.datatype, "shape": [*array.shape]}
+        if is_binary:
+            parts.append(_as_bytes(array, spec))
+            described["parameters"] = {"binary_data_size": len(parts[-1])}
+        else:
+            described["data"] = array.ravel().tolist()
+        outputs.append(described)
+    identifier = {} if request.id is None else {"id": request.id}
+    content = _dumps({"model_name": name, "model_version": str(version), **identifier, "outputs": outputs})
+    return b"".join([content, *parts]), len(content) if parts else None
+
+
+def _as_bytes(array: npt.NDArray[Any], spec: TensorSpec) -> bytes:
+    if spec.datatype != "BYTES":
+        return array.astype(_NUMBERS[spec.datatype]).tobytes()
+    texts = [str(text).encode() for text in array.ravel()]
+    return b"".join(struct.pack("<I", len(text)) + text for text in texts)
+
+
+def format_metadata(name: str, versions: Iterable[int], signature: Signature) -> bytes:
+    """Return the body of the metadata of a model."""
+    return _dumps(
+        {
+            "name": name,
+            "versions": [str(version) for version in versions],
+            "platform": "qcnn",
+            "inputs": [_described(spec) for spec in signature.inputs],
+            "outputs": [_described(spec) for spec in signature.outputs],
+        }
+    )
+
+
+def format_server(version: str) -> bytes:
+    """Return the body of the metadata of the server, of the version of this package."""
+    return _dumps({"name": "qcnn", "version": version, "extensions": [*EXTENSIONS]})
+
+
+def _described(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "datatype": spec.datatype, "shape": [*spec.shape]}
+
+
+def _dumps(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
