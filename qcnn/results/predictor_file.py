@@ -21,7 +21,7 @@ from qcnn.circuits.input_functions import check_form
 from qcnn.circuits.preparation import Preparation
 from qcnn.model.array_layers import ACTIVATIONS, Dense
 from qcnn.results.model_folder import MAX_BYTES, PREDICTOR
-from qcnn.simulators.structure.network import CircuitIR, Gate, GateSpectrum, LinearExponent
+from qcnn.simulators.structure.network import MAX_GATE_QUBITS, CircuitIR, Gate, GateSpectrum, LinearExponent
 from qcnn.simulators.structure.pauli_strings import PauliString, ReadoutSums
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 ExactPredictor: TypeAlias = Callable[[Mapping[str, npt.NDArray[Any]]], _Floats]
 
 _TABLE, _CIRCUIT, _WEIGHTS, _ROUNDING, _FINGERPRINT = "table", "circuit", "weights_sha256", "rounding", "fingerprint"
-_MAX_GATE_QUBITS = 4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -295,7 +294,7 @@ def _parameter(index: object, parameters: int) -> int | None:
 def _spectrum(phases: Any, real: Any, imaginary: Any) -> GateSpectrum:
     shape = np.shape(real)
     spectrum = GateSpectrum(_array(phases, 1), _array(real, 3) + 1j * _array(imaginary, 3))
-    sizes = [2**count for count in range(1, _MAX_GATE_QUBITS + 1)]
+    sizes = [2**count for count in range(1, MAX_GATE_QUBITS + 1)]
     if len(shape) != 3 or shape[0] != len(phases) or shape[1] != shape[2] or shape[1] not in sizes:
         raise ValueError("a gate must have a square matrix for each phase")
     if not spectrum.is_unitary:

@@ -250,7 +250,11 @@ class Repository:
 
     def _follow(self) -> None:
         while not self._stopped.wait(self._seconds):
-            self.poll()
+            try:
+                self.poll()
+            except Exception:
+                # Without this thread, later versions would not be loaded.
+                logger.exception("the versions cannot be read")
 
 
 @contextlib.contextmanager

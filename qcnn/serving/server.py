@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from qcnn.errors import ConfigError, QcnnError
 from qcnn.monitoring.logs import Formatter
+from qcnn.process.operating_system import end_with_parent, has_fork_server
 from qcnn.serving.application import Application, Limits
 from qcnn.serving.metrics import SHARED_FOLDER, ServingMetrics
 from qcnn.serving.repository import open_repository
@@ -196,7 +197,7 @@ def serve_in_processes(settings: ServerSettings, listener: socket.socket, proces
         previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
 
         def start() -> tuple[Any, float]:
-            process = context.Process(target=_serve_process, args=(settings, listener), daemon=True)
+            process = context.Process(target=_serve_process, args=(settings, listener, os.getpid()), daemon=True)
             process.start()
             return process, time.monotonic()
 
@@ -222,7 +223,9 @@ def serve_in_processes(settings: ServerSettings, listener: socket.socket, proces
             del os.environ[SHARED_FOLDER]
 
 
-def _serve_process(settings: ServerSettings, listener: socket.socket) -> None:
+def _serve_process(settings: ServerSettings, listener: socket.socket, parent: int) -> None:
+    if has_fork_server():
+        end_with_parent(parent)
     log_to_stderr()
     try:
         serve(settings, listener)

@@ -24,11 +24,16 @@ from qcnn.circuits.noise import NOISELESS, GateNoise, Noise
 from qcnn.circuits.observables import qubits_of
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.errors import ConfigError, single_line
-from qcnn.simulators.structure.network import CircuitIR, Complex, Gate, GateSpectrum, LinearExponent
+from qcnn.simulators.structure.network import (
+    MAX_GATE_QUBITS,
+    CircuitIR,
+    Complex,
+    Gate,
+    GateSpectrum,
+    LinearExponent,
+)
 from qcnn.simulators.structure.pauli_strings import joint_sums_of, sums_of
 
-# Maximum number of qubits of a gate, including controls. No block is smaller than its largest gate.
-_MAX_QUBITS = 4
 # Phases of a gate, in units of pi, with a smaller difference are equal: they are sums of floats.
 PHASE_ROUNDING = 1e-12
 # Maximum depth of recursive decompositions of an operation.
@@ -220,8 +225,8 @@ class _CircuitReader:
             channel = noise.channel(len(own)) if own else None
             if channel:
                 places = self._places(operation)[conditions:]
-                if len(places) > _MAX_QUBITS:
-                    raise _unsupported_error(operation, f"with noise acts on more than {_MAX_QUBITS} qubits")
+                if len(places) > MAX_GATE_QUBITS:
+                    raise _unsupported_error(operation, f"with noise acts on more than {MAX_GATE_QUBITS} qubits")
                 if not gates or gates[-1].qubits != places:
                     gates.append(Gate(places, _identity(len(places)), LinearExponent(0.0)))
                 gates[-1] = dataclasses.replace(gates[-1], channel=channel)
@@ -267,11 +272,11 @@ class _CircuitReader:
         if isinstance(gate, cirq.EigenGate | cirq.ControlledGate):
             parts = _eigen_components(gate)
             if parts is not None:
-                if cirq.num_qubits(gate) > _MAX_QUBITS:
-                    raise _unsupported_error(operation, f"acts on more than {_MAX_QUBITS} qubits")
+                if cirq.num_qubits(gate) > MAX_GATE_QUBITS:
+                    raise _unsupported_error(operation, f"acts on more than {MAX_GATE_QUBITS} qubits")
                 phases, projectors, exponent = parts
                 return self._shared(phases, projectors, operation), self._linear(exponent, operation)
-        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MAX_QUBITS:
+        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > MAX_GATE_QUBITS:
             return None
         matrix = cirq.unitary(gate, None)
         if matrix is None:
@@ -439,7 +444,7 @@ def _why_no_unitary(operation: cirq.Operation) -> str:
     is_channel = cirq.has_kraus(operation) and not cirq.has_unitary(operation)
     if is_channel or isinstance(operation.gate, cirq.RandomGateChannel):
         return "is a noise channel, which is not unitary"
-    return f"has no known unitary of at most {_MAX_QUBITS} qubits"
+    return f"has no known unitary of at most {MAX_GATE_QUBITS} qubits"
 
 
 def _unsupported_error(operation: cirq.Operation, reason: str) -> ConfigError:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Complex = npt.NDArray[np.complex128]
 
+# Maximum number of qubits of a gate, including controls. No block is smaller than its largest gate.
+MAX_GATE_QUBITS = 4
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GateSpectrum:

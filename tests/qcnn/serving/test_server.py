@@ -52,6 +52,16 @@ def test_answers_do_not_depend_on_batches(rows_model: Path, option: tuple[str, .
     assert float(total.split()[1]) == sum(sizes)
 
 
+def test_killed_server_leaves_no_process() -> None:
+    with running_server(str(EXCITATIONS), "--processes", "2") as server:
+        server.read_until("serving on")
+        server.process.kill()
+        # The log ends with the last process that has it.
+        server.process.communicate(timeout=60)
+        with pytest.raises(httpx.ConnectError), server.client() as client:
+            client.get("/v2/health/live")
+
+
 def _copy(folder: Path) -> None:
     """Copy a model, model.json last."""
     shutil.copytree(EXCITATIONS, folder, ignore=shutil.ignore_patterns("model.json"))
