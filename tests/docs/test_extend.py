@@ -178,7 +178,7 @@ def test_custom_model_trains_on_parameter_servers(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("file", "selected", "passed"),
     [
-        ("test_plain.py", "declared or memory or rx-deep-5 or state-deep-5 or cones or shift", 6),
+        ("test_plain.py", "declared or memory or rx-deep-5 or state-deep-5 or cones or shift", 7),
         ("test_shared.py", "", 9),
     ],
 )

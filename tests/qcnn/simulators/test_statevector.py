@@ -46,9 +46,9 @@ def use_complex64(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_statevector_chunked_batch_equals_whole_batch(monkeypatch: pytest.MonkeyPatch, size: int, columns: int) -> None:
     sizes = []
 
-    def evolve_and_count(*args: object) -> tf.Tensor:
+    def evolve_and_count(*args: object, **options: object) -> tf.Tensor:
         sizes.append(args[1].shape[0])  # type: ignore[attr-defined]
-        return evolve(*args)  # type: ignore[arg-type]
+        return evolve(*args, **options)  # type: ignore[arg-type]
 
     whole = statevector.create(network_of(QUBITS), SimulatorLimits(memory=2**31, batch=32))
     expected_readouts, expected_gradient = step(whole, PARAMETERS, BATCHES[size], weights_of(size))
