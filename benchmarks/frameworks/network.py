@@ -57,7 +57,7 @@ class Circuit(NamedTuple):
 
 
 class FeatureBatch(NamedTuple):
-    """Samples: features (batch, qubits) in rad, with most models the RY angle of each qubit; label float32 (batch,)."""
+    """Samples: features (batch, qubits) in rad, which most models use as RY angles; label float32 (batch,)."""
 
     features: npt.NDArray[np.floating[Any]]
     label: npt.NDArray[np.float32]
