@@ -46,7 +46,6 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from qcnn.model.circuit_readouts import CircuitReadouts  # noqa: E402
-from qcnn.model.circuit_readouts import Encoding as FeatureEncoding  # noqa: E402
 from qcnn.model.network import PRECISION  # noqa: E402
 
 
@@ -73,32 +72,10 @@ def QuantumLayer(  # noqa: N802 - it is used as a class of Keras
 class CircuitLayer(keras.layers.Layer):
     """Layer of Keras 3 with the behavior and the arguments of `qcnn.model.quantum_layer.CircuitLayer`."""
 
-    def __init__(
-        self,
-        circuit: str,
-        *,
-        qubits: int | None = None,
-        encoding: FeatureEncoding = "circuit",
-        simulator: str = "auto",
-        noise: str = "",
-        gradient: str = "adjoint",
-        precision: str = "complex64",
-        memory_gib: float = 2.0,
-        seed: int | None = None,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self._readouts = CircuitReadouts(
-            circuit,
-            qubits=qubits,
-            encoding=encoding,
-            simulator=simulator,
-            noise=noise,
-            gradient=gradient,
-            precision=precision,
-            memory_gib=memory_gib,
-        )
-        self._seed = seed
+    def __init__(self, circuit: str, *, seed: int | None = None, **settings: Any) -> None:
+        readouts, others = CircuitReadouts.of_layer(circuit, settings)
+        super().__init__(**others)
+        self._readouts, self._seed = readouts, seed
         # Groups of samples of a batch whose size is unknown are a loop that XLA cannot compile.
         self.supports_jit = False
 

@@ -14,13 +14,14 @@ import tensorflow_quantum as tfq
 import tf_keras
 
 from benchmarks.frameworks import process
+from benchmarks.frameworks.keras_model import KerasModel
 from benchmarks.frameworks.layers import layers
-from benchmarks.frameworks.network import HIDDEN_UNITS, LEARNING_RATE, Batch, FeatureBatch, StepTask
+from benchmarks.frameworks.network import HIDDEN_UNITS, Batch, FeatureBatch, StepTask
 from qcnn.circuits import circuits
 from qcnn.circuits.observables import as_pauli_sum
 
 
-class Tutorial:
+class Tutorial(KerasModel):
     """Keras model of the tutorial, with a compiled training step."""
 
     def __init__(self, task: StepTask) -> None:
@@ -30,16 +31,15 @@ class Tutorial:
         if not task.features:
             prepared = tfq.layers.AddCircuit()(samples, prepend=circuits.cluster_state(self._qubits))
         outputs = tfq.layers.PQC(ansatz.circuit, list(map(as_pauli_sum, ansatz.readouts)))(prepared)
-        self._readouts = tf_keras.Model(samples, outputs)
+        readouts = tf_keras.Model(samples, outputs)
         if len(ansatz.readouts) > 1:
             outputs = tf_keras.layers.Dense(1)(tf_keras.layers.Dense(HIDDEN_UNITS)(outputs))
-        self._model = tf_keras.Model(samples, outputs)
+        model = tf_keras.Model(samples, outputs)
         # PQC sorts its symbols by name: s0, s1, s10, s11, ...
         self._order = np.argsort([str(symbol) for symbol in ansatz.symbols])
         parameters, *dense = task.weights
-        self._model.set_weights([parameters[self._order], *dense])
-        self._adam = tf_keras.optimizers.Adam(learning_rate=LEARNING_RATE)
-        self._step = tf.function(self._one_step)
+        model.set_weights([parameters[self._order], *dense])
+        super().__init__(model, readouts)
 
     def prepare(self, batch: Batch | FeatureBatch) -> Any:
         """Return the circuits of the samples, as in the dataset of the tutorial, and the labels."""
@@ -54,24 +54,10 @@ class Tutorial:
             ]
         return tfq.convert_to_tensor(rotations), tf.constant(batch.label)
 
-    def step(self, prepared: Any) -> float:
-        """Train on a batch, and return the loss."""
-        return float(self._step(*prepared))
-
     def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
         """Return readouts (batch, readouts) and gradients."""
-        parameters, *dense = (gradient.numpy() for gradient in self._loss_and_gradients(*prepared)[1])
-        return self._readouts(prepared[0]).numpy(), [parameters[np.argsort(self._order)], *dense]
-
-    def _loss_and_gradients(self, samples: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.math.squared_difference(self._model(samples, training=True)[:, 0], label))
-        return loss, tape.gradient(loss, self._model.trainable_variables)
-
-    def _one_step(self, samples: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        loss, gradients = self._loss_and_gradients(samples, label)
-        self._adam.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
-        return loss
+        readouts, (parameters, *dense) = super().gradients(prepared)
+        return readouts, [np.asarray(parameters)[np.argsort(self._order)], *dense]
 
 
 if __name__ == "__main__":

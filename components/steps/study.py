@@ -45,8 +45,7 @@ def plan_study(
         data_sha256: SHA-256 of each data file of the study, by URI.
         metric: Metric that selects the best trial.
     """
-    parse_metric(metric)
-    search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
+    search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random, "metric": metric})
     trials = plan(with_embedded_circuit(experiment), search)
     files = sorted({trial.data for trial in trials if trial.is_file})
     if files != sorted(data_sha256):

@@ -1,13 +1,14 @@
 """Expressions of inputs in gate exponents: sums of functions of the inputs, each times a circuit parameter or alone."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import sympy
 
-from qcnn.circuits.input_functions import FUNCTIONS, SQUARE_ROOT
+from qcnn.circuits.input_functions import FUNCTIONS, SQUARE_ROOT, evaluate_form
 
 
 class InputTerm(NamedTuple):
@@ -22,17 +23,6 @@ class InputTerm(NamedTuple):
     coefficient: float
     expression: sympy.Expr
     parameter: int | None
-
-
-class Number(Protocol):
-    """Arithmetic that arrays of NumPy and tensors have."""
-
-    def __add__(self, other: Any, /) -> Any: ...
-    def __mul__(self, other: Any, /) -> Any: ...
-    def __pow__(self, other: Any, /) -> Any: ...
-
-
-_N = TypeVar("_N", bound=Number)
 
 
 def separate(expression: sympy.Expr, parameters: set[sympy.Symbol]) -> dict[sympy.Symbol | None, sympy.Expr] | None:
@@ -87,36 +77,8 @@ def unsupported_part(expression: sympy.Expr) -> sympy.Basic | None:
     return None
 
 
-def evaluate(
-    expression: sympy.Basic, values: Mapping[str, _N], function: Callable[[tuple[str, str]], Callable[[_N], _N]]
-) -> _N | float:
-    """Return the value of an expression, by arithmetic on the values of its symbols.
-
-    Args:
-        expression: Expression for which `unsupported_part` returns None.
-        values: Values of the symbols by name.
-        function: Returns a function by its names, see `FUNCTIONS`.
-    """
-    if expression.is_number:
-        return float(expression)
-    if expression.is_Symbol:
-        return values[str(expression)]
-    parts: list[Any] = [evaluate(part, values, function) for part in expression.args]
-    if expression.is_Add or expression.is_Mul:
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part if expression.is_Add else total * part
-        return total  # type: ignore[no-any-return]
-    if expression.is_Pow:
-        base, power = parts
-        if expression.args[0] is sympy.E:
-            return function(FUNCTIONS["exp"])(power)
-        return function(SQUARE_ROOT)(base) if power == 1 / 2 else base**power
-    return function(FUNCTIONS[type(expression).__name__])(parts[0])
-
-
 def array_form(expression: sympy.Basic, inputs: Sequence[str]) -> Any:
-    """Return an expression as a form of `input_functions`, with the operations of `evaluate`.
+    """Return an expression as a form of `input_functions`, which `input_functions.evaluate_form` evaluates.
 
     Args:
         expression: Expression for which `unsupported_part` returns None.
@@ -130,10 +92,10 @@ def array_form(expression: sympy.Basic, inputs: Sequence[str]) -> Any:
         return ["exp", array_form(expression.args[1], inputs)]
     parts = [array_form(part, inputs) for part in expression.args]
     if expression.is_Pow:
-        return [SQUARE_ROOT[0], parts[0]] if parts[1] == 1 / 2 else ["power", *parts]
+        return [SQUARE_ROOT, parts[0]] if parts[1] == 1 / 2 else ["power", *parts]
     if expression.is_Add or expression.is_Mul:
         return ["add" if expression.is_Add else "multiply", *parts]
-    return [FUNCTIONS[type(expression).__name__][0], *parts]
+    return [FUNCTIONS[type(expression).__name__], *parts]
 
 
 def invalid_rows(
@@ -148,7 +110,8 @@ def invalid_rows(
     found = []
     with np.errstate(all="ignore"):
         for expression in expressions:
-            result = evaluate(expression, columns, lambda names: getattr(np, names[0]))
+            form = array_form(expression, [*columns])
+            result = evaluate_form(form, [*columns.values()], functools.partial(getattr, np))
             if not (is_finite := np.isfinite(result)).all():
                 found.append((expression, ~is_finite))
     return found

@@ -1,8 +1,9 @@
 """Preparation of data states from samples, and the inputs of each preparation."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 Kind: TypeAlias = Literal["excitation", "rx", "ry", "rz", "dense", "state", "circuit"]
 
@@ -43,6 +44,27 @@ class Preparation:
             case "circuit":
                 return {"features": InputSpec((self.features,), "float64")}
         return {"features": InputSpec((self.features,), "float32")}
+
+
+def rotated_qubit(kind: Kind, cos: Any, sin: Any, zero: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the amplitudes of rotated qubits: real and imaginary part of |0>, then of |1>, (samples, qubits) each.
+
+    Args:
+        kind: Preparation, which names the rotation axes.
+        cos: Cosine of half the angles, an array or tensor (samples, qubits), or (samples, 2 qubits) with `dense`.
+        sin: Sine of half the angles.
+        zero: Zeros of their shape.
+    """
+    if kind == "dense":
+        qubits = cos.shape[1] // 2
+        (cos, cos_y), (sin, sin_y) = ((of[:, :qubits], of[:, qubits:]) for of in (cos, sin))
+        return cos * cos_y, sin * sin_y, cos * sin_y, -sin * cos_y
+    if kind == "rx":
+        return cos, zero, zero, -sin
+    if kind == "ry":
+        return cos, zero, sin, zero
+    root = math.sqrt(0.5)
+    return root * cos, -root * sin, root * cos, root * sin
 
 
 EXCITATION = Preparation()

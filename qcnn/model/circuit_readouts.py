@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import tensorflow as tf
@@ -10,7 +11,7 @@ from qcnn import simulators, tensorflow_internals
 from qcnn.circuits import circuits, noise
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import embedded_content, is_embedded, model_display_name
-from qcnn.circuits.preparation import Preparation, preparation_of
+from qcnn.circuits.preparation import preparation_of
 from qcnn.errors import ConfigError, format_value
 from qcnn.model.network import PRECISION, readouts_of
 from qcnn.simulators import AmplitudeBatch, CircuitInputBatch, Simulator, SimulatorLimits, registry
@@ -54,6 +55,18 @@ class CircuitReadouts:
     gradient: str = "adjoint"
     precision: str = "complex64"
     memory_gib: float = 2.0
+
+    @classmethod
+    def of_layer(cls, circuit: str, settings: Mapping[str, Any]) -> tuple["CircuitReadouts", dict[str, Any]]:
+        """Return the readouts of a layer's circuit, and the settings of the layer that are Keras'.
+
+        Args:
+            circuit: Embedded circuit.
+            settings: Arguments of the layer.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        own = {name: value for name, value in settings.items() if name in names}
+        return cls(circuit, **own), {name: value for name, value in settings.items() if name not in names}
 
     def __post_init__(self) -> None:
         # A function by name, in the file of a saved model, would be executed.
@@ -103,7 +116,7 @@ class CircuitReadouts:
         return self._simulator if registry.declaration(name).builtin_operations else self._create(_PORTABLE)
 
     def _create(self, simulator: str) -> Simulator:
-        preparation: Preparation = preparation_of(self.encoding, self._qubits, len(self.ansatz.inputs))
+        preparation = preparation_of(self.encoding, self._qubits, len(self.ansatz.inputs))
         limits = SimulatorLimits(
             self.memory_gib * _GIB,
             _GROUP,

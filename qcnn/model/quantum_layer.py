@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from qcnn.model.circuit_readouts import CircuitReadouts, Encoding
+from qcnn.model.circuit_readouts import CircuitReadouts
 from qcnn.model.network import PRECISION
 
 
@@ -18,47 +18,18 @@ class CircuitLayer(tf_keras.layers.Layer):
     saved with a model as text.
 
     Args:
-        circuit: Argument of `CircuitReadouts`.
-        qubits: Argument of `CircuitReadouts`.
-        encoding: Argument of `CircuitReadouts`.
-        simulator: Argument of `CircuitReadouts`.
-        noise: Argument of `CircuitReadouts`.
-        gradient: Argument of `CircuitReadouts`.
-        precision: Argument of `CircuitReadouts`.
-        memory_gib: Argument of `CircuitReadouts`.
+        circuit: Embedded circuit.
         seed: Seed of the initial values.
-        **settings: Arguments of a Keras layer.
+        **settings: Further arguments of `CircuitReadouts`, and those of a Keras layer.
 
     Raises:
         ConfigError: If an argument is invalid, see `CircuitReadouts`.
     """
 
-    def __init__(
-        self,
-        circuit: str,
-        *,
-        qubits: int | None = None,
-        encoding: Encoding = "circuit",
-        simulator: str = "auto",
-        noise: str = "",
-        gradient: str = "adjoint",
-        precision: str = "complex64",
-        memory_gib: float = 2.0,
-        seed: int | None = None,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self._readouts = CircuitReadouts(
-            circuit,
-            qubits=qubits,
-            encoding=encoding,
-            simulator=simulator,
-            noise=noise,
-            gradient=gradient,
-            precision=precision,
-            memory_gib=memory_gib,
-        )
-        self._seed = seed
+    def __init__(self, circuit: str, *, seed: int | None = None, **settings: Any) -> None:
+        readouts, others = CircuitReadouts.of_layer(circuit, settings)
+        super().__init__(**others)
+        self._readouts, self._seed = readouts, seed
         self.ansatz = self._readouts.ansatz
         self.parameters = self.add_weight(
             name="parameters",

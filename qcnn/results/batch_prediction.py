@@ -106,7 +106,7 @@ def predict_table(
     with contextlib.ExitStack() as stack:
         # Both files are renamed when they are complete, and the report after the predictions.
         page = stack.enter_context(new_file_copy(files.report)) if files.report else None
-        with print_csv(report) if files.is_printed else _open_output(files.output, stack) as write:
+        with open_output(files, report, stack) as write:
             pieces = predicted_pieces(
                 table,
                 layout,
@@ -151,9 +151,19 @@ def predicted_pieces(
         yield piece, label, prediction
 
 
-def _open_output(output: str, stack: contextlib.ExitStack) -> AbstractContextManager[Write]:
-    """Return a context manager that yields a function which writes rows to a file, renamed when the stack is closed."""
-    return write_table(stack.enter_context(new_file_copy(output)), output)
+def open_output(
+    files: PredictionFiles, report: ReportText, stack: contextlib.ExitStack
+) -> AbstractContextManager[Write]:
+    """Return a context manager that yields a function which prints rows, or writes them to a file.
+
+    Args:
+        files: Output files.
+        report: Callback for the text of printed predictions.
+        stack: Stack whose end renames the file.
+    """
+    if files.is_printed:
+        return print_csv(report)
+    return write_table(stack.enter_context(new_file_copy(files.output)), files.output)
 
 
 def _check_columns(table: Table, layout: FeatureLayout, files: PredictionFiles) -> None:

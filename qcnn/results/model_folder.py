@@ -11,6 +11,8 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.saved import from_saved
 
 FILE, WEIGHTS, SAVED_MODEL, PREDICTOR = "model.json", "qcnn.weights.h5", "saved_model", "predictor.json"
+# Datasets of the weights file, named by Keras: the circuit parameters, and the dense layers.
+PARAMETERS, DENSE_LAYERS = "layers/quantum_layer/vars/0", ("layers/dense", "layers/dense_1")
 # Maximum bytes. The largest weights have 128 MiB. A program of TensorFlow has at most 2 GiB, and variables.
 MAX_BYTES = {WEIGHTS: 2**28, SAVED_MODEL: 2**32, PREDICTOR: 2**28}
 

@@ -7,6 +7,7 @@ models that earlier versions exported. The SavedModel is for other servers: load
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +28,7 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.array_layers import ACTIVATIONS, Dense, joint_kernel, two_classes
 from qcnn.process.library_loading import load_tensorflow
 from qcnn.results import predictor_file
-from qcnn.results.model_folder import PREDICTOR, WEIGHTS, check_files, describe
+from qcnn.results.model_folder import DENSE_LAYERS, PARAMETERS, PREDICTOR, WEIGHTS, check_files, describe
 from qcnn.results.predictor_file import ExactPredictor, ExcitationTable, StoredCircuit
 from qcnn.simulators import kernels
 from qcnn.simulators.interface import ROUNDING
@@ -36,8 +37,6 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 
 # Number of excitations that are predicted together.
 _CHUNK = 2**16
-# Datasets of the weights file, named by Keras: the circuit parameters, and matrix and constants of the dense layers.
-_LAYERS, _PARAMETERS, _DENSE = "layers", "quantum_layer/vars/0", ("dense", "dense_1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +177,7 @@ def circuit_predictor(
     from qcnn.simulators.kernels.evaluation import CircuitKernels, Samples, qubit_states
 
     network, preparation = stored.network, stored.network.preparation
-    parameters = arrays[f"{_LAYERS}/{_PARAMETERS}"]
+    parameters = arrays[PARAMETERS]
     layers = [*_dense_layers(arrays, config)] if stored.head == "dense" else []
     if parameters.shape != (network.parameters,):
         raise ValueError("its circuit parameters are those of another circuit")
@@ -227,8 +226,8 @@ def circuit_predictor(
 
 def _dense_layers(arrays: Mapping[str, _Floats], config: ExperimentConfig) -> Iterator[Dense]:
     activations = (config.hidden_activation, "softmax" if config.is_classification else "linear")
-    for name, activation in zip(_DENSE, activations, strict=True):
-        kernel, bias = (arrays[f"{_LAYERS}/{name}/vars/{number}"] for number in (0, 1))
+    for name, activation in zip(DENSE_LAYERS, activations, strict=True):
+        kernel, bias = (arrays[f"{name}/vars/{number}"] for number in (0, 1))
         if kernel.ndim != 2 or bias.shape != kernel.shape[1:]:
             raise ValueError(f"{name} has no matrix")
         yield Dense(kernel, bias, activation)
@@ -257,7 +256,7 @@ class _Exponents:
     def __call__(self, features: npt.NDArray[Any]) -> _Floats:
         """Return the exponents, float64 (samples, exponents), of inputs (samples, inputs)."""
         columns = [*np.ascontiguousarray(features.T, np.float64)]
-        functions = [evaluate_form(each, columns) for each in self._expressions]
+        functions = [evaluate_form(each, columns, functools.partial(getattr, np)) for each in self._expressions]
         exponents = np.zeros((len(features), len(self._exponents)))
         for number, (constant, terms) in enumerate(self._exponents):
             exponents[:, number] = constant

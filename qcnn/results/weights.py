@@ -13,7 +13,7 @@ from qcnn.atomic_files import readable
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.results.model_folder import MAX_BYTES, WEIGHTS, check_files, describe
+from qcnn.results.model_folder import MAX_BYTES, PARAMETERS, WEIGHTS, check_files, describe
 from qcnn.simulators.structure.network import CircuitIR
 
 # Kinds of NumPy dtypes: floating, signed and unsigned integers.
@@ -83,10 +83,6 @@ def load_arrays(folder: Path, description: Mapping[str, Any]) -> dict[str, npt.N
     return arrays
 
 
-# Name of the circuit parameters in a Keras weights file.
-_PARAMETERS = "layers/quantum_layer/vars/0"
-
-
 @dataclasses.dataclass(frozen=True)
 class TrainedCircuit:
     """Trained circuit, with `values` of its symbols in units of pi, float64 (parameters,)."""
@@ -109,7 +105,7 @@ def load_trained(folder: Path) -> TrainedCircuit:
     description, config = describe(folder)
     weights = checked_weights(folder, description)
     with readable("model", weights), h5py.File(weights, "r") as file:
-        values = np.asarray(file[_PARAMETERS], np.float64)
+        values = np.asarray(file[PARAMETERS], np.float64)
     _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
     if description["circuit"] != fingerprint_of(config.model, network) or values.shape != (network.parameters,):
         raise ArtifactError(

@@ -53,10 +53,10 @@ class Limits:
         requests: Maximum requests at the same time.
     """
 
-    body_bytes: int = 2**26
-    rows: int = 100_000
-    seconds: float = 60.0
-    requests: int = 1000
+    body_bytes: int
+    rows: int
+    seconds: float
+    requests: int
 
 
 class _Answer(NamedTuple):

@@ -12,12 +12,10 @@ import urllib3
 
 from qcnn.data.samples import LABEL
 from qcnn.errors import ArtifactError, ConfigError, format_value
-from qcnn.results.batch_prediction import PredictionSummary, Progress, ReportText, no_progress
+from qcnn.results.batch_prediction import PredictionSummary, Progress, ReportText, no_progress, open_output
 from qcnn.results.predictions import PredictionFiles
-from qcnn.storage.copies import new_file_copy
 from qcnn.storage.store import UnreachableError
-from qcnn.tables.csv_file import print_csv
-from qcnn.tables.table import Table, open_input, write_table
+from qcnn.tables.table import Table, open_input
 
 _URL = re.compile(
     r"(?P<base>https?://[^/?#]+(?:/[^?#]*)?/(?P<protocol>v1|v2)/models/[^/:?#]+(?:/(?:versions|labels)/[^/:?#]+)?)/?"
@@ -189,12 +187,7 @@ def predict_by_url(
         table = stack.enter_context(open_input(files.data))
         columns = _columns_of(inputs, table)
         report_rows = stack.enter_context(progress(table.rows))
-        output = (
-            print_csv(report)
-            if files.is_printed
-            else write_table(stack.enter_context(new_file_copy(files.output)), files.output)
-        )
-        with output as write:
+        with open_output(files, report, stack) as write:
             for piece in table.pieces([name for names in columns.values() for name in names]):
                 for start in range(0, len(piece), rows_of_request):
                     part = {name: values[start : start + rows_of_request] for name, values in piece.columns.items()}

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from qcnn.artifact_io import text_of
-from qcnn.atomic_files import new_file, readable
+from qcnn.atomic_files import readable
 from qcnn.errors import ConfigError
 from qcnn.serving.versions import check_name
 
@@ -32,9 +32,3 @@ def read_labels(folder: Path) -> dict[str, int]:
         except (ConfigError, RecursionError) as error:
             raise ValueError(str(error)) from None
     return labels
-
-
-def write_labels(folder: Path, labels: dict[str, int]) -> None:
-    """Write the file atomically."""
-    with new_file(folder / FILE) as path:
-        path.write_text(json.dumps(labels, indent=2, sort_keys=True) + "\n", encoding="utf-8")

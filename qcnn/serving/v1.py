@@ -1,15 +1,14 @@
 """REST interface of TensorFlow Serving, version 1 (tensorflow.org/tfx/serving/api_rest)."""
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from qcnn.errors import format_value
 from qcnn.serving.errors import bad_request
+from qcnn.serving.json_body import parse_object, to_body
 from qcnn.serving.signature import Signature, TensorSpec
 
 Form: TypeAlias = Literal["instances", "inputs"]
@@ -26,30 +25,13 @@ class PredictRequest:
     form: Form
 
 
-def parse_json(body: bytes) -> dict[str, Any]:
-    """Return the object of a JSON text.
-
-    Raises:
-        RequestError: If it is not a JSON object, or is nested too deeply.
-    """
-    try:
-        content = json.loads(body)
-    except RecursionError:
-        raise bad_request("body: must not be nested that deeply. Given: JSON beyond the limit") from None
-    except ValueError as error:
-        raise bad_request(f"body: must be JSON. Given: {format_value(str(error))}") from None
-    if not isinstance(content, dict):
-        raise bad_request(f"body: must be a JSON object. Given: {type(content).__name__}")
-    return content
-
-
 def parse_predict(body: bytes, signature: Signature) -> PredictRequest:
     """Return the content of a predict request.
 
     Raises:
         RequestError: If it is neither of the two forms.
     """
-    content = parse_json(body)
+    content = parse_object(body)
     names = [spec.name for spec in signature.inputs]
     if content.get("signature_name") not in (None, "", _SIGNATURE):
         given = format_value(content["signature_name"])
@@ -90,17 +72,17 @@ def format_predictions(answers: Mapping[str, npt.NDArray[Any]], form: Form) -> b
     """
     values = {name: array.tolist() for name, array in answers.items()}
     if form == "inputs":
-        return _dumps({"outputs": next(iter(values.values())) if len(values) == 1 else values})
+        return to_body({"outputs": next(iter(values.values())) if len(values) == 1 else values})
     if len(values) == 1:
-        return _dumps({"predictions": next(iter(values.values()))})
+        return to_body({"predictions": next(iter(values.values()))})
     rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
-    return _dumps({"predictions": rows})
+    return to_body({"predictions": rows})
 
 
 def format_status(versions: Mapping[int, str]) -> bytes:
     """Return the body of the status of a model, of the states of its versions (model_service.proto)."""
     ok = {"error_code": "OK", "error_message": ""}
-    return _dumps(
+    return to_body(
         {
             "model_version_status": [
                 {"version": str(version), "state": state, "status": ok} for version, state in versions.items()
@@ -117,7 +99,7 @@ def format_metadata(name: str, version: int, signature: Signature) -> bytes:
         "method_name": "tensorflow/serving/predict",
         "defaults": {},
     }
-    return _dumps(
+    return to_body(
         {
             "model_spec": {"name": name, "signature_name": "", "version": str(version)},
             "metadata": {"signature_def": {"signature_def": {_SIGNATURE: definition}}},
@@ -127,12 +109,12 @@ def format_metadata(name: str, version: int, signature: Signature) -> bytes:
 
 def format_names(names: Iterable[str]) -> bytes:
     """Return the body of the list of models."""
-    return _dumps({"models": [{"name": name} for name in sorted(names)]})
+    return to_body({"models": [{"name": name} for name in sorted(names)]})
 
 
 def format_error(line: str) -> bytes:
     """Return the body of an error."""
-    return _dumps({"error": line})
+    return to_body({"error": line})
 
 
 def _tensors(specs: Iterable[TensorSpec]) -> dict[str, Any]:
@@ -147,13 +129,3 @@ def _tensors(specs: Iterable[TensorSpec]) -> dict[str, Any]:
         }
         for spec in specs
     }
-
-
-def _dumps(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":"), default=_plain).encode()
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(value)

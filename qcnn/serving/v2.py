@@ -5,7 +5,6 @@ followed by the data of its tensors, in their order. A header has the size of th
 """
 
 import dataclasses
-import json
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +15,8 @@ import numpy.typing as npt
 
 from qcnn.errors import format_value
 from qcnn.serving.errors import bad_request
+from qcnn.serving.json_body import parse_object, to_body
 from qcnn.serving.signature import Signature, TensorSpec
-from qcnn.serving.v1 import parse_json
 
 JSON_SIZE = "inference-header-content-length"
 EXTENSIONS = ("binary_tensor_data",)
@@ -59,7 +58,7 @@ def parse_infer(body: bytes, json_size: str | None, signature: Signature) -> Inf
         if not (json_size.isascii() and json_size.isdecimal()) or int(json_size[:20]) > len(body):
             raise bad_request(f"{JSON_SIZE}: must be at most {len(body)} bytes. Given: {format_value(json_size)}")
         size = int(json_size)
-    content, rest = parse_json(body[:size]), memoryview(body)[size:]
+    content, rest = parse_object(body[:size]), memoryview(body)[size:]
     identifier = content.get("id")
     if not isinstance(identifier, str | None):
         raise bad_request(f"id: must be text. Given: {format_value(identifier)}")
@@ -171,7 +170,7 @@ def format_answer(
             described["data"] = array.ravel().tolist()
         outputs.append(described)
     identifier = {} if request.id is None else {"id": request.id}
-    content = _dumps({"model_name": name, "model_version": str(version), **identifier, "outputs": outputs})
+    content = to_body({"model_name": name, "model_version": str(version), **identifier, "outputs": outputs})
     return b"".join([content, *parts]), len(content) if parts else None
 
 
@@ -184,7 +183,7 @@ def _as_bytes(array: npt.NDArray[Any], spec: TensorSpec) -> bytes:
 
 def format_metadata(name: str, versions: Iterable[int], signature: Signature) -> bytes:
     """Return the body of the metadata of a model."""
-    return _dumps(
+    return to_body(
         {
             "name": name,
             "versions": [str(version) for version in versions],
@@ -197,12 +196,8 @@ def format_metadata(name: str, versions: Iterable[int], signature: Signature) ->
 
 def format_server(version: str) -> bytes:
     """Return the body of the metadata of the server, of the version of this package."""
-    return _dumps({"name": "qcnn", "version": version, "extensions": [*EXTENSIONS]})
+    return to_body({"name": "qcnn", "version": version, "extensions": [*EXTENSIONS]})
 
 
 def _described(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype, "shape": [*spec.shape]}
-
-
-def _dumps(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()

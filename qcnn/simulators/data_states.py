@@ -5,14 +5,13 @@ value is therefore a + b cos(angle) + c sin(angle). Three rows determine it: the
 flipped state, and of i|0><flipped| - i|flipped><0| (the mixed row).
 """
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from qcnn.circuits.preparation import Edges, Kind, ring_edges
+from qcnn.circuits.preparation import Edges, Kind, ring_edges, rotated_qubit
 from qcnn.simulators.interface import CircuitInputBatch, ExcitationBatch, Inputs, ProductStateBatch, StateBatch
 from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.tensor_ops import gather_rows
@@ -219,17 +218,7 @@ def qubit_states(kind: Kind, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         dtype: Floating-point type of the parts.
     """
     half = tf.cast(angles, dtype) / 2
-    cos, sin, zero = tf.cos(half), tf.sin(half), tf.zeros_like(half)
-    if kind == "dense":
-        (cos, cos_y), (sin, sin_y) = tf.split(cos, 2, axis=1), tf.split(sin, 2, axis=1)
-        parts = cos * cos_y, sin * sin_y, cos * sin_y, -sin * cos_y
-    elif kind == "rx":
-        parts = cos, zero, zero, -sin
-    elif kind == "ry":
-        parts = cos, zero, sin, zero
-    else:
-        root = math.sqrt(0.5)
-        parts = root * cos, -root * sin, root * cos, root * sin
+    parts = rotated_qubit(kind, tf.cos(half), tf.sin(half), tf.zeros_like(half))
     return tf.reshape(tf.stack(parts, axis=2), [-1, parts[0].shape[1], 2, 2])
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from qcnn.circuits.input_expressions import evaluate
+from qcnn.circuits.input_expressions import array_form
+from qcnn.circuits.input_functions import TENSORFLOW_NAMES, evaluate_form
 from qcnn.simulators.structure.network import CircuitIR
 from qcnn.simulators.tensor_ops import as_input
 
@@ -13,11 +14,11 @@ class InputExponents:
 
     def __init__(self, network: CircuitIR) -> None:
         exponents = network.exponents_by_sample
-        self._inputs = network.inputs
         terms = [(column, term) for column, exponent in enumerate(exponents) for term in exponent.terms]
         # Distinct functions of the inputs are evaluated once.
-        self._expressions = list(dict.fromkeys(term.expression for _, term in terms))
-        self._function_of_term = np.array([self._expressions.index(term.expression) for _, term in terms], np.int32)
+        expressions = list(dict.fromkeys(term.expression for _, term in terms))
+        self._forms = [array_form(each, network.inputs) for each in expressions]
+        self._function_of_term = np.array([expressions.index(term.expression) for _, term in terms], np.int32)
         # Terms without a parameter have the factor 1, which follows the parameters.
         one = network.parameters
         self._factor_of_term = np.array(
@@ -39,8 +40,11 @@ class InputExponents:
             parameters: Circuit parameters, float64 (parameters,).
             features: Inputs of the samples, float64 (samples, inputs).
         """
-        values = dict(zip(self._inputs, tf.unstack(features, axis=1), strict=True))
-        functions = [evaluate(each, values, lambda names: getattr(tf.math, names[1])) for each in self._expressions]
+        inputs = tf.unstack(features, axis=1)
+        functions = [
+            evaluate_form(form, inputs, lambda name: getattr(tf.math, TENSORFLOW_NAMES.get(name, name)))
+            for form in self._forms
+        ]
         factors = tf.concat([parameters, tf.ones([1], tf.float64)], axis=0)
         of_terms = tf.gather(tf.stack(functions, axis=1), as_input(self._function_of_term), axis=1)
         of_terms *= tf.gather(factors, as_input(self._factor_of_term))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.circuits.preparation import Kind
+from qcnn.circuits.preparation import Kind, rotated_qubit
 from qcnn.errors import ConfigError
 from qcnn.simulators.costs.cost import format_bytes
 from qcnn.simulators.costs.statevector_cpu import ONE_STATE_QUBITS, samples_of_a_bundle
@@ -163,18 +163,7 @@ def qubit_states(kind: Kind, angles: _Floats) -> _Floats:
             radians.
     """
     half = np.ascontiguousarray(angles) / 2
-    cos, sin = np.cos(half), np.sin(half)
-    zero = np.zeros_like(half)
-    if kind == "dense":
-        (cos, cos_y), (sin, sin_y) = np.split(cos, 2, axis=1), np.split(sin, 2, axis=1)
-        parts = cos * cos_y, sin * sin_y, cos * sin_y, -sin * cos_y
-    elif kind == "rx":
-        parts = cos, zero, zero, -sin
-    elif kind == "ry":
-        parts = cos, zero, sin, zero
-    else:
-        root = np.sqrt(0.5)
-        parts = root * cos, -root * sin, root * cos, root * sin
+    parts = rotated_qubit(kind, np.cos(half), np.sin(half), np.zeros_like(half))
     return np.stack(parts, axis=2).reshape(*parts[0].shape, 2, 2)
 
 

@@ -8,8 +8,8 @@ import sympy
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json, openqasm
 from qcnn.circuits.formats.embedded import parse_input_names
-from qcnn.circuits.input_expressions import evaluate, invalid_rows
-from qcnn.circuits.input_functions import FUNCTIONS
+from qcnn.circuits.input_expressions import array_form, invalid_rows
+from qcnn.circuits.input_functions import FUNCTIONS, evaluate_form
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
 from qcnn.simulators.structure.gates import read_network
@@ -47,7 +47,8 @@ def test_exponent_has_the_value_of_the_expression(exponent: sympy.Expr) -> None:
     total = found.constant + sum(coefficient * values[index] for index, coefficient in found.coefficients)
     for term in found.terms:
         factor = 1.0 if term.parameter is None else values[term.parameter]
-        total += term.coefficient * factor * evaluate(term.expression, _POINT, lambda names: getattr(np, names[0]))
+        form = array_form(term.expression, [*_POINT])
+        total += term.coefficient * factor * evaluate_form(form, [*_POINT.values()], lambda name: getattr(np, name))
     expected = exponent.subs({**weights, X: _POINT["x"], Y: _POINT["y"]})
     assert total == pytest.approx(float(expected), abs=1e-14)
 

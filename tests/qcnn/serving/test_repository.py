@@ -12,12 +12,12 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.serving.errors import RequestError
-from qcnn.serving.labels import write_labels
 from qcnn.serving.repository import ServedModel, open_repository
 from qcnn.serving.versions import VersionPolicy
 from qcnn.storage.copies import new_copy
 from tests.buckets import new_s3_bucket
 from tests.qcnn.serving.conftest import EXCITATIONS
+from tests.qcnn.serving.label_files import write_labels
 
 
 class Served:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import qcnn
-from qcnn.serving.labels import write_labels
 from tests.qcnn.serving.conftest import EXCITATIONS
+from tests.qcnn.serving.label_files import write_labels
 from tests.qcnn.serving.server_process import ServerProcess, running_server
 
 

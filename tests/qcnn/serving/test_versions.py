@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.serving.errors import RequestError
-from qcnn.serving.labels import read_labels, write_labels
+from qcnn.serving.labels import read_labels
 from qcnn.serving.versions import (
     VersionPolicy,
     check_name,
@@ -17,6 +17,7 @@ from qcnn.serving.versions import (
     resolve,
     wanted_versions,
 )
+from tests.qcnn.serving.label_files import write_labels
 
 
 @pytest.mark.parametrize(
