@@ -46,7 +46,6 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from qcnn.model.circuit_readouts import CircuitReadouts  # noqa: E402
-from qcnn.model.network import PRECISION  # noqa: E402
 
 
 def QuantumLayer(  # noqa: N802 - it is used as a class of Keras
@@ -84,8 +83,9 @@ class CircuitLayer(keras.layers.Layer):
         self.parameters = self.add_weight(
             name="parameters",
             shape=(len(self._readouts.ansatz.symbols),),
-            dtype=PRECISION,
             initializer=keras.initializers.RandomUniform(0.0, 2.0, seed=self._seed),
+            # Not in half precision, whatever the other layers compute in.
+            autocast=False,
         )
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -94,7 +94,7 @@ class CircuitLayer(keras.layers.Layer):
         Raises:
             ConfigError: If the number of features does not fit the circuit.
         """
-        return tf.cast(self._readouts(tf.convert_to_tensor(self.parameters), inputs), self.compute_dtype)
+        return tf.cast(self._readouts(self.parameters, inputs), self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, int]:
         """Return the shape (batch, readouts)."""

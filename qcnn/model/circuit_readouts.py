@@ -133,21 +133,21 @@ class CircuitReadouts:
         A row of zeros, which is no state, has readouts NaN.
 
         Args:
-            parameters: Circuit parameters, float64 (parameters,).
+            parameters: Circuit parameters, (parameters,), which are computed in float64.
             inputs: Features, (batch, features).
 
         Raises:
             ConfigError: If the number of features does not fit the circuit.
         """
         self._check_shape(inputs.shape)
-        features = tf.cast(inputs, PRECISION)
+        features, values = tf.cast(inputs, PRECISION), tf.cast(tf.convert_to_tensor(parameters), PRECISION)
         if self.encoding == "amplitude":
             # Before rows are added that fill a group: the state of a row of zeros is NaN, and so its gradient.
             features = normalized_states(features, 2**self._qubits)
         # The kernels of a simulator for this machine are unknown where a SavedModel is loaded.
         simulator = self._portable if tensorflow_internals.is_saving() else self._simulator
         # AutoGraph would take seconds to analyze the simulators' code, which needs no conversion.
-        strings = tf.autograph.experimental.do_not_convert(self._strings)(simulator, parameters, features)
+        strings = tf.autograph.experimental.do_not_convert(self._strings)(simulator, values, features)
         return readouts_of(simulator.network, strings)
 
     def output_shape(self, input_shape: Any) -> tuple[int | None, int]:

@@ -7,15 +7,14 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn.model.circuit_readouts import CircuitReadouts
-from qcnn.model.network import PRECISION
 
 
 @tf_keras.saving.register_keras_serializable("qcnn")
 class CircuitLayer(tf_keras.layers.Layer):
     """Layer that returns the readouts of a circuit, (batch, readouts), for features, (batch, features).
 
-    Parameters are float64, in the order of the circuit's symbols, with uniform initial values in [0, 2). The circuit is
-    saved with a model as text.
+    Parameters have the type of Keras' variables, the order of the circuit's symbols, and uniform initial values in
+    [0, 2). Strategies sum gradients of variables of one type only. The circuit is saved with a model as text.
 
     Args:
         circuit: Embedded circuit.
@@ -34,8 +33,9 @@ class CircuitLayer(tf_keras.layers.Layer):
         self.parameters = self.add_weight(
             name="parameters",
             shape=(len(self.ansatz.symbols),),
-            dtype=PRECISION,
             initializer=tf_keras.initializers.RandomUniform(0.0, 2.0, seed=seed),
+            # Not in half precision, whatever the other layers compute in.
+            experimental_autocast=False,
         )
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -44,7 +44,7 @@ class CircuitLayer(tf_keras.layers.Layer):
         Raises:
             ConfigError: If the number of features does not fit the circuit.
         """
-        return tf.cast(self._readouts(tf.convert_to_tensor(self.parameters), inputs), self.compute_dtype)
+        return tf.cast(self._readouts(self.parameters, inputs), self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
         """Return the shape (batch, readouts)."""
