@@ -43,7 +43,7 @@ _SECTIONS = {
         "tensorboard": "Open TensorBoard on runs.",
     },
     "Serving Commands": {
-        "serve": "Serve exported models over HTTP.",
+        "serve": "Serve exported models over HTTP and gRPC.",
         "deploy": "Deploy an exported model to an endpoint.",
         "undeploy": "Undeploy all model versions and delete the endpoint.",
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import click
@@ -86,6 +87,12 @@ def sources_of(models: tuple[str, ...]) -> dict[str, str]:
 @click.option(
     "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that share the port."
 )
+@click.option(
+    "--grpc-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Port of gRPC, 0 for any free port. Default: none.",
+)
 @click.option("--trust", is_flag=True, help="Import the Python modules of models that are functions.")
 def serve(
     models: tuple[str, ...],
@@ -100,31 +107,38 @@ def serve(
     timeout_seconds: float,
     drain_seconds: int,
     processes: int,
+    grpc_port: int | None,
     trust: bool,
 ) -> None:
-    """Serve exported models over HTTP.
+    """Serve exported models over HTTP and gRPC.
 
     MODEL is the folder of a run, a model, or numbered versions of a model, or a bucket URI of one. The protocols are
     the REST interface of TensorFlow Serving and the Open Inference Protocol. There is no authentication and no TLS.
     """
     # These imports load NumPy and the server.
-    from qcnn.serving.application import Limits
-    from qcnn.serving.server import ServerSettings, bind, log_to_stderr, serve_in_processes
+    from qcnn.serving.predictions import Limits
+    from qcnn.serving.server import ServerSettings, bind, log_to_stderr, reserve, serve_in_processes
     from qcnn.serving.server import serve as serve_here
     from qcnn.serving.versions import parse_policy
 
-    settings = ServerSettings(
-        sources=sources_of(models),
-        policy=parse_policy(versions),
-        poll_seconds=poll_seconds,
-        limits=Limits(max_body_mib * 2**20, max_rows, timeout_seconds, max_requests),
-        batching=batching,
-        trust=trust,
-        threads=max(1, (os.cpu_count() or 1) // processes),
-        drain_seconds=drain_seconds,
-    )
     log_to_stderr()
-    with bind(host, port) as listener:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(bind(host, port))
+        grpc_address = None
+        if grpc_port is not None:
+            reserved, grpc_address = reserve(host, grpc_port)
+            stack.enter_context(reserved)
+        settings = ServerSettings(
+            sources=sources_of(models),
+            policy=parse_policy(versions),
+            poll_seconds=poll_seconds,
+            limits=Limits(max_body_mib * 2**20, max_rows, timeout_seconds, max_requests),
+            batching=batching,
+            trust=trust,
+            threads=max(1, (os.cpu_count() or 1) // processes),
+            drain_seconds=drain_seconds,
+            grpc_address=grpc_address,
+        )
         if processes == 1:
             serve_here(settings, listener)
         else:

@@ -2,29 +2,21 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import re
 import time
-import weakref
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from qcnn.errors import ConfigError, format_value
+from qcnn.errors import format_value
 from qcnn.process.installation import version
 from qcnn.serving import metrics as metrics_module
 from qcnn.serving import v1, v2
-from qcnn.serving.batching import Batcher
-from qcnn.serving.errors import RequestError, bad_request, not_found
+from qcnn.serving.errors import RequestError, not_found
 from qcnn.serving.metrics import UNKNOWN, ServingMetrics
-from qcnn.serving.repository import LoadedVersion, Repository, ServedModel
-from qcnn.serving.signature import Columns
-from qcnn.simulators.kernels.program import MIN_THREAD_WORK
+from qcnn.serving.predictions import Limits, Predictions
+from qcnn.serving.repository import Repository
 
 logger = logging.getLogger("qcnn")
 
@@ -34,29 +26,9 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _JSON = b"application/json"
 _BINARY = b"application/octet-stream"
-# Rows of a request and their operations up to which they are predicted at once. Another thread would take longer to
-# wake up, and other requests wait for less than a millisecond.
-_INLINE_ROWS, _INLINE_WORK = 1024, MIN_THREAD_WORK
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[^/:]+)|/labels/(?P<label>[^/:]+))?"
 _V1 = re.compile(_MODEL + r"(?P<action>:[a-z]+|/metadata)?", re.IGNORECASE)
 _V2 = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?(?P<action>/infer|/ready)?")
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """Limits of a server process.
-
-    Attributes:
-        body_bytes: Maximum bytes of the body of a request.
-        rows: Maximum rows of a request.
-        seconds: Maximum seconds for the body of a request, and for its predictions.
-        requests: Maximum requests at the same time.
-    """
-
-    body_bytes: int
-    rows: int
-    seconds: float
-    requests: int
 
 
 class _Answer(NamedTuple):
@@ -81,9 +53,7 @@ class Application:
         repository: Repository,
         metrics: ServingMetrics,
         limits: Limits,
-        executor: ThreadPoolExecutor,
-        *,
-        batching: bool,
+        predictions: Predictions,
     ) -> None:
         """Create the application.
 
@@ -91,14 +61,11 @@ class Application:
             repository: Served models.
             metrics: Metrics of the process.
             limits: Limits of the process.
-            executor: Threads that predict.
-            batching: Whether concurrent requests are predicted together.
+            predictions: Predictions for the rows of requests.
         """
         self._repository, self._metrics, self._limits = repository, metrics, limits
-        self._executor, self._batching = executor, batching
+        self._predictions = predictions
         self._active = 0
-        # A released version is freed with its queue.
-        self._batchers: weakref.WeakKeyDictionary[LoadedVersion, Batcher] = weakref.WeakKeyDictionary()
         self._server = v2.format_server(version())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -178,15 +145,9 @@ class Application:
                 return _Answer(b'{"ready":false}', HTTPStatus.SERVICE_UNAVAILABLE)
         return None
 
-    def _model(self, name: str) -> ServedModel:
-        if name not in self._repository.models:
-            names = ", ".join(sorted(self._repository.models))
-            raise not_found(f"model: must be one of {names}. Given: {format_value(name)}")
-        return self._repository.models[name]
-
     async def _v1(self, method: str, match: re.Match[str], scope: Scope, receive: Receive) -> _Answer:
         action = match["action"]
-        model = self._model(match["name"])
+        model = self._repository.model(match["name"])
         if action in (":classify", ":regress"):
             raise not_found(f"action: must be :predict. Given: {action}")
         if action is None:
@@ -204,12 +165,11 @@ class Application:
             return _Answer(v1.format_metadata(model.name, loaded.number, loaded.signature))
         body = await self._body(scope, receive)
         request = v1.parse_predict(body, loaded.signature)
-        columns = loaded.signature.columns(request.inputs, self._limits.rows)
-        answers = loaded.signature.answers(await self._predict(model.name, loaded, columns))
+        answers = await self._predictions.answers(model.name, loaded, request.inputs)
         return _Answer(v1.format_predictions(answers, request.form))
 
     async def _v2(self, method: str, match: re.Match[str], scope: Scope, receive: Receive) -> _Answer:
-        model, action = self._model(match["name"]), match["action"]
+        model, action = self._repository.model(match["name"]), match["action"]
         if action == "/ready":
             _check_method(method, "GET")
             with contextlib.suppress(RequestError):
@@ -223,44 +183,11 @@ class Application:
         _check_method(method, "POST")
         body = await self._body(scope, receive)
         request = v2.parse_infer(body, _header(scope, v2.JSON_SIZE), loaded.signature)
-        columns = loaded.signature.columns(request.inputs, self._limits.rows)
-        answers = loaded.signature.answers(await self._predict(model.name, loaded, columns))
+        answers = await self._predictions.answers(model.name, loaded, request.inputs)
         content, size = v2.format_answer(model.name, loaded.number, request, answers, loaded.signature)
         if size is None:
             return _Answer(content)
         return _Answer(content, content_type=_BINARY, headers=((v2.JSON_SIZE.encode(), str(size).encode()),))
-
-    async def _predict(self, name: str, loaded: LoadedVersion, columns: Columns) -> npt.NDArray[np.float64]:
-        """Return the predictions for the columns of a request.
-
-        Raises:
-            RequestError: If there is not enough memory or time, or a prediction is not finite.
-        """
-        rows = len(next(iter(columns.values())))
-        predict = loaded.predictor.predicts_columns
-        try:
-            if rows <= _INLINE_ROWS and rows * loaded.predictor.row_work <= _INLINE_WORK:
-                found = predict(columns)
-            elif self._batching:
-                if loaded not in self._batchers:
-                    self._batchers[loaded] = Batcher(predict, self._executor)
-                found = await asyncio.wait_for(self._batchers[loaded].predict(columns), self._limits.seconds)
-            else:
-                predicted = asyncio.get_running_loop().run_in_executor(self._executor, predict, columns)
-                found = await asyncio.wait_for(predicted, self._limits.seconds)
-        except TimeoutError:
-            raise RequestError(
-                HTTPStatus.GATEWAY_TIMEOUT,
-                f"inputs: must be predicted within {self._limits.seconds:g} seconds. Given: {rows} rows",
-            ) from None
-        except ConfigError as error:
-            raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
-        if not np.isfinite(found).all():
-            raise bad_request("inputs: must have finite predictions. Given: a row without one")
-        self._metrics.count_rows(name, rows)
-        for column, count in loaded.signature.outside_of_training(columns).items():
-            self._metrics.count_outside(name, column, count)
-        return found
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """Return the body of a request.

@@ -41,7 +41,7 @@ class ServingMetrics:
             "qcnn_serving_load_failures", "Versions that could not be loaded.", ("model",), registry=registry
         )
 
-    def count_request(self, model: str, protocol: str, code: int, seconds: float) -> None:
+    def count_request(self, model: str, protocol: str, code: int | str, seconds: float) -> None:
         """Count an answered request."""
         self._requests.labels(model, protocol, str(code)).inc()
         self._latency.labels(model, protocol).observe(seconds)

@@ -12,11 +12,12 @@ from pathlib import Path
 from qcnn.artifact_io import FILES
 from qcnn.atomic_files import complete_files
 from qcnn.circuits.formats.embedded import is_function
-from qcnn.errors import ArtifactError, ConfigError, QcnnError
+from qcnn.errors import ArtifactError, ConfigError, QcnnError, format_value
 from qcnn.process.extras import MissingLibraryError, missing
 from qcnn.results.local_run import model_in
 from qcnn.results.model_folder import FILE, check_files, describe
 from qcnn.results.predictor import Predictor, load_predictor
+from qcnn.serving.errors import not_found
 from qcnn.serving.labels import read_labels
 from qcnn.serving.signature import Signature
 from qcnn.serving.versions import VersionPolicy, kept_versions, moved_labels, parse_version, resolve, wanted_versions
@@ -228,6 +229,16 @@ class Repository:
     def is_ready(self) -> bool:
         """Whether every model has a loaded version."""
         return all(model.versions for model in self.models.values())
+
+    def model(self, name: str) -> ServedModel:
+        """Return the model of a name.
+
+        Raises:
+            RequestError: If it does not exist.
+        """
+        if name not in self.models:
+            raise not_found(f"model: must be one of {', '.join(sorted(self.models))}. Given: {format_value(name)}")
+        return self.models[name]
 
     def poll(self) -> None:
         """Poll all models once."""

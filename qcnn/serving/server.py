@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 import multiprocessing
 import os
@@ -10,7 +11,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,8 +21,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from qcnn.errors import ConfigError, QcnnError
 from qcnn.monitoring.logs import Formatter
 from qcnn.process.operating_system import end_with_parent, has_fork_server
-from qcnn.serving.application import Application, Limits
+from qcnn.serving.application import Application
 from qcnn.serving.metrics import SHARED_FOLDER, ServingMetrics
+from qcnn.serving.predictions import Limits, Predictions
 from qcnn.serving.repository import open_repository
 from qcnn.serving.versions import VersionPolicy
 
@@ -47,6 +49,7 @@ class ServerSettings:
         trust: Whether Python functions may be imported.
         threads: Threads of a process that predict.
         drain_seconds: Maximum seconds for the answers to open requests after SIGTERM.
+        grpc_address: Host and port of the gRPC server, or None without one.
     """
 
     sources: Mapping[str, str]
@@ -57,6 +60,7 @@ class ServerSettings:
     trust: bool
     threads: int
     drain_seconds: int
+    grpc_address: str | None = None
 
 
 def log_to_stderr() -> None:
@@ -95,7 +99,29 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Server that drains on SIGTERM and SIGINT, and then returns instead of raising the signal again."""
+    """Server that drains on SIGTERM and SIGINT, and then returns instead of raising the signal again.
+
+    A gRPC server starts and drains with it.
+    """
+
+    def __init__(self, config: uvicorn.Config, create_grpc: Callable[[], Any] | None, drain_seconds: int) -> None:
+        super().__init__(config)
+        self._create_grpc, self._drain_seconds = create_grpc, drain_seconds
+        self._grpc: Any = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start both servers."""
+        await super().startup(sockets)
+        if self._create_grpc:
+            self._grpc = self._create_grpc()
+            await self._grpc.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain both servers at the same time."""
+        draining = [super().shutdown(sockets)]
+        if self._grpc:
+            draining.append(self._grpc.stop(self._drain_seconds))
+        await asyncio.gather(*draining)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -138,6 +164,37 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def reserve(host: str, port: int) -> tuple[socket.socket, str]:
+    """Return a socket that reserves a port on which the gRPC servers of all processes can listen, and its address.
+
+    Args:
+        host: Address of the interface.
+        port: Port, 0 for any free one.
+
+    Raises:
+        ConfigError: If the address cannot be used.
+    """
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        # Only without the option of the reserved socket, a port of another server that has the option is not free.
+        with socket.socket(family) as check:
+            check.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            check.bind(address)
+        with contextlib.ExitStack() as stack:
+            reserved = stack.enter_context(socket.socket(family))
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            reserved.bind(address)
+            stack.pop_all()
+    except OSError as error:
+        raise ConfigError(f"grpc-port: must be a free port ({error.strerror}). Given: {host}:{port}") from None
+    return reserved, _format_address(reserved)
+
+
+def _format_address(of: socket.socket) -> str:
+    host, port, *_ = of.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def serve(settings: ServerSettings, listener: socket.socket) -> None:
     """Serve on a socket until SIGTERM or SIGINT, then answer the open requests.
 
@@ -155,7 +212,8 @@ def serve(settings: ServerSettings, listener: socket.socket) -> None:
             trust=settings.trust,
         ) as repository,
     ):
-        application = Application(repository, metrics, settings.limits, executor, batching=settings.batching)
+        predictions = Predictions(metrics, settings.limits, executor, batching=settings.batching)
+        application = Application(repository, metrics, settings.limits, predictions)
         config = uvicorn.Config(
             application,
             http=_Protocol,
@@ -170,12 +228,20 @@ def serve(settings: ServerSettings, listener: socket.socket) -> None:
         )
         # Its messages would be tracebacks of clients that send invalid HTTP.
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
-        host, port, *_ = listener.getsockname()
         for name, model in repository.models.items():
             versions = ", ".join(map(str, model.versions)) or "none yet"
             logger.info("model %s: versions %s", name, versions)
-        logger.info("serving on http://%s:%d", f"[{host}]" if ":" in host else host, port)
-        _Server(config).run(sockets=[listener])
+        create_grpc = None
+        if settings.grpc_address:
+            # gRPC takes a while to load.
+            from qcnn.serving.grpc_server import create_server
+
+            create_grpc = functools.partial(
+                create_server, settings.grpc_address, repository, metrics, settings.limits, predictions
+            )
+            logger.info("serving gRPC on %s", settings.grpc_address)
+        logger.info("serving on http://%s", _format_address(listener))
+        _Server(config, create_grpc, settings.drain_seconds).run(sockets=[listener])
 
 
 def serve_in_processes(settings: ServerSettings, listener: socket.socket, processes: int) -> None:

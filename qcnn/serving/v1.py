@@ -13,7 +13,7 @@ from qcnn.serving.signature import Signature, TensorSpec
 
 Form: TypeAlias = Literal["instances", "inputs"]
 
-_SIGNATURE = "serving_default"
+SIGNATURE = "serving_default"
 _TYPES = {"INT32": "DT_INT32", "FP32": "DT_FLOAT", "FP64": "DT_DOUBLE", "BYTES": "DT_STRING"}
 
 
@@ -33,9 +33,9 @@ def parse_predict(body: bytes, signature: Signature) -> PredictRequest:
     """
     content = parse_object(body)
     names = [spec.name for spec in signature.inputs]
-    if content.get("signature_name") not in (None, "", _SIGNATURE):
+    if content.get("signature_name") not in (None, "", SIGNATURE):
         given = format_value(content["signature_name"])
-        raise bad_request(f"signature_name: must be {_SIGNATURE}. Given: {given}")
+        raise bad_request(f"signature_name: must be {SIGNATURE}. Given: {given}")
     if ("instances" in content) == ("inputs" in content):
         given = "both" if "inputs" in content else ", ".join(map(str, content))[:100] or "none"
         raise bad_request(f"body: must have one of instances and inputs. Given: {given}")
@@ -102,7 +102,7 @@ def format_metadata(name: str, version: int, signature: Signature) -> bytes:
     return to_body(
         {
             "model_spec": {"name": name, "signature_name": "", "version": str(version)},
-            "metadata": {"signature_def": {"signature_def": {_SIGNATURE: definition}}},
+            "metadata": {"signature_def": {"signature_def": {SIGNATURE: definition}}},
         }
     )
 

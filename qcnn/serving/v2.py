@@ -20,6 +20,8 @@ from qcnn.serving.signature import Signature, TensorSpec
 
 JSON_SIZE = "inference-header-content-length"
 EXTENSIONS = ("binary_tensor_data",)
+# Names of the server and of the platform of its models in metadata.
+SERVER = PLATFORM = "qcnn"
 
 _INTEGERS = {f"{sign}INT{bits}": f"<{sign.lower() or 'i'}{bits // 8}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
 _NUMBERS = {**_INTEGERS, "BOOL": "|b1", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8"}
@@ -91,24 +93,15 @@ def _requested(content: Mapping[str, Any], signature: Signature) -> dict[str, bo
 
 def _tensor(of: Mapping[str, Any], spec: TensorSpec, rest: memoryview) -> tuple[npt.NDArray[Any], memoryview]:
     """Return an input as an array of its shape, and the data of later inputs."""
-    datatype, shape = of.get("datatype"), of.get("shape")
-    accepted = _ACCEPTED[spec.datatype]
-    if datatype not in accepted:
-        raise bad_request(
-            f"{spec.name}: datatype must be one of {', '.join(accepted)}. Given: {format_value(datatype)}"
-        )
-    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
-        raise bad_request(f"{spec.name}: shape must be a list of sizes. Given: {format_value(shape)}")
-    if len(shape) != len(spec.shape) or shape[1:] != [*spec.shape[1:]]:
-        expected = ["rows", *spec.shape[1:]]
-        raise bad_request(f"{spec.name}: shape must be [{', '.join(map(str, expected))}]. Given: {format_value(shape)}")
-    count, kind = math.prod(shape), np.dtype(_NUMBERS[str(datatype)])
+    shape: Any = of.get("shape")
+    kind = check_tensor(of.get("datatype"), shape, spec)
+    count = math.prod(shape)
     size = _parameters(of).get("binary_data_size")
     if size is not None:
-        if size != count * kind.itemsize or size > len(rest):
+        if type(size) is not int or not 0 <= size <= len(rest):
             given = format_value(size)
             raise bad_request(f"{spec.name}: binary_data_size must be that of its shape. Given: {given}")
-        return np.frombuffer(rest[:size], kind).reshape(shape), rest[size:]
+        return from_bytes(rest[:size], kind, shape, spec), rest[size:]
     if "data" not in of:
         raise bad_request(f"{spec.name}: must have data. Given: none")
     data = _flat(of["data"])
@@ -122,6 +115,49 @@ def _tensor(of: Mapping[str, Any], spec: TensorSpec, rest: memoryview) -> tuple[
         return np.array(data, np.float64).reshape(shape), rest
     except OverflowError:
         raise bad_request(f"{spec.name}: data must be finite numbers. Given: beyond the range of FP64") from None
+
+
+def check_tensor(datatype: Any, shape: Any, spec: TensorSpec) -> np.dtype[Any]:
+    """Check the data type and the shape of a tensor, and return its type in binary data.
+
+    Args:
+        datatype: Name of the data type.
+        shape: Sizes of the dimensions.
+        spec: Input of the model.
+
+    Raises:
+        RequestError: If the input does not accept them.
+    """
+    accepted = _ACCEPTED[spec.datatype]
+    if datatype not in accepted:
+        raise bad_request(
+            f"{spec.name}: datatype must be one of {', '.join(accepted)}. Given: {format_value(datatype)}"
+        )
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        raise bad_request(f"{spec.name}: shape must be a list of sizes. Given: {format_value(shape)}")
+    if len(shape) != len(spec.shape) or shape[1:] != [*spec.shape[1:]]:
+        expected = ["rows", *spec.shape[1:]]
+        raise bad_request(f"{spec.name}: shape must be [{', '.join(map(str, expected))}]. Given: {format_value(shape)}")
+    return np.dtype(_NUMBERS[str(datatype)])
+
+
+def from_bytes(
+    data: memoryview | bytes, kind: np.dtype[Any], shape: Sequence[int], spec: TensorSpec
+) -> npt.NDArray[Any]:
+    """Return the array of binary data.
+
+    Args:
+        data: Numbers in row-major order.
+        kind: Their type, of `check_tensor`.
+        shape: Sizes of the dimensions.
+        spec: Input of the model.
+
+    Raises:
+        RequestError: If the size is not that of the shape.
+    """
+    if len(data) != math.prod(shape) * kind.itemsize:
+        raise bad_request(f"{spec.name}: binary_data_size must be that of its shape. Given: {len(data)}")
+    return np.frombuffer(data, kind).reshape(shape)
 
 
 def _flat(data: Any) -> list[Any]:
@@ -164,7 +200,7 @@ def format_answer(
         array, spec = answers[output], specs[output]
         described: dict[str, Any] = {"name": output, "datatype": spec.datatype, "shape": [*array.shape]}
         if is_binary:
-            parts.append(_as_bytes(array, spec))
+            parts.append(as_bytes(array, spec))
             described["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
             described["data"] = array.ravel().tolist()
@@ -174,7 +210,8 @@ def format_answer(
     return b"".join([content, *parts]), len(content) if parts else None
 
 
-def _as_bytes(array: npt.NDArray[Any], spec: TensorSpec) -> bytes:
+def as_bytes(array: npt.NDArray[Any], spec: TensorSpec) -> bytes:
+    """Return the binary data of an output."""
     if spec.datatype != "BYTES":
         return array.astype(_NUMBERS[spec.datatype]).tobytes()
     texts = [str(text).encode() for text in array.ravel()]
@@ -187,7 +224,7 @@ def format_metadata(name: str, versions: Iterable[int], signature: Signature) ->
         {
             "name": name,
             "versions": [str(version) for version in versions],
-            "platform": "qcnn",
+            "platform": PLATFORM,
             "inputs": [_described(spec) for spec in signature.inputs],
             "outputs": [_described(spec) for spec in signature.outputs],
         }
@@ -196,7 +233,7 @@ def format_metadata(name: str, versions: Iterable[int], signature: Signature) ->
 
 def format_server(version: str) -> bytes:
     """Return the body of the metadata of the server, of the version of this package."""
-    return to_body({"name": "qcnn", "version": version, "extensions": [*EXTENSIONS]})
+    return to_body({"name": SERVER, "version": version, "extensions": [*EXTENSIONS]})
 
 
 def _described(spec: TensorSpec) -> dict[str, Any]:

@@ -33,8 +33,8 @@ def classes_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(rows_model: Path, classes_model: Path) -> Iterator[ServerProcess]:
-    """Server of the models `model`, of excitations, `rows` and `classes`, with small limits."""
-    limits = ("--max-body-mib", "1", "--max-rows", "1000", "--timeout-seconds", "5")
+    """Server of the models `model`, of excitations, `rows` and `classes`, with gRPC and small limits."""
+    limits = ("--max-body-mib", "1", "--max-rows", "1000", "--timeout-seconds", "5", "--grpc-port", "0")
     sources = (str(EXCITATIONS), f"rows={rows_model}", f"classes={classes_model}")
     with running_server(*sources, *limits) as running:
         yield running
