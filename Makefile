@@ -26,6 +26,9 @@ installed = uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qc
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 cluster_tests = $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
 
+# With cached bytecode, each of the many processes of the tests starts faster, and pytest collects in half the time.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels run demo-vertex push training inference tensorboard delete-training delete-inference \
   delete-tensorboard k8s-demo test test-all test-long test-durations test-tfq test-oldest test-faults test-cluster test-kfp \

@@ -100,7 +100,12 @@ def _run_extended(extended: Path, module: str, *arguments: str) -> str:
     work = extended / "work"
     work.mkdir(exist_ok=True)
     (work / "small.yaml").write_text(as_yaml(SMALL))
-    environment = {**os.environ, "PYTHONPATH": str(extended)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(extended),
+        # Warnings of pytest plugins that happen to be installed are not those of the extended package.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -98,6 +98,7 @@ def test_artifacts_are_at_printed_paths(folder: Path, finished: subprocess.Compl
     table = _lines(finished.stdout)
     assert {path.name for path in (folder / table["model"]).iterdir()} == {
         "model.json",
+        "predictor.json",
         "qcnn.weights.h5",
         "saved_model",
     }
