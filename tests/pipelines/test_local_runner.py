@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,19 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from kfp import local
 
-_WORDS: dict[str, Any] = {"qubits": 4, "rounds": 20, "epochs": 2, "batch_size": 8, "workers": 2}
-
 
 @pytest.mark.long
-def test_local_runner_matches_local_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_runner_trains_ten_classes_as_local_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = tuple(f"kind {letter}" for letter in "abcdefghij")
+    (file := tmp_path / "rows.csv").write_text(rows_of(names))
+    own: dict[str, Any] = {"data": str(file), "encoding": "ry", "qubits": 4, "workers": 2, "epochs": 2, "batch_size": 8}
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    options = {**Options().model_dump(), "loss": "cross_entropy"}
     with _local_runner(tmp_path, monkeypatch):
-        outputs = main_pipeline()(**_WORDS).outputs
+        outputs = main_pipeline()(**own, data_sha256=sha256, options=options).outputs
     assert set(outputs) == set(Outputs._fields)
-    training = qcnn.train(qcnn.Experiment(**_WORDS), tmp_path / "here", progress=False)
+    _assert_has_classes(outputs, names)
+    training = qcnn.train(qcnn.Experiment(**own, loss="cross_entropy"), tmp_path / "here", progress=False)
     assert_same_training(training.training, Path(outputs["training"].path))
     measured = outputs["metrics"].metadata
     assert {**measured, "epoch_seconds": 0} == {**training.metrics, "epoch_seconds": 0}
@@ -56,15 +60,7 @@ def test_local_runner_generates_data_from_file(tmp_path: Path, monkeypatch: pyte
     assert from_json(outputs["experiment"]).options.max_samples == 40
 
 
-@pytest.mark.long
-def test_local_runner_trains_ten_classes_with_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = tuple(f"kind {letter}" for letter in "abcdefghij")
-    (file := tmp_path / "rows.csv").write_text(rows_of(names))
-    source = {"data": str(file), "data_sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
-    own = {**source, "encoding": "ry", "qubits": 4, "workers": 1, "epochs": 2}
-    options = {**Options().model_dump(), "loss": "cross_entropy"}
-    with _local_runner(tmp_path, monkeypatch):
-        outputs = main_pipeline()(**own, batch_size=8, options=options).outputs
+def _assert_has_classes(outputs: Mapping[str, Any], names: tuple[str, ...]) -> None:
     measured = outputs["metrics"].metadata
     assert {"loss", "accuracy", "balanced_accuracy", "brier_score"} <= measured.keys()
     columns = json.loads(Path(outputs["confusion"].path).read_text())

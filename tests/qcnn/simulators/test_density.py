@@ -27,8 +27,7 @@ def create(ansatz: Ansatz, qubits: int, preparation: Preparation = EXCITATION) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", ["hybrid", "deep"])
-@pytest.mark.parametrize("qubits", [6, 7, 8])
+@pytest.mark.parametrize(("model", "qubits"), [("hybrid", 6), ("deep", 6), ("hybrid", 7), ("deep", 7), ("hybrid", 8)])
 def test_larger_noisy_models_equal_cirq(model: str, qubits: int) -> None:
     # Cirq needs 8 s for a state of 8 qubits, and the derivative four states of each sample.
     case = Case(model, qubits, is_noisy=True, batch_size=2 if qubits == 6 else 1)

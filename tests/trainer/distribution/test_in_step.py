@@ -88,21 +88,27 @@ def test_devices_and_restarts_do_not_change_results(trained: Trained) -> None:
     _assert_equal(trained(*([_words(strategy, devices)] for strategy, devices in ways), resumed))
 
 
+# Each optimizer, most of them with another property of an experiment.
 _TRAINED: dict[str, dict[str, Any]] = {
-    **{optimizer: {"optimizer": optimizer} for optimizer in _OPTIMIZERS},
-    "deep": {"model": "deep", "simulator": "lightcone"},
-    "shots": {"options": {"shots": 50}},
-    "classes": {"loss": "cross_entropy"},
+    **{optimizer: {} for optimizer in _OPTIMIZERS},
+    "adam": {"model": "deep", "simulator": "lightcone"},
     # The last batch has a single sample.
-    "few": {"batch_size": 27},
-    "by qubit": {"simulator": "statevector", "qubits": 6, "batch_size": 32},
+    "sgd": {"batch_size": 27},
+    "rmsprop": {"options": {"shots": 50}},
+    "adagrad": {"loss": "cross_entropy"},
+    # By qubit.
+    "adamax": {"simulator": "statevector", "qubits": 6, "batch_size": 32},
 }
 _WAYS = (("none", 0), ("mirrored", 2), ("central_storage", 2))
 
 
 @pytest.mark.long
 def test_strategies_agree_for_every_experiment(trained: Trained) -> None:
-    trainings = [[_words(strategy, devices, **words)] for words in _TRAINED.values() for strategy, devices in _WAYS]
+    trainings = [
+        [_words(strategy, devices, optimizer=optimizer, **words)]
+        for optimizer, words in _TRAINED.items()
+        for strategy, devices in _WAYS
+    ]
     results = iter(trained(*trainings))
     for _ in _TRAINED:
         _assert_equal([next(results) for _ in _WAYS], 1e-8)

@@ -15,7 +15,6 @@ from google.cloud import aiplatform_v1 as v1
 from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, RUN_LABEL, TASK_LABEL
 from qcnn.storage.copies import local_copy, new_file_copy
-from tests.buckets import ROWS
 from tests.class_runs import rows_of
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.cli.vertex.packages import FOREVER, two_steps
@@ -235,58 +234,26 @@ def test_pipeline_trains_and_its_runs_are_compared(vertex: Vertex, on_vertex: Ty
 
 
 @pytest.mark.long
-def test_study_trains_trials_on_file_and_evaluates_best(
-    vertex: Vertex, on_vertex: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
-    data = f"gs://{vertex.bucket}/rows.csv"
-    with new_file_copy(data) as path:
-        path.write_bytes(ROWS)
-    sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1")
-    own = (
-        "--data",
-        data,
-        "--encoding",
-        "ry",
-        "--qubits",
-        "4",
-        "--batch-size",
-        "8",
-        "--epochs",
-        "2",
-        "--num-initializations",
-        "1",
-    )
-    grid = ("--grid", "learning_rate=0.0001,0.05", "--parallelism", "1")
-    code, out, err = on_vertex("study", *_TARGET, *sent, "--experiment", "papers", "--wait", *own, *grid)
-    assert code == 0, out + err
-    lines = out.splitlines()
-    assert {"train: succeeded", "train 2: succeeded", "select-best: succeeded"} <= set(lines)
-    (row,) = _compared(on_vertex)
-    assert row["mse"] > 0
-    (run,) = _runs(vertex)
-    made = [task.outputs["dataset"].artifacts[0] for task in run.job_detail.task_details if "dataset" in task.outputs]
-    assert [dataset.metadata["data_sha256"] for dataset in made] == 2 * [hashlib.sha256(ROWS).hexdigest()]
-
-
-@pytest.mark.long
-def test_study_of_ten_classes_selects_by_accuracy(
+def test_study_of_ten_classes_in_file_selects_by_accuracy(
     vertex: Vertex, on_vertex: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
     names = [f"kind {letter}" for letter in "abcdefghij"]
     data = f"gs://{vertex.bucket}/classes.csv"
     with new_file_copy(data) as path:
-        path.write_text(rows_of(names))
+        path.write_text(rows := rows_of(names))
     sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1", "--experiment", "papers")
     own = ("--data", data, "--encoding", "ry", "--qubits", "4", "--epochs", "3", "--loss", "cross_entropy")
     searched = ("--grid", "learning_rate=0.0001,0.05", "--metric", "val_accuracy", "--parallelism", "1")
     code, out, err = on_vertex("study", *_TARGET, *sent, *own, *searched, "--wait")
     assert code == 0, out + err
+    assert {"train: succeeded", "train 2: succeeded", "select-best: succeeded"} <= set(out.splitlines())
     (row,) = _compared(on_vertex)
     assert row["accuracy"] > 0.1
     assert "mse" not in row
     (run,) = _runs(vertex)
+    made = [task.outputs["dataset"].artifacts[0] for task in run.job_detail.task_details if "dataset" in task.outputs]
+    assert [each.metadata["data_sha256"] for each in made] == 2 * [hashlib.sha256(rows.encode()).hexdigest()]
     selected = next(task for task in run.job_detail.task_details if task.task_name == "select-best")
     table, metrics = (selected.outputs[name].artifacts[0] for name in ("results", "metrics"))
     assert {f"recall_{name}" for name in names} <= set(metrics.metadata)
