@@ -14,10 +14,10 @@ _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class VersionPolicy:
-    """Versions to load: `only` these if there are any, else the `latest` highest ones, or all if it is 0."""
+    """Versions to load: those of `numbers` if there are any, else the `latest` highest ones, or all if it is 0."""
 
     latest: int = 1
-    only: frozenset[int] = frozenset()
+    numbers: frozenset[int] = frozenset()
 
 
 def parse_policy(text: str) -> VersionPolicy:
@@ -30,9 +30,9 @@ def parse_policy(text: str) -> VersionPolicy:
         return VersionPolicy(0)
     if match := _LATEST.fullmatch(text):
         return VersionPolicy(int(match[1]))
-    only = [parse_version(part) for part in text.split(",")]
-    if None not in only:
-        return VersionPolicy(only=frozenset(filter(None, only)))
+    numbers = [parse_version(part) for part in text.split(",")]
+    if None not in numbers:
+        return VersionPolicy(numbers=frozenset(filter(None, numbers)))
     raise ConfigError(f"versions: must be latest:N, all, or versions as 1,3. Given: {format_value(text)}")
 
 
@@ -63,8 +63,8 @@ def wanted_versions(available: Collection[int], policy: VersionPolicy, labels: M
         policy: Versions to load.
         labels: Version of each label.
     """
-    if policy.only:
-        return sorted(policy.only & {*available})
+    if policy.numbers:
+        return sorted(policy.numbers & {*available})
     latest = sorted(available)[-policy.latest :] if policy.latest else available
     return sorted({*latest, *labels.values()} & {*available})
 

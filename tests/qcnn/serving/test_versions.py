@@ -30,8 +30,8 @@ from tests.qcnn.serving.label_files import write_labels
         ([3, 1, 2], VersionPolicy(0), {}, [1, 2, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 1}, [1, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 7}, [3]),
-        ([1, 2, 3], VersionPolicy(only=frozenset({1, 2})), {"canary": 3}, [1, 2]),
-        ([1, 2], VersionPolicy(only=frozenset({3})), {}, []),
+        ([1, 2, 3], VersionPolicy(numbers=frozenset({1, 2})), {"canary": 3}, [1, 2]),
+        ([1, 2], VersionPolicy(numbers=frozenset({3})), {}, []),
     ],
 )
 def test_wanted_versions(
@@ -103,8 +103,8 @@ def test_resolve_missing_version_is_not_found(
         ("latest:1", VersionPolicy(1)),
         ("latest:12", VersionPolicy(12)),
         ("all", VersionPolicy(0)),
-        ("2", VersionPolicy(only=frozenset({2}))),
-        ("3,1", VersionPolicy(only=frozenset({1, 3}))),
+        ("2", VersionPolicy(numbers=frozenset({2}))),
+        ("3,1", VersionPolicy(numbers=frozenset({1, 3}))),
     ],
 )
 def test_parse_policy(text: str, policy: VersionPolicy) -> None:

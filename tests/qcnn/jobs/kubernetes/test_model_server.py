@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from qcnn.cli.serve import serve, sources_of
+from qcnn.cli.serve import serve
 from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes.manifest import OWN, Manifest
 from qcnn.jobs.kubernetes.model_server import (
@@ -51,7 +51,7 @@ def test_command_is_one_of_qcnn_serve(server: ModelServer, expected: dict[str, o
     assert command[:4] == ["python", "-m", "qcnn.cli", "serve"]
     with serve.make_context("serve", command[4:]) as context:
         given = context.params
-    assert sources_of(given["models"]) == {"digits": "gs://bucket/digits"}
+    assert given["models"] == ("digits=gs://bucket/digits",)
     assert (given["host"], given["port"]) == ("0.0.0.0", 8501)
     assert given.items() >= expected.items()
 
