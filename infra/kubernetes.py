@@ -7,12 +7,13 @@ from infra.settings import InfraSettings
 # Namespace in the manifests of the training operator and KFP. Single-user KFP runs its steps there.
 NAMESPACE = "kubeflow"
 # Kubernetes service accounts with bucket access: of training jobs, pipeline steps, the KFP UI (which displays
-# artifacts) and TensorBoard.
+# artifacts), TensorBoard and model servers.
 IDENTITIES = {
     "qcnn-worker": WORKER,
     "pipeline-runner": WORKER,
     "ml-pipeline-ui": VIEWER,
     "qcnn-tensorboard": VIEWER,
+    "qcnn-server": VIEWER,
 }
 
 OPERATOR_VERSION = "v1.9.4"
@@ -76,7 +77,7 @@ def in_cluster(settings: InfraSettings) -> list[InfraResource]:
             description="permissions of pipeline steps and workers: deploy/rbac.yaml, deploy/kubeflow.yaml",
             describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_RIGHTS),
             expected=(
-                *(f"serviceaccount/qcnn-{who}" for who in ("launcher", "worker", "tensorboard")),
+                *(f"serviceaccount/qcnn-{who}" for who in ("launcher", "worker", "tensorboard", "server")),
                 *(f"role.{_RBAC}/qcnn-{who}" for who in ("launcher", "worker", "user")),
                 *(f"rolebinding.{_RBAC}/qcnn-{who}" for who in ("launcher", "worker", "launcher-steps")),
             ),

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Sequence
 
 import click
 
-from qcnn.cli.options.settings import dry_run_option, format_option, settings_options, yes_option
-from qcnn.cli.output import confirm, on_stderr, show_table
+from qcnn.cli.options.settings import (
+    OutputOptions,
+    dry_run_option,
+    format_option,
+    output_options,
+    settings_options,
+    yes_option,
+)
+from qcnn.cli.output import confirm, on_stderr, print_requests, show_table
 from qcnn.targets.base import Deployed, Deploys, TargetSettings
 
 _HEADER = ("id", "version", "traffic")
@@ -19,26 +25,21 @@ _NOTHING = "no version is deployed"
 def deploy_command(kind: type[Deploys[TargetSettings]]) -> click.Command:
     """Return the deploy command of a target."""
 
-    @click.option("--dry-run", is_flag=True, help="Print the requests for a new endpoint as JSON without sending them.")
-    @format_option
     @settings_options(kind.deploy_settings, kind.name)
-    def deploy(dry_run: bool, output_format: str, settings: TargetSettings) -> None:
+    @output_options(kind.requests_are)
+    def deploy(settings: TargetSettings, printing: OutputOptions) -> None:
         with kind(settings) as target:
-            if dry_run:
-                click.echo(json.dumps(target.deploy_requests(settings), indent=2))
+            if printing.dry_run:
+                print_requests(target.deploy_requests(settings), kind.requests_are, printing.output_format)
                 return
             # With JSON on stdout, all other output goes to stderr.
-            report = functools.partial(click.echo, err=output_format == "json")
-            versions, page = target.deploy(settings, report, on_stderr)
-        show_table(output_format, _HEADER, _rows(versions), _NOTHING)
-        report(f"endpoint page: {page}")
+            report = functools.partial(click.echo, err=printing.output_format == "json")
+            versions, access = target.deploy(settings, report, on_stderr)
+        show_table(printing.output_format, _HEADER, _rows(versions), _NOTHING)
+        for name, value in access.items():
+            report(f"{name}: {value}")
 
-    return click.command(
-        "deploy",
-        help=f"Deploy MODEL as a new version to an endpoint of {kind.title}.\n\nMODEL is an exported model folder. "
-        "Machines are billed until `qcnn undeploy`. To change the traffic of a version, deploy it again with another "
-        "--traffic.",
-    )(deploy)
+    return click.command("deploy", help=kind.deploy_help)(deploy)
 
 
 def undeploy_command(kind: type[Deploys[TargetSettings]]) -> click.Command:

@@ -44,6 +44,7 @@ _SECTIONS = {
     },
     "Serving Commands": {
         "serve": "Serve exported models over HTTP and gRPC.",
+        "export": "Export a model as a version for servers.",
         "deploy": "Deploy an exported model to an endpoint.",
         "undeploy": "Undeploy all model versions and delete the endpoint.",
     },

@@ -43,7 +43,11 @@ def sources_of(models: tuple[str, ...]) -> dict[str, str]:
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Interface to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, help="Port. 0: any free port.")
 @click.option(
-    "--versions", default="latest:1", show_default=True, metavar="latest:N|all", help="Versions to load of each model."
+    "--versions",
+    default="latest:1",
+    show_default=True,
+    metavar="latest:N|all|N,...",
+    help="Versions to load of each model.",
 )
 @click.option(
     "--poll-seconds",

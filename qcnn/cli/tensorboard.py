@@ -17,7 +17,7 @@ from qcnn.cli.options.experiment import complete_run
 from qcnn.cli.options.settings import options_as, passing, runs_option, settings_options
 from qcnn.cli.output import as_text, show_rows
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.jobs.kubernetes.tensorboard import check_name
+from qcnn.jobs.kubernetes.deployments import check_name
 from qcnn.process.extras import check_library
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import FolderDownloader, open_store

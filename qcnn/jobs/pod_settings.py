@@ -32,6 +32,19 @@ def secrets_in(environment: Mapping[str, str]) -> list[str]:
     return [name for name, value in environment.items() if _SECRET_VALUE.search(value) or _has_secret_name(name, value)]
 
 
+def check_no_secrets(environment: Mapping[str, str]) -> None:
+    """Raise ConfigError if --dry-run would print a secret, which could then be committed.
+
+    Raises:
+        ConfigError: If an environment variable looks like a secret.
+    """
+    if found := secrets_in(environment):
+        raise ConfigError(
+            f"pod.environment: {found[0]} looks like a secret, which --dry-run does not print; store it in a Secret "
+            f"and set secrets: {{{found[0]}: SECRET/KEY}} in the pod settings. Given: {found[0]}"
+        )
+
+
 def _has_secret_name(name: str, value: str) -> bool:
     upper = name.upper()
     return bool(value and _SECRET_NAME.search(upper) and not _PUBLIC_NAME.search(upper) and not value.startswith("/"))
@@ -84,6 +97,8 @@ _POD_NAME = rf"{_PART}(\.{_PART})*"
 _KEY = rf"({_POD_NAME}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?"
 # Service account of training pods in deploy/rbac.yaml. In a cloud, it has access to the bucket.
 WORKER_ACCOUNT = "qcnn-worker"
+# Service account of model servers in deploy/rbac.yaml, without permissions in the cluster.
+SERVER_ACCOUNT = "qcnn-server"
 # Volume sources whose content is deleted with the pod. The training job reports volumes that are not writable.
 _EPHEMERAL_VOLUMES = {"emptyDir", "ephemeral"}
 

@@ -13,8 +13,10 @@ from qcnn.experiment.saved import from_saved
 FILE, WEIGHTS, SAVED_MODEL, PREDICTOR = "model.json", "qcnn.weights.h5", "saved_model", "predictor.json"
 # Datasets of the weights file, named by Keras: the circuit parameters, and the dense layers.
 PARAMETERS, DENSE_LAYERS = "layers/quantum_layer/vars/0", ("layers/dense", "layers/dense_1")
+# Files of a SavedModel, which a numbered version has beside model.json.
+PROGRAM, VARIABLES = "saved_model.pb", "variables"
 # Maximum bytes. The largest weights have 128 MiB. A program of TensorFlow has at most 2 GiB, and variables.
-MAX_BYTES = {WEIGHTS: 2**28, SAVED_MODEL: 2**32, PREDICTOR: 2**28}
+MAX_BYTES = {WEIGHTS: 2**28, **dict.fromkeys((SAVED_MODEL, PROGRAM, VARIABLES), 2**32), PREDICTOR: 2**28}
 
 
 def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:

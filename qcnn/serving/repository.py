@@ -120,6 +120,9 @@ class ServedModel:
                 # Requests may use it before the other versions are loaded.
                 self._current = _Versions(dict(loaded), moved_labels(current.labels, requested, loaded))
                 logger.info("model %s: version %d is loaded", self.name, number)
+        if missing := sorted(self._policy.numbers - folders.keys()):
+            versions = ", ".join(map(str, sorted(folders))) or "none"
+            self._say("versions", f"model {self.name}: version {missing[0]} does not exist, of {versions}")
         labels = moved_labels(current.labels, requested, loaded)
         for label in requested.keys() - {each for each, number in labels.items() if requested.get(each) == number}:
             self._say(

@@ -14,22 +14,26 @@ _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class VersionPolicy:
-    """Versions to load: the given number of the highest ones, or all if it is 0."""
+    """Versions to load: those of `numbers` if there are any, else the `latest` highest ones, or all if it is 0."""
 
     latest: int = 1
+    numbers: frozenset[int] = frozenset()
 
 
 def parse_policy(text: str) -> VersionPolicy:
     """Parse the option --versions.
 
     Raises:
-        ConfigError: If it is neither `latest:N` nor `all`.
+        ConfigError: If it is neither `latest:N`, `all` nor versions.
     """
     if text == "all":
         return VersionPolicy(0)
     if match := _LATEST.fullmatch(text):
         return VersionPolicy(int(match[1]))
-    raise ConfigError(f"versions: must be latest:N or all. Given: {format_value(text)}")
+    numbers = [parse_version(part) for part in text.split(",")]
+    if None not in numbers:
+        return VersionPolicy(numbers=frozenset(filter(None, numbers)))
+    raise ConfigError(f"versions: must be latest:N, all, or versions as 1,3. Given: {format_value(text)}")
 
 
 def parse_version(name: str) -> int | None:
@@ -52,13 +56,15 @@ def check_name(name: str, field: str = "name") -> str:
 
 
 def wanted_versions(available: Collection[int], policy: VersionPolicy, labels: Mapping[str, int]) -> list[int]:
-    """Return the versions to load, ascending: those of the policy, and those with a label.
+    """Return the versions to load, ascending: those of the policy, and those with a label unless it names versions.
 
     Args:
         available: Versions with a model folder that can be loaded.
         policy: Versions to load.
         labels: Version of each label.
     """
+    if policy.numbers:
+        return sorted(policy.numbers & {*available})
     latest = sorted(available)[-policy.latest :] if policy.latest else available
     return sorted({*latest, *labels.values()} & {*available})
 

@@ -13,6 +13,7 @@ TARGETS = {
     "local": "qcnn.targets.local.target:LocalTarget",
     "kubeflow": "qcnn.targets.kubeflow.target:KubeflowTarget",
     "kubernetes": "qcnn.targets.kubernetes.target:KubernetesTarget",
+    "kserve": "qcnn.targets.kserve.target:KServeTarget",
     "tfjob": "qcnn.targets.kubernetes.tfjob:TFJobTarget",
     "trainjob": "qcnn.targets.kubernetes.trainjob:TrainJobTarget",
     "vertex": "qcnn.targets.vertex.target:VertexTarget",

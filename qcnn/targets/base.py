@@ -610,16 +610,23 @@ class Deployed:
 
 @runtime_checkable
 class Deploys(Target, Protocol[S_contra]):
-    """A target with endpoints that serve models."""
+    """A target with endpoints that serve models.
+
+    `deploy_help` describes deployments in the command's help. `requests_are` is the format of their requests.
+    """
 
     deploy_settings: ClassVar[type[TargetSettings]]
+    deploy_help: ClassVar[str]
+    requests_are: ClassVar[Literal["json", "yaml"]]
 
-    def deploy_requests(self, settings: S_contra) -> Request:
-        """Return the requests that `deploy` would send for a new endpoint, by type."""
+    def deploy_requests(self, settings: S_contra) -> Sequence[Request]:
+        """Return the requests that `deploy` would send for a new endpoint."""
         ...
 
-    def deploy(self, settings: S_contra, report: ReportLine, warn: ReportLine) -> tuple[Sequence[Deployed], str]:
-        """Deploy a model to an endpoint and return the deployed versions and the endpoint's page.
+    def deploy(
+        self, settings: S_contra, report: ReportLine, warn: ReportLine
+    ) -> tuple[Sequence[Deployed], Mapping[str, str]]:
+        """Deploy a model to an endpoint and return the deployed versions and the access information of the endpoint.
 
         Args:
             settings: Settings of class `deploy_settings`.

@@ -32,6 +32,7 @@ _MANIFEST_OBJECTS = {
         "serviceaccount/qcnn-launcher",
         "serviceaccount/qcnn-worker",
         "serviceaccount/qcnn-tensorboard",
+        "serviceaccount/qcnn-server",
         *(f"role.rbac.authorization.k8s.io/qcnn-{who}" for who in ("launcher", "worker", "user")),
         *(f"rolebinding.rbac.authorization.k8s.io/qcnn-{who}" for who in ("launcher", "worker")),
     ),

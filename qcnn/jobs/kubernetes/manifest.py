@@ -158,6 +158,26 @@ def _environment_variables(pod: PodSettings, name: str) -> list[dict[str, Any]]:
     return [*({"name": key, "value": value} for key, value in plain.items()), *secret]
 
 
+def anti_affinity(selector: Mapping[str, str]) -> Manifest:
+    """Return the preference for nodes without another pod with these labels."""
+    term = {"labelSelector": {"matchLabels": dict(selector)}, "topologyKey": "kubernetes.io/hostname"}
+    return {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
+        }
+    }
+
+
+def spread_constraint(key: str, selector: Mapping[str, str]) -> Manifest:
+    """Return the preference to spread the pods with these labels over the values of a node label."""
+    return {
+        "topologyKey": key,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": dict(selector)},
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class JobKind:
     """Kubernetes kind of a job.

@@ -3,10 +3,12 @@
 from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes.api import SERVICE_ACCOUNTS, NamespaceClient
 from qcnn.jobs.kubernetes.retry import FORBIDDEN, RequestRejectedError
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT
+from qcnn.jobs.pod_settings import SERVER_ACCOUNT, WORKER_ACCOUNT
 
 # Kubernetes creates it in every namespace, after the namespace.
 _DEFAULT = "default"
+# The manifest creates these accounts with their roles.
+_MANAGED = (WORKER_ACCOUNT, SERVER_ACCOUNT)
 
 
 def check_account_exists(api: NamespaceClient, account: str) -> None:
@@ -24,8 +26,7 @@ def check_account_exists(api: NamespaceClient, account: str) -> None:
             raise
         return
     if found is None and account != _DEFAULT:
-        # The manifest creates the account with its role.
-        created = "apply -f deploy/rbac.yaml" if account == WORKER_ACCOUNT else f"create serviceaccount {account}"
+        created = "apply -f deploy/rbac.yaml" if account in _MANAGED else f"create serviceaccount {account}"
         raise ConfigError(
             f"pod.service_account: must exist in namespace {api.namespace}; create it with `kubectl -n {api.namespace} "
             f"{created}`, or name another account. Given: {account}"

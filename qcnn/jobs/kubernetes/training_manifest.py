@@ -15,10 +15,12 @@ from qcnn.jobs.kubernetes.manifest import (
     Manifest,
     annotation,
     annotations,
+    anti_affinity,
     labels,
     pod_template,
     queue_label,
     run_of,
+    spread_constraint,
 )
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE, PORT_VARIABLE
@@ -133,9 +135,9 @@ def process_template(
     template = pod_template(
         pod, name, identity, _command(job, pod, timeouts, name), mounts_token=timeouts.lease_seconds is not None
     )
-    template["spec"]["affinity"] = _anti_affinity(selector)
+    template["spec"]["affinity"] = anti_affinity(selector)
     if pod.topology_spread:
-        template["spec"]["topologySpreadConstraints"] = [_spread_constraint(pod.topology_spread, selector)]
+        template["spec"]["topologySpreadConstraints"] = [spread_constraint(pod.topology_spread, selector)]
     (container,) = template["spec"]["containers"]
     container["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
@@ -153,26 +155,6 @@ def _command(job: JobSpec, pod: PodSettings, timeouts: JobTimeouts, name: str) -
         return job.argv
     watch = ("--lease", name, "--account", pod.service_account, "--seconds", str(timeouts.lease_seconds))
     return (*_LEASE_WATCH, *watch, "--", *job.argv)
-
-
-def _anti_affinity(selector: Mapping[str, str]) -> Manifest:
-    """Return the preference for nodes without another process of the job."""
-    term = {"labelSelector": {"matchLabels": dict(selector)}, "topologyKey": "kubernetes.io/hostname"}
-    return {
-        "podAntiAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
-        }
-    }
-
-
-def _spread_constraint(key: str, selector: Mapping[str, str]) -> Manifest:
-    """Return the preference to spread the processes of a job over the values of a node label."""
-    return {
-        "topologyKey": key,
-        "maxSkew": 1,
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": dict(selector)},
-    }
 
 
 def with_restarts(manifest: Manifest, restarts: int) -> Manifest:

@@ -26,7 +26,7 @@ from qcnn.jobs.kubernetes.manifest import JOB, Manifest
 from qcnn.jobs.kubernetes.pod_logs import LogCursor
 from qcnn.jobs.kubernetes.service_accounts import check_account_exists
 from qcnn.jobs.kubernetes.training_manifest import JobTimeouts, outputs
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, check_no_secrets
 from qcnn.monitoring import logs
 from qcnn.targets import following
 from qcnn.targets.artifacts import LogSource
@@ -48,6 +48,7 @@ from qcnn.targets.cluster import ClusterConnection
 from qcnn.targets.kubernetes.checks import ANY_IMAGE, cluster_checks
 from qcnn.targets.kubernetes.client import can_be_name, find_job, follow, logs_of_jobs
 from qcnn.targets.kubernetes.predictions import JobPredictions
+from qcnn.targets.kubernetes.serving import KubernetesServing
 from qcnn.targets.output_check import output_checks
 from qcnn.targets.settings import CheckSettings, PodFields, setting
 
@@ -99,14 +100,11 @@ class ClusterCheckSettings(BoardSettings, CheckSettings):
     """Settings of the checks of a cluster."""
 
 
-class KubernetesTarget(
+class TrainingJobTarget(
     JobPredictions[BoardSettings], BoundJobs[ClusterConnection], Submits[Settings], IsChecked[ClusterCheckSettings]
 ):
-    """The target for training jobs of the cluster's engine."""
+    """Base class of a target for training jobs of an engine on a cluster."""
 
-    name: ClassVar[str] = "kubernetes"
-    title: ClassVar[str] = "a cluster with the training operator or Kubeflow Trainer"
-    job_kind: ClassVar[str] = "training job"
     # The Kubernetes client is a base dependency.
     extra: ClassVar[str] = ""
     connection_settings: ClassVar[type[ClusterConnection]] = ClusterConnection
@@ -151,7 +149,7 @@ class KubernetesTarget(
             return engine.training(job, identity, timeouts)
 
         def requests() -> Sequence[Request]:
-            check_no_secrets(settings.pods)
+            check_no_secrets(settings.pods.environment)
             return manifests_to_apply(training(), settings.namespace)
 
         def create() -> Submitted:
@@ -279,17 +277,12 @@ class KubernetesTarget(
         return logs_of_jobs(self.api, self.engines, ids, in_a_pod=in_a_pod) if ids else []
 
 
-def check_no_secrets(pod: PodSettings) -> None:
-    """Raise ConfigError if --dry-run would print a secret, which could then be committed.
+class KubernetesTarget(TrainingJobTarget, KubernetesServing):
+    """The target for training jobs of the cluster's engine, and for model servers."""
 
-    Raises:
-        ConfigError: If an environment variable looks like a secret.
-    """
-    if found := secrets_in(pod.environment):
-        raise ConfigError(
-            f"pod.environment: {found[0]} looks like a secret, which --dry-run does not print; store it in a Secret "
-            f"and set secrets: {{{found[0]}: SECRET/KEY}} in the pod settings. Given: {found[0]}"
-        )
+    name: ClassVar[str] = "kubernetes"
+    title: ClassVar[str] = "a cluster with the training operator or Kubeflow Trainer"
+    job_kind: ClassVar[str] = "training job"
 
 
 def _status(job: status.Status, processes: Sequence[status.ProcessStatus]) -> JobStatus:

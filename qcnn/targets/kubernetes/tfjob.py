@@ -6,10 +6,10 @@ from typing import ClassVar
 from qcnn.jobs.kubernetes.engine import Engine
 from qcnn.jobs.kubernetes.manifest import JOB
 from qcnn.jobs.tfjob.engine import TFJOB
-from qcnn.targets.kubernetes.target import KubernetesTarget
+from qcnn.targets.kubernetes.target import TrainingJobTarget
 
 
-class TFJobTarget(KubernetesTarget):
+class TFJobTarget(TrainingJobTarget):
     """The target for TFJobs of the training operator."""
 
     name: ClassVar[str] = "tfjob"

@@ -6,10 +6,10 @@ from typing import ClassVar
 from qcnn.jobs.kubernetes.engine import Engine
 from qcnn.jobs.kubernetes.manifest import JOB
 from qcnn.jobs.trainjob.engine import TRAINJOB
-from qcnn.targets.kubernetes.target import KubernetesTarget
+from qcnn.targets.kubernetes.target import TrainingJobTarget
 
 
-class TrainJobTarget(KubernetesTarget):
+class TrainJobTarget(TrainingJobTarget):
     """The target for TrainJobs of Kubeflow Trainer."""
 
     name: ClassVar[str] = "trainjob"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, check_files
+from qcnn.results.model_folder import FILE, PROGRAM, SAVED_MODEL, VARIABLES, WEIGHTS, check_files
 from qcnn.storage.copies import is_complete, local_copy, new_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.targets.errors import UnavailableError
@@ -67,17 +67,18 @@ _MEASURED = ("val_loss", "val_accuracy", "train_loss")
 class ExportedModel:
     """A model folder: its URI, the labels of its version, and the local folder to copy from.
 
-    `source` is None if the model is already in the bucket.
+    `source` is None if the model is already in the bucket. A version of `qcnn export` is a SavedModel itself.
     """
 
     address: str
     labels: Mapping[str, str]
     source: Path | None = None
+    is_version: bool = False
 
     @property
     def artifacts(self) -> str:
         """The URI of its SavedModel."""
-        return f"{self.address}/{SAVED_MODEL}"
+        return self.address if self.is_version else f"{self.address}/{SAVED_MODEL}"
 
 
 def find_exported(model: str, staging: str | None) -> ExportedModel:
@@ -92,13 +93,15 @@ def find_exported(model: str, staging: str | None) -> ExportedModel:
         if address.scheme != "gs":
             raise ConfigError(f"model: must be in Cloud Storage, or a local folder. Given: {model}")
         with local_copy(model) as copied:
-            return ExportedModel(str(address), labels_of(_read_description(copied, model)))
+            labels = labels_of(_read_description(copied, model))
+            return ExportedModel(str(address), labels, is_version=_is_version(copied))
     labels = labels_of(_read_description(Path(model), model))
     target = parse_bucket_uri(staging or "")
     if target is None or target.scheme != "gs":
         raise ConfigError(f"staging: must be gs://BUCKET/FOLDER for a copy of the local model. Given: {staging}")
     # The folder is named by the weights, so that a model is copied only once.
-    return ExportedModel(f"{target}/{labels[WEIGHTS_LABEL]}", labels, Path(model))
+    source = Path(model)
+    return ExportedModel(f"{target}/{labels[WEIGHTS_LABEL]}", labels, source, _is_version(source))
 
 
 def stage(model: ExportedModel) -> None:
@@ -137,15 +140,20 @@ def _label(text: str) -> str:
 def _read_description(folder: Path, given: str) -> dict[str, Any]:
     from qcnn.artifact_io import load_description
 
-    if not (folder / SAVED_MODEL / "saved_model.pb").is_file():
+    is_version = _is_version(folder)
+    if not is_version and not (folder / SAVED_MODEL / PROGRAM).is_file():
         raise ArtifactError(f"model: must be a folder exported by qcnn, with {SAVED_MODEL}. Given: {given}")
     description: dict[str, Any] = load_description("model", folder / FILE)
     missing = {"experiment", "training", "weights_sha256", "dataset_digest"} - description.keys()
     if missing:
         raise ArtifactError(f"model: {FILE} must have {', '.join(sorted(missing))}. Given: {given}")
-    for part in (WEIGHTS, SAVED_MODEL):
+    for part in (WEIGHTS, *((PROGRAM, VARIABLES) if is_version else (SAVED_MODEL,))):
         check_files(folder, description, part)
     return description
+
+
+def _is_version(folder: Path) -> bool:
+    return (folder / PROGRAM).is_file()
 
 
 DEFAULT = "default"

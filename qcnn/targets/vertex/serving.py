@@ -91,6 +91,12 @@ class DeploySettings(Connection):
         return self.serving_image or model_registry.image_in(self.location)
 
 
+DEPLOY_HELP = """
+Deploy MODEL as a new version to an endpoint of Vertex AI.
+
+MODEL is an exported model folder. Machines are billed until `qcnn undeploy`. To change the traffic of a version, deploy
+it again with another --traffic.
+"""
 PREDICT_HELP = """
 Predict with an endpoint, or as a batch prediction job.
 
@@ -143,9 +149,10 @@ class VertexServing(VertexBound, SendsPredictions[PredictSettings], Deploys[Depl
     predict_settings: ClassVar[type[PredictSettings]] = PredictSettings
     predict_help: ClassVar[str] = PREDICT_HELP
     deploy_settings: ClassVar[type[DeploySettings]] = DeploySettings
+    deploy_help: ClassVar[str] = DEPLOY_HELP
 
     @override
-    def deploy_requests(self, settings: DeploySettings) -> Request:
+    def deploy_requests(self, settings: DeploySettings) -> Sequence[Request]:
         """Return the requests that deploy a first version to a new endpoint, validated by the API's types.
 
         Raises:
@@ -168,19 +175,23 @@ class VertexServing(VertexBound, SendsPredictions[PredictSettings], Deploys[Depl
             aiplatform.CreateEndpointRequest(endpoints.create_request(vertex, settings.endpoint)),
             aiplatform.DeployModelRequest(endpoints.deploy_request(at, first, "1", settings.machines, account, shares)),
         )
-        return {
-            type(each).__name__: type(each).to_dict(each, always_print_fields_with_no_presence=False)
-            for each in requests
-        }
+        return [
+            {
+                type(each).__name__: type(each).to_dict(each, always_print_fields_with_no_presence=False)
+                for each in requests
+            }
+        ]
 
     @override
-    def deploy(self, settings: DeploySettings, report: ReportLine, warn: ReportLine) -> tuple[Sequence[Deployed], str]:
+    def deploy(
+        self, settings: DeploySettings, report: ReportLine, warn: ReportLine
+    ) -> tuple[Sequence[Deployed], Mapping[str, str]]:
         """Deploy a model as a new version to an endpoint, or undeploy the newest version.
 
         If the version is already deployed, only its traffic changes.
         """
         vertex = self.vertex
-        page = endpoint_page(vertex.place, settings.endpoint)
+        page = {"endpoint page": endpoint_page(vertex.place, settings.endpoint)}
         if settings.rollback:
             report(_roll_back(vertex, settings.endpoint))
             return self.deployed(settings.endpoint), page

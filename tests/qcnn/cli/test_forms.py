@@ -21,7 +21,9 @@ SCHEDULE = ("schedule create", "schedule enable", "schedule disable", "schedule 
 DRY = {
     "local": ("delete",),
     "kubeflow": ("submit", "study", *SCHEDULE, "terminate", "delete", "tensorboard"),
-    **dict.fromkeys(("kubernetes", "tfjob", "trainjob"), ("submit", "predict", "delete", "tensorboard")),
+    "kubernetes": ("submit", "predict", "delete", "tensorboard", "deploy", "undeploy"),
+    "kserve": ("deploy", "undeploy"),
+    **dict.fromkeys(("tfjob", "trainjob"), ("submit", "predict", "delete", "tensorboard")),
     "vertex": ("submit", "study", *SCHEDULE, "terminate", "delete", "deploy", "undeploy", "predict"),
     "vertex-job": ("submit", "delete"),
 }
@@ -29,7 +31,9 @@ DRY = {
 FORMS = {
     "local": ("study", "predict", "status", "delete"),
     "kubeflow": ("submit", "study", "compare", "schedule create", "schedule list", "status", "delete"),
-    **dict.fromkeys(("kubernetes", "tfjob", "trainjob"), ("submit", "status", "delete")),
+    "kubernetes": ("submit", "status", "delete", "deploy", "undeploy"),
+    "kserve": ("deploy", "undeploy"),
+    **dict.fromkeys(("tfjob", "trainjob"), ("submit", "status", "delete")),
     "vertex": ("submit", "study", "compare", "schedule create", "schedule list", "status", "delete", "deploy"),
     "vertex-job": ("submit", "status", "delete"),
 }

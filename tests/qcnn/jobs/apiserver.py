@@ -18,6 +18,7 @@ import yaml
 
 from qcnn.jobs.engines import ENGINES
 from qcnn.jobs.kubernetes import api
+from qcnn.jobs.kubernetes.inference_service import INFERENCE_SERVICES, KIND
 from qcnn.jobs.tfjob.engine import TFJOBS
 from qcnn.targets.kubeflow.workflow import WORKFLOWS
 from tests.qcnn.jobs import tfjob_admission
@@ -34,6 +35,10 @@ _KINDS = {
     "ServiceAccount": api.SERVICE_ACCOUNTS,
     "Service": api.SERVICES,
     "Deployment": api.DEPLOYMENTS,
+    "ReplicaSet": api.REPLICA_SETS,
+    "HorizontalPodAutoscaler": api.AUTOSCALERS,
+    "PodDisruptionBudget": api.DISRUPTION_BUDGETS,
+    KIND: INFERENCE_SERVICES,
     "Lease": api.LEASES,
     "Job": api.JOBS,
     "LocalSubjectAccessReview": api.REVIEWS,
@@ -271,7 +276,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._allow("get")
         status, container = self._found().get("status", {}), self._query["container"]
         for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
-            if each["name"] == container and (waiting := each.get("state", {}).get("waiting")):
+            # The log of a container that will be restarted is that of its last process.
+            has_log = "terminated" in each.get("lastState", {})
+            if each["name"] == container and (waiting := each.get("state", {}).get("waiting")) and not has_log:
                 message = f'container "{container}" in pod "{self._name}" is waiting to start: {waiting["reason"]}'
                 raise StatusError(400, "BadRequest", message)
         # Logs of a container have the name of the pod, or the names of pod and container.
@@ -291,7 +298,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if (resource.prefix, resource.plural) == (prefix, self._plural):
                 return (kind, self._plural) if not group else (f"{kind}.{group}", f"{self._plural}.{group}")
         # A real server sends the first message for an unknown API group.
-        unknown = prefix not in {resource.prefix for resource in _KINDS.values() if resource != TFJOBS}
+        unknown = prefix not in {
+            resource.prefix for resource in _KINDS.values() if resource not in (TFJOBS, INFERENCE_SERVICES)
+        }
         message = "404 page not found" if unknown else "the server could not find the requested resource"
         raise StatusError(404, "NotFound", message)
 

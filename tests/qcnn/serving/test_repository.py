@@ -188,3 +188,18 @@ def test_versions_in_bucket_are_mirrored(s3_server: str, monkeypatch: pytest.Mon
         repository.poll()
         assert repository.models["m"].versions == [2]
         assert repository.is_ready
+
+
+def test_missing_version_of_policy_is_reported_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    served.add(1)
+    served.add(2)
+    policy = VersionPolicy(numbers=frozenset({1, 3}))
+    model = ServedModel("m", "models", served.folder, policy, served.failures.append, trust=False)
+    caplog.set_level(logging.WARNING)
+    for _ in range(2):
+        model.poll()
+    assert model.versions == [1]
+    assert caplog.messages == ["model m: version 3 does not exist, of 1, 2"]
+    served.add(3)
+    model.poll()
+    assert model.versions == [1, 3]

@@ -30,6 +30,8 @@ from tests.qcnn.serving.label_files import write_labels
         ([3, 1, 2], VersionPolicy(0), {}, [1, 2, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 1}, [1, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 7}, [3]),
+        ([1, 2, 3], VersionPolicy(numbers=frozenset({1, 2})), {"canary": 3}, [1, 2]),
+        ([1, 2], VersionPolicy(numbers=frozenset({3})), {}, []),
     ],
 )
 def test_wanted_versions(
@@ -95,14 +97,23 @@ def test_resolve_missing_version_is_not_found(
     assert error.value.status == 404
 
 
-@pytest.mark.parametrize(("text", "latest"), [("latest:1", 1), ("latest:12", 12), ("all", 0)])
-def test_parse_policy(text: str, latest: int) -> None:
-    assert parse_policy(text) == VersionPolicy(latest)
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("latest:1", VersionPolicy(1)),
+        ("latest:12", VersionPolicy(12)),
+        ("all", VersionPolicy(0)),
+        ("2", VersionPolicy(numbers=frozenset({2}))),
+        ("3,1", VersionPolicy(numbers=frozenset({1, 3}))),
+    ],
+)
+def test_parse_policy(text: str, policy: VersionPolicy) -> None:
+    assert parse_policy(text) == policy
 
 
-@pytest.mark.parametrize("text", ["", "latest", "latest:0", "latest:-1", "ALL", "2"])
+@pytest.mark.parametrize("text", ["", "latest", "latest:0", "latest:-1", "ALL", "0", "1,", "1, 2", "1-2"])
 def test_parse_policy_rejects_other_texts(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^versions: must be latest:N or all\. Given: "):
+    with pytest.raises(ConfigError, match=r"^versions: must be latest:N, all, or versions as 1,3\. Given: "):
         parse_policy(text)
 
 

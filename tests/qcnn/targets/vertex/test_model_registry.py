@@ -8,6 +8,7 @@ import pytest
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import complete_files
 from qcnn.errors import ArtifactError
+from qcnn.serving.export import export_version
 from qcnn.targets.vertex.model_registry import find_exported
 from tests.golden.make import GOLDEN
 
@@ -39,3 +40,13 @@ def test_find_exported_damaged_model_raises(folder: Path, name: str) -> None:
         ArtifactError, match=rf"^model: {name} is damaged or of another model: .* Given: {folder}/{name}$"
     ):
         find_exported(str(folder), _STAGING)
+
+
+def test_find_exported_version_is_its_saved_model(folder: Path, tmp_path: Path) -> None:
+    version = Path(export_version(str(folder), str(tmp_path / "versions")).uri)
+    model, exported = find_exported(str(folder), _STAGING), find_exported(str(version), _STAGING)
+    assert exported.labels == model.labels
+    assert (model.artifacts, exported.artifacts) == (f"{model.address}/saved_model", exported.address)
+    (version / "variables" / "variables.index").write_bytes(b"")
+    with pytest.raises(ArtifactError, match=r"^model: variables/variables.index is damaged"):
+        find_exported(str(version), _STAGING)

@@ -1,0 +1,1 @@
+"""InferenceServices of KServe as a target."""
