@@ -23,7 +23,7 @@ from qcnn.process.operating_system import end_with_parent, has_fork_server
 from qcnn.serving.application import Application, Limits
 from qcnn.serving.metrics import SHARED_FOLDER, ServingMetrics
 from qcnn.serving.repository import open_repository
-from qcnn.serving.versions import VersionPolicy
+from qcnn.serving.versions import ModelSource
 
 logger = logging.getLogger("qcnn")
 
@@ -39,8 +39,7 @@ class ServerSettings:
     """Settings of the server.
 
     Attributes:
-        sources: Path or URI of each model by name.
-        policy: Versions to load.
+        sources: Path or URI of each model by name, and its versions to load.
         poll_seconds: Seconds between two polls of the models.
         limits: Limits of each process.
         batching: Whether concurrent requests are predicted together.
@@ -49,8 +48,7 @@ class ServerSettings:
         drain_seconds: Maximum seconds for the answers to open requests after SIGTERM.
     """
 
-    sources: Mapping[str, str]
-    policy: VersionPolicy
+    sources: Mapping[str, ModelSource]
     poll_seconds: float
     limits: Limits
     batching: bool
@@ -149,7 +147,6 @@ def serve(settings: ServerSettings, listener: socket.socket) -> None:
         ThreadPoolExecutor(settings.threads, "predict") as executor,
         open_repository(
             settings.sources,
-            settings.policy,
             settings.poll_seconds,
             metrics.count_failure,
             trust=settings.trust,

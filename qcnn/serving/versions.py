@@ -14,9 +14,34 @@ _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class VersionPolicy:
-    """Versions to load: the given number of the highest ones, or all if it is 0."""
+    """Versions to load.
+
+    Attributes:
+        latest: Number of the highest versions to load, or 0 for all.
+        only: Version to load alone, or label whose version is loaded alone. None: those of `latest`, and those with a
+            label.
+    """
 
     latest: int = 1
+    only: int | str | None = None
+
+    def labels_of(self, labels: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the labels that requests may use.
+
+        Args:
+            labels: Version of each label.
+        """
+        if self.only is None:
+            return labels
+        return {label: version for label, version in labels.items() if self.only in (label, version)}
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSource:
+    """Path or URI of a model, and its versions to load."""
+
+    address: str
+    policy: VersionPolicy = VersionPolicy()
 
 
 def parse_policy(text: str) -> VersionPolicy:
@@ -59,6 +84,9 @@ def wanted_versions(available: Collection[int], policy: VersionPolicy, labels: M
         policy: Versions to load.
         labels: Version of each label.
     """
+    if policy.only is not None:
+        only = labels.get(policy.only) if isinstance(policy.only, str) else policy.only
+        return [only] if only in available and only is not None else []
     latest = sorted(available)[-policy.latest :] if policy.latest else available
     return sorted({*latest, *labels.values()} & {*available})
 

@@ -60,6 +60,35 @@ class GoogleStore:
                 file, size=size, content_type="application/octet-stream", timeout=_TIMEOUT, retry=_RETRY
             )
 
+    def read_version(self, name: str, path: Path) -> str:
+        """Copy a file to a local path, and return the version of this copy."""
+        with _translate_errors(self._uri):
+            while True:
+                blob = self._blob(name)
+                blob.reload(timeout=_TIMEOUT, retry=_RETRY)
+                # A file that was replaced since then is read again.
+                with contextlib.suppress(exceptions.PreconditionFailed):
+                    blob.download_to_filename(
+                        str(path), timeout=_TIMEOUT, retry=_RETRY, if_generation_match=blob.generation
+                    )
+                    return str(blob.generation)
+
+    def write_if(self, path: Path, name: str, version: str | None) -> bool:
+        """Upload a local file atomically if the present file has a version, and return whether it was uploaded."""
+        with _translate_errors(self._uri):
+            try:
+                self._blob(name).upload_from_filename(
+                    str(path),
+                    content_type="application/octet-stream",
+                    timeout=_TIMEOUT,
+                    retry=_RETRY,
+                    # Generation 0 is that of a file that does not exist.
+                    if_generation_match=int(version or 0),
+                )
+            except exceptions.PreconditionFailed:
+                return False
+        return True
+
     def delete(self, name: str) -> None:
         """Delete a file if it exists."""
         with _translate_errors(self._uri), contextlib.suppress(exceptions.NotFound):

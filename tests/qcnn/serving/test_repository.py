@@ -13,7 +13,7 @@ import pytest
 from qcnn.errors import ConfigError
 from qcnn.serving.errors import RequestError
 from qcnn.serving.repository import ServedModel, open_repository
-from qcnn.serving.versions import VersionPolicy
+from qcnn.serving.versions import ModelSource, VersionPolicy
 from qcnn.storage.copies import new_copy
 from tests.buckets import new_s3_bucket
 from tests.qcnn.serving.conftest import EXCITATIONS
@@ -164,10 +164,10 @@ def test_python_function_requires_trust(tmp_path: Path, trust: bool, caplog: pyt
 
 
 def test_missing_folder_raises(tmp_path: Path) -> None:
-    sources = {"m": str(tmp_path / "nowhere")}
+    sources = {"m": ModelSource(str(tmp_path / "nowhere"))}
     with (
         pytest.raises(ConfigError, match=r"^model: must be an existing folder, or a bucket\. Given: "),
-        open_repository(sources, VersionPolicy(1), 1, lambda name: None, trust=False),
+        open_repository(sources, 1, lambda name: None, trust=False),
     ):
         pass
 
@@ -182,7 +182,7 @@ def test_versions_in_bucket_are_mirrored(s3_server: str, monkeypatch: pytest.Mon
             shutil.copytree(EXCITATIONS, folder)
 
     add(1)
-    with open_repository({"m": uri}, VersionPolicy(1), 3600, lambda name: None, trust=False) as repository:
+    with open_repository({"m": ModelSource(uri)}, 3600, lambda name: None, trust=False) as repository:
         assert repository.models["m"].versions == [1]
         add(2)
         repository.poll()

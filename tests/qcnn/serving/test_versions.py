@@ -30,12 +30,25 @@ from tests.qcnn.serving.label_files import write_labels
         ([3, 1, 2], VersionPolicy(0), {}, [1, 2, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 1}, [1, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 7}, [3]),
+        ([1, 2, 3], VersionPolicy(only=2), {"stable": 1}, [2]),
+        ([1, 3], VersionPolicy(only=2), {}, []),
+        ([1, 2, 3], VersionPolicy(only="stable"), {"stable": 1, "canary": 2}, [1]),
+        ([1, 2, 3], VersionPolicy(only="stable"), {"canary": 2}, []),
+        ([1, 2, 3], VersionPolicy(only="stable"), {"stable": 7}, []),
     ],
 )
 def test_wanted_versions(
     available: list[int], policy: VersionPolicy, labels: dict[str, int], expected: list[int]
 ) -> None:
     assert wanted_versions(available, policy, labels) == expected
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [(None, {"a": 1, "b": 1, "c": 2}), (1, {"a": 1, "b": 1}), ("c", {"c": 2}), ("d", {}), (3, {})],
+)
+def test_labels_of_policy(only: int | str | None, expected: dict[str, int]) -> None:
+    assert VersionPolicy(only=only).labels_of({"a": 1, "b": 1, "c": 2}) == expected
 
 
 @pytest.mark.parametrize(
