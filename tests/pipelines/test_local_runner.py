@@ -16,8 +16,10 @@ import qcnn
 from qcnn.components.definitions.pipeline import generate_data
 from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
 from qcnn.experiment.parsing import from_json
+from qcnn.pipelines.parts import Registration
 from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
+from qcnn.registry.address import open_registry
 from qcnn.results.local_run import METADATA
 from tests.buckets import ROWS
 from tests.class_runs import rows_of
@@ -33,8 +35,14 @@ _WORDS: dict[str, Any] = {"qubits": 4, "rounds": 20, "epochs": 2, "batch_size": 
 @pytest.mark.long
 def test_local_runner_matches_local_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with _local_runner(tmp_path, monkeypatch):
-        outputs = main_pipeline()(**_WORDS).outputs
+        outputs = main_pipeline(registration=Registration("cluster", str(tmp_path / "models")))(**_WORDS).outputs
     assert set(outputs) == set(Outputs._fields)
+    with contextlib.closing(open_registry(str(tmp_path / "models"))) as registry:
+        (version,) = registry.versions("cluster")
+        assert version.record
+        assert version.record.source == outputs["model"].uri
+        assert version.record.metrics == outputs["metrics"].metadata
+        assert registry.labels("cluster").versions == {"champion": 1}
     training = qcnn.train(qcnn.Experiment(**_WORDS), tmp_path / "here", progress=False)
     assert_same_training(training.training, Path(outputs["training"].path))
     measured = outputs["metrics"].metadata

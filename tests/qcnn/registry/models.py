@@ -77,7 +77,7 @@ def _write_model(
     (folder / WEIGHTS).write_bytes(b"weights of cosine %r and sine %r" % (cosine, sine))
     (folder / "saved_model").mkdir()
     (folder / "saved_model" / "saved_model.pb").write_bytes(b"program")
-    constant, cosines, sines = (np.full((QUBITS, 1), value) for value in (0.0, cosine, sine))
+    constant, cosines, sines = (np.full((config.qubits, 1), value) for value in (0.0, cosine, sine))
     table = ExcitationTable(constant, cosines, sines, "linear", layers=(), rounding=1e-12)
     predictor_file.write(predictor_file.table_content(table, sha256_of(folder / WEIGHTS)), folder)
     layout = dataset.layout if classes is None else dataclasses.replace(dataset.layout, classes=tuple(classes))

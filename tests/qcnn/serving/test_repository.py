@@ -23,9 +23,10 @@ from tests.qcnn.serving.label_files import write_labels
 class Served:
     """Model of a folder with versions, and the number of its failures."""
 
-    def __init__(self, folder: Path, latest: int = 1, trust: bool = False) -> None:
+    def __init__(self, folder: Path, latest: int = 1, trust: bool = False, policy: VersionPolicy | None = None) -> None:
         self.folder, self.failures = folder, list[str]()
-        self.model = ServedModel("m", str(folder), folder, VersionPolicy(latest), self.failures.append, trust=trust)
+        policy = policy or VersionPolicy(latest)
+        self.model = ServedModel("m", str(folder), folder, policy, self.failures.append, trust=trust)
 
     def add(self, version: int) -> Path:
         """Copy the model as a version: model.json last."""
@@ -161,6 +162,28 @@ def test_python_function_requires_trust(tmp_path: Path, trust: bool, caplog: pyt
         "no_such_module" if trust else "must not be a Python function without --trust. Given: no_such_module:circuit"
     )
     assert reason in caplog.text
+
+
+def test_only_version_of_a_label_is_served(tmp_path: Path) -> None:
+    """The label moves forward and back."""
+    served = Served(tmp_path, policy=VersionPolicy(only="champion"))
+    assert served.polled() == []
+    for version in (1, 2, 3):
+        served.add(version)
+    write_labels(tmp_path, {"champion": 1, "canary": 3})
+    assert served.polled() == [1]
+    for version in (2, 1):
+        write_labels(tmp_path, {"champion": version, "canary": 3})
+        assert served.polled() == [version]
+        assert served.model.resolve().number == version
+        assert served.model.labels == {"champion": version}
+    # It does not move to a damaged version, nor away if it is deleted.
+    (tmp_path / "3" / "predictor.json").write_text("{}")
+    for labels in ({"champion": 3}, {}):
+        write_labels(tmp_path, labels)
+        assert served.polled() == [1]
+    with pytest.raises(RequestError):
+        served.model.resolve("3")
 
 
 def test_missing_folder_raises(tmp_path: Path) -> None:
