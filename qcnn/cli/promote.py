@@ -8,6 +8,7 @@ import click
 from qcnn.cli.options.registry import registry_option
 from qcnn.cli.options.settings import format_option
 from qcnn.cli.output import NOT_PROMOTED, show
+from qcnn.process.signals import terminated_as_interrupt
 
 
 @click.command()
@@ -57,7 +58,7 @@ def promote(
     from qcnn.registry.address import open_registry
 
     settings = gate.GateSettings(confidence, metric, data)
-    with contextlib.closing(open_registry(registry)) as opened:
+    with terminated_as_interrupt(), contextlib.closing(open_registry(registry)) as opened:
         result = gate.promote(opened, name, label, version, settings, force=force)
     show(output_format, dataclasses.asdict(result), result.text)
     if result.outcome == "rejected":

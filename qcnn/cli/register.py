@@ -8,6 +8,7 @@ import click
 from qcnn.cli.options.registry import registry_option
 from qcnn.cli.options.settings import format_option
 from qcnn.cli.output import on_stderr, show
+from qcnn.process.signals import terminated_as_interrupt
 
 
 @click.command()
@@ -25,7 +26,7 @@ def register(run: str, name: str, registry: str | None, output_format: str) -> N
     from qcnn.registry import registration
     from qcnn.registry.address import open_registry
 
-    with contextlib.closing(open_registry(registry)) as opened:
+    with terminated_as_interrupt(), contextlib.closing(open_registry(registry)) as opened:
         result = registration.register(opened, run, name)
     if result.note:
         on_stderr(result.note)

@@ -264,7 +264,14 @@ def compare(registry: Registry, name: str, candidate: int, champion: int, settin
         metric = row_metric(metric_name, new.layout)
         if settings.data is not None:
             source = f"rows of {settings.data}"
-            scores = [_scores_of_file(settings.data, each, metric) for each in (new, old)]
+            read = [_scores_of_file(settings.data, each, metric) for each in (new, old)]
+            scores = [found for found, _ in read]
+            known = [
+                f"{count} known to version {each.number}"
+                for each, (_, count) in zip((new, old), read, strict=True)
+                if count
+            ]
+            source += f" ({', '.join(known)})" if known else ""
         else:
             rows, source = _rows(new, old)
             scores = [_scores_of_rows(rows, each, metric) for each in (new, old)]
@@ -329,7 +336,7 @@ def _rows(new: _OpenVersion, old: _OpenVersion) -> tuple[LabelledRows, str]:
         return fresh_rows(new.layout, new.config.qubits, new.config.seed), "fresh samples"
     recorded = new.rows()
     # A file may contain a row several times.
-    masks = [unseen(recorded.test, each.layout, each.rows().seen) for each in (new, old)]
+    masks = [unseen(recorded.test.columns, each.layout, each.rows().seen) for each in (new, old)]
     rows = recorded.test.take(masks[0] & masks[1])
     if len(rows) < MIN_ROWS:
         raise ArtifactError(
@@ -364,24 +371,27 @@ def _scores(
         return metric.scores(label, predictions, predictor.rounding)
 
 
-def _scores_of_file(data: str, version: _OpenVersion, metric: RowMetric) -> npt.NDArray[np.float64]:
-    """Return the score of each row of a file, (rows,).
+def _scores_of_file(data: str, version: _OpenVersion, metric: RowMetric) -> tuple[npt.NDArray[np.float64], int]:
+    """Return the score of each row of a file, (rows,), and the number of rows that the version was trained on.
 
     Raises:
         ArtifactError: If a row is invalid, or the file has too few or too many rows.
     """
-    layout, predictor, scores, rows = version.layout, version.predictor, [], 0
+    layout, predictor, scores, known, rows = version.layout, version.predictor, [], 0, 0
+    recorded = read_rows(version.folder, RECORD, layout)
     with open_table(data) as table:
-        for _, label, prediction in predicted_pieces(
+        for piece, label, prediction in predicted_pieces(
             table, layout, version.config.qubits, predictor.predicts_columns, with_labels=True
         ):
             scores.append(_scores(metric, label, prediction, predictor))
             rows += len(label)
             if rows > MAX_ROWS:
                 raise ArtifactError(f"data: must have at most {MAX_ROWS:,} rows for a comparison. Given: {data}")
+            if recorded:
+                known += int(np.sum(~unseen(piece.columns, layout, recorded.seen)))
     if rows < MIN_ROWS:
         raise ArtifactError(f"data: must have at least {MIN_ROWS} rows for a comparison. Given: {rows} in {data}")
-    return np.concatenate(scores)
+    return np.concatenate(scores), known
 
 
 def comparison_of(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from qcnn import data
-from qcnn.atomic_files import readable, sha256_of
+from qcnn.atomic_files import readable, sha256_of, writable
 from qcnn.data import Dataset
 from qcnn.errors import ArtifactError, QcnnError, as_clause
 from qcnn.experiment.config import ExperimentConfig
@@ -95,13 +95,14 @@ def register_model(
         )
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
         added, note = Path(temporary), ""
-        try:
-            rows.write_rows(_dataset(config, description, dataset), added)
-        except QcnnError as error:
-            if dataset is not None:
-                raise
-            note = f"the version has no test rows, so its comparison needs --data: {as_clause(error)}"
-        write_version(record, added, [path.name for path in added.iterdir()])
+        with writable(added):
+            try:
+                rows.write_rows(_dataset(config, description, dataset), added)
+            except QcnnError as error:
+                if dataset is not None:
+                    raise
+                note = f"the version has no test rows, so its comparison needs --data: {as_clause(error)}"
+            write_version(record, added, [path.name for path in added.iterdir()])
         version, is_new = registry.register(name, model, added, record)
     return Registration(name, version, is_new, note if is_new else "")
 

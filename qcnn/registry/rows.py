@@ -116,15 +116,15 @@ def _table_columns(samples: Samples, layout: FeatureLayout) -> Columns:
     return {**layout.recover_columns(samples.inputs), **samples.values}
 
 
-def unseen(rows: LabelledRows, layout: FeatureLayout, seen: frozenset[bytes]) -> npt.NDArray[np.bool_]:
+def unseen(columns: Columns, layout: FeatureLayout, seen: frozenset[bytes]) -> npt.NDArray[np.bool_]:
     """Return which rows differ from those that a model was trained or validated on, (rows,).
 
     Args:
-        rows: Rows, possibly from the dataset of another model.
+        columns: Input columns by name, (rows,), possibly from the dataset of another model.
         layout: Layout of the model.
         seen: Digests of its training and validation rows.
     """
-    return np.array([digest not in seen for digest in digests(layout.inputs(rows.columns))], bool)
+    return np.array([digest not in seen for digest in digests(layout.inputs(columns))], bool)
 
 
 def fresh_rows(layout: FeatureLayout, qubits: int, seed: int) -> LabelledRows:

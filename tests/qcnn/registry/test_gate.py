@@ -153,6 +153,12 @@ def test_rows_of_file_are_used(registry: Registry, tmp_path: Path) -> None:
     label = np.array([row[2] for row in rows])
     assert result.comparison.candidate == pytest.approx(np.mean((BEST * np.cos(angle) - label) ** 2), rel=1e-12)
     assert (result.comparison.rows, result.comparison.source) == (300, f"rows of {path}")
+    of_run = write_run(tmp_path / "c", 0.0, fields={"rounds": 0, "data": str(path)})
+    version = register(registry, str(of_run.folder), "cluster").version
+    known = promote(registry, "cluster", version=version, settings=GateSettings(data=str(path))).comparison
+    assert known
+    # 70 % of the rows for training and 15 % for validation.
+    assert known.source == f"rows of {path} (255 known to version 3)"
     few = write_rows(tmp_path / "few.csv", 49)
     for name, line in {
         str(few): r"^data: must have at least 50 rows for a comparison\. Given: 49 in ",
