@@ -11,7 +11,6 @@ from qcnn.artifact_io import text_of
 from qcnn.atomic_files import readable
 from qcnn.errors import ArtifactError, ConfigError, WriteError
 from qcnn.registry.address import open_registry
-from qcnn.registry.gate import promote
 from qcnn.registry.registration import register_model
 from qcnn.serving.versions import check_name
 
@@ -64,6 +63,9 @@ def register(
         ConfigError: If the registry denies access.
         WriteError: If another process has moved the label in the meantime.
     """
+    # This import loads the table libraries, which most runs do not need.
+    from qcnn.registry.gate import promote
+
     name = target.name
     with contextlib.closing(open_registry(target.registry)) as registry:
         registered = register_model(registry, name, Path(model), Path(dataset), metrics, source)
