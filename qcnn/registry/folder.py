@@ -106,8 +106,11 @@ class FolderRegistry:
             # Names in the order of time. A record of a label that was not moved is deleted.
             path = f"{_PROMOTIONS}/{record.time:%Y%m%dT%H%M%S.%f}-{uuid.uuid4().hex[:8]}.json"
             store.write(folder / "record", path)
-            label_files.write_labels({**labels.versions, record.label: record.version}, folder)
+            moved = {**labels.versions, record.label: record.version}
+            label_files.write_labels(moved, folder)
             is_moved = store.write_if(folder / label_files.FILE, label_files.FILE, labels.state)
+            # The answer to a successful write may have been lost.
+            is_moved = is_moved or self.labels(name).versions == moved
             if not is_moved:
                 store.delete(path)
             return is_moved

@@ -32,6 +32,8 @@ CONFIDENCE = 0.95
 MIN_ROWS, MAX_ROWS = 50, 1_000_000
 # Number of columns or classes in messages.
 _NAMED = 10
+# Number of attempts to move a label while others move other labels.
+_MAX_TRIES = 100
 # Number of rows that are predicted together.
 _CHUNK = 2**16
 
@@ -151,7 +153,11 @@ def promote(
     if previous == candidate:
         return Promotion(name, label, candidate, previous, "unchanged")
     comparison, note = None, ""
-    if previous is not None:
+    if previous is None:
+        # Servers load only a version whose files are complete.
+        with _opened(registry, name, candidate) if not force else contextlib.nullcontext():
+            pass
+    else:
         try:
             comparison = compare(registry, name, candidate, previous, settings)
         except QcnnError as error:
@@ -186,7 +192,9 @@ def _move(registry: Registry, result: Promotion, labels: Labels) -> Promotion:
         result.comparison,
         result.note,
     )
-    while not registry.move(result.name, labels, record):
+    for _ in range(_MAX_TRIES):
+        if registry.move(result.name, labels, record):
+            return result
         labels = registry.labels(result.name)
         present = labels.versions.get(result.label)
         if present == result.version:
@@ -196,7 +204,7 @@ def _move(registry: Registry, result: Promotion, labels: Labels) -> Promotion:
                 f"label: {result.label} of {result.name} was moved by another process to version "
                 f"{present or 'none'}; promote again to compare with it. Given: version {result.version}"
             )
-    return result
+    raise WriteError(f"label: the labels of {result.name} must not change all the time. Given: {result.label}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,8 @@ from qcnn.storage.store import BucketUri, MissingFileError, UnreachableError, pr
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)
+# Number of attempts to read a file that others replace.
+_MAX_READS = 100
 # Connection and read timeout in seconds.
 _TIMEOUT = (10.0, 60.0)
 
@@ -63,7 +65,7 @@ class GoogleStore:
     def read_version(self, name: str, path: Path) -> str:
         """Copy a file to a local path, and return the version of this copy."""
         with _translate_errors(self._uri):
-            while True:
+            for _ in range(_MAX_READS):
                 blob = self._blob(name)
                 blob.reload(timeout=_TIMEOUT, retry=_RETRY)
                 # A file that was replaced since then is read again.
@@ -72,6 +74,7 @@ class GoogleStore:
                         str(path), timeout=_TIMEOUT, retry=_RETRY, if_generation_match=blob.generation
                     )
                     return str(blob.generation)
+        raise UnreachableError(f"bucket: the file must not change during each read. Given: {self._uri}/{name}")
 
     def write_if(self, path: Path, name: str, version: str | None) -> bool:
         """Upload a local file atomically if the present file has a version, and return whether it was uploaded."""

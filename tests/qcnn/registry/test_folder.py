@@ -185,6 +185,24 @@ def test_promotions_at_the_same_time_have_one_winner(
         assert [each.version for each in registry.promotions("cluster")] == [winner]
 
 
+def test_promotion_whose_answer_was_lost_has_its_record(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client sends a write again that was successful."""
+    with _opened(str(tmp_path / "models")) as registry:
+        register(registry, str(run.folder), "cluster")
+        store = registry._store("cluster")
+        original = store.write_if
+
+        def twice(path: Path, name: str, version: str | None) -> bool:
+            assert original(path, name, version)
+            return original(path, name, version)
+
+        monkeypatch.setattr(store, "write_if", twice)
+        assert promote(registry, "cluster").outcome == "first"
+        assert len(registry.promotions("cluster")) == 1
+
+
 def test_version_without_a_file_is_completed(address: str, run: Run) -> None:
     with _opened(address) as registry:
         register(registry, str(run.folder), "cluster")

@@ -221,6 +221,16 @@ def test_damaged_champion_is_one_line(registry: Registry, tmp_path: Path) -> Non
     assert promote(registry, "cluster", force=True).outcome == "forced"
 
 
+def test_damaged_first_version_is_not_promoted(registry: Registry, tmp_path: Path) -> None:
+    _add(registry, tmp_path / "a", 0.5)
+    (tmp_path / "models" / "cluster" / "1" / "predictor.json").write_text("{}")
+    with pytest.raises(
+        ArtifactError, match=r"^version: must be one that can be loaded \(model: predictor\.json is dam"
+    ):
+        promote(registry, "cluster")
+    assert registry.labels("cluster").versions == {}
+
+
 def test_missing_champion_is_one_line(registry: Registry, tmp_path: Path) -> None:
     _add(registry, tmp_path / "a", 0.5)
     (tmp_path / "models" / "cluster" / "labels.json").write_text('{"champion": 7}')
