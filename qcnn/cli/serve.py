@@ -64,7 +64,8 @@ def _registered(text: str, registry: str | None) -> tuple[str, ModelSource] | No
         return None
     with contextlib.closing(open_registry(registry)) as opened:
         resolve(opened, reference)
-        policy = VersionPolicy(only=reference.version if reference.label is None else reference.label)
+        only = frozenset() if reference.version is None else frozenset({reference.version})
+        policy = VersionPolicy(only=only, label=reference.label)
         return reference.name, ModelSource(f"{opened.address}/{reference.name}", policy)
 
 

@@ -14,16 +14,14 @@ _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class VersionPolicy:
-    """Versions to load.
+    """Versions to load: that of `label`, `only` these if there are any, the `latest` highest ones, or all if it is 0.
 
-    Attributes:
-        latest: Number of the highest versions to load, or 0 for all.
-        only: Version to load alone, or label whose version is loaded alone. None: those of `latest`, and those with a
-            label.
+    Without `label` and `only`, the versions with a label are loaded, too.
     """
 
     latest: int = 1
-    only: int | str | None = None
+    only: frozenset[int] = frozenset()
+    label: str | None = None
 
     def labels_of(self, labels: Mapping[str, int]) -> Mapping[str, int]:
         """Return the labels that requests may use.
@@ -31,9 +29,11 @@ class VersionPolicy:
         Args:
             labels: Version of each label.
         """
-        if self.only is None:
-            return labels
-        return {label: version for label, version in labels.items() if self.only in (label, version)}
+        if self.label is not None:
+            return {label: version for label, version in labels.items() if label == self.label}
+        if self.only:
+            return {label: version for label, version in labels.items() if version in self.only}
+        return labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,9 +84,10 @@ def wanted_versions(available: Collection[int], policy: VersionPolicy, labels: M
         policy: Versions to load.
         labels: Version of each label.
     """
-    if policy.only is not None:
-        only = labels.get(policy.only) if isinstance(policy.only, str) else policy.only
-        return [only] if only in available and only is not None else []
+    if policy.label is not None:
+        return sorted({labels[policy.label]} & {*available}) if policy.label in labels else []
+    if policy.only:
+        return sorted(policy.only & {*available})
     latest = sorted(available)[-policy.latest :] if policy.latest else available
     return sorted({*latest, *labels.values()} & {*available})
 

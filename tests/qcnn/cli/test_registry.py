@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from qcnn.cli.output import NOT_PROMOTED, REJECTED
+from qcnn.cli.serve import sources_of
+from qcnn.errors import ArtifactError
+from qcnn.serving.versions import ModelSource, VersionPolicy
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.registry.models import BEST, write_rows, write_run
 
@@ -123,3 +126,15 @@ def test_registered_model_predicts(typed: Typed, tmp_path: Path) -> None:
     for model, prediction in {"cluster@champion": "0.5", "cluster@1": "0.5", "cluster@2": "1"}.items():
         code, text, _ = typed("predict", model, "--data", str(rows))
         assert (code, text.splitlines()[-1]) == (0, f"0,0,{prediction}")
+
+
+def test_registered_model_is_served_by_label_or_version(tmp_path: Path, registry: Path, typed: Typed) -> None:
+    typed("register", str(write_run(tmp_path / "a", 0.5).folder), "--name", "cluster")
+    typed("promote", "cluster")
+    folder = f"{registry}/cluster"
+    assert sources_of(("cluster@champion", "two=cluster@1"), "latest:1", None) == {
+        "cluster": ModelSource(folder, VersionPolicy(label="champion")),
+        "two": ModelSource(folder, VersionPolicy(only=frozenset({1}))),
+    }
+    with pytest.raises(ArtifactError, match=r"^label: must be one of cluster: champion\. Given: 'canary'$"):
+        sources_of(("cluster@canary",), "latest:1", None)

@@ -93,7 +93,7 @@ def test_versions_are_stored_with_records_and_labels(address: str, run: Run, tmp
     # The layout is that of the server.
     sources = {
         "all": ModelSource(f"{address}/cluster", VersionPolicy(0)),
-        "one": ModelSource(f"{address}/cluster", VersionPolicy(only="stable")),
+        "one": ModelSource(f"{address}/cluster", VersionPolicy(label="stable")),
     }
     with open_repository(sources, 3600, lambda name: None, trust=False) as repository:
         assert repository.models["all"].versions == [1, 2]

@@ -166,7 +166,7 @@ def test_python_function_requires_trust(tmp_path: Path, trust: bool, caplog: pyt
 
 def test_only_version_of_a_label_is_served(tmp_path: Path) -> None:
     """The label moves forward and back."""
-    served = Served(tmp_path, policy=VersionPolicy(only="champion"))
+    served = Served(tmp_path, policy=VersionPolicy(label="champion"))
     assert served.polled() == []
     for version in (1, 2, 3):
         served.add(version)

@@ -30,11 +30,11 @@ from tests.qcnn.serving.label_files import write_labels
         ([3, 1, 2], VersionPolicy(0), {}, [1, 2, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 1}, [1, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 7}, [3]),
-        ([1, 2, 3], VersionPolicy(only=2), {"stable": 1}, [2]),
-        ([1, 3], VersionPolicy(only=2), {}, []),
-        ([1, 2, 3], VersionPolicy(only="stable"), {"stable": 1, "canary": 2}, [1]),
-        ([1, 2, 3], VersionPolicy(only="stable"), {"canary": 2}, []),
-        ([1, 2, 3], VersionPolicy(only="stable"), {"stable": 7}, []),
+        ([1, 2, 3], VersionPolicy(only=frozenset({2})), {"stable": 1}, [2]),
+        ([1, 3], VersionPolicy(only=frozenset({2})), {}, []),
+        ([1, 2, 3], VersionPolicy(label="stable"), {"stable": 1, "canary": 2}, [1]),
+        ([1, 2, 3], VersionPolicy(label="stable"), {"canary": 2}, []),
+        ([1, 2, 3], VersionPolicy(label="stable"), {"stable": 7}, []),
     ],
 )
 def test_wanted_versions(
@@ -44,11 +44,17 @@ def test_wanted_versions(
 
 
 @pytest.mark.parametrize(
-    ("only", "expected"),
-    [(None, {"a": 1, "b": 1, "c": 2}), (1, {"a": 1, "b": 1}), ("c", {"c": 2}), ("d", {}), (3, {})],
+    ("policy", "expected"),
+    [
+        (VersionPolicy(), {"a": 1, "b": 1, "c": 2}),
+        (VersionPolicy(only=frozenset({1})), {"a": 1, "b": 1}),
+        (VersionPolicy(only=frozenset({3})), {}),
+        (VersionPolicy(label="c"), {"c": 2}),
+        (VersionPolicy(label="d"), {}),
+    ],
 )
-def test_labels_of_policy(only: int | str | None, expected: dict[str, int]) -> None:
-    assert VersionPolicy(only=only).labels_of({"a": 1, "b": 1, "c": 2}) == expected
+def test_labels_of_policy(policy: VersionPolicy, expected: dict[str, int]) -> None:
+    assert policy.labels_of({"a": 1, "b": 1, "c": 2}) == expected
 
 
 @pytest.mark.parametrize(
