@@ -10,12 +10,12 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from qcnn.cli.main import run
 from qcnn.components.training_job import check_data
-from qcnn.errors import ConfigError
+from qcnn.errors import ConfigError, format_value
 from qcnn.experiment.fields import EXCITATIONS
 from qcnn.experiment.parsing import as_parameters
 from qcnn.jobs.engines import AUTO, ENGINES
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
-from qcnn.pipelines.parts import TensorBoardLink
+from qcnn.pipelines.parts import Registration, TensorBoardLink
 from qcnn.targets import target_classes
 from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import file_sha256
@@ -50,6 +50,13 @@ from qcnn.yaml_files import read_file
     help="Add a button that starts TensorBoard in the UI of multi-user KFP.",
 )
 @click.option(
+    "--register",
+    "registered_name",
+    metavar="NAME",
+    help="Add a last step that registers the model by this name, and promotes it if it is better. Needs --registry.",
+)
+@click.option("--registry", metavar="URI", help="Model registry: a folder in a bucket, or on a volume of the steps.")
+@click.option(
     "--seed-per-run",
     is_flag=True,
     help="Derive the seed of each run from its ID and the seed of the experiment, for recurring runs of the UI.",
@@ -69,6 +76,8 @@ def main(
     config: Path | None,
     tensorboard_url: str,
     button: bool,
+    registered_name: str | None,
+    registry: str | None,
     seed_per_run: bool,
     output: Path,
 ) -> None:
@@ -81,7 +90,12 @@ def main(
     main_defaults = {**fields, "data_sha256": "" if seed_per_run else sha256}
     study_defaults = {"experiment": fields, "data_sha256": {data: sha256} if sha256 else {}}
     viewer = TensorBoardLink(tensorboard_url, button)
-    with_viewer = functools.partial(compile_qcnn, viewer=viewer, per_run_seed=seed_per_run)
+    if (registered_name is None) != (registry is None):
+        raise ConfigError(
+            f"register: must be given together with --registry. Given: only {format_value(registered_name or registry)}"
+        )
+    registration = Registration(registered_name, registry) if registered_name and registry else None
+    compile_main = functools.partial(compile_qcnn, viewer=viewer, registration=registration, per_run_seed=seed_per_run)
     errors: dict[str, ConfigError] = {}
     stale: list[Path] = []
     targets = {name: kind.pipeline_target() for name, kind in target_classes(Compiles).items()}
@@ -89,7 +103,7 @@ def main(
         output.mkdir(parents=True, exist_ok=True)
         for target_name, target in targets.items():
             pipelines: dict[str, tuple[Callable[..., PipelineSpec], Mapping[str, Any]]] = {
-                "qcnn": (with_viewer, main_defaults),
+                "qcnn": (compile_main, main_defaults),
                 "study": (compile_study, study_defaults),
             }
             if target.tuner:

@@ -19,9 +19,10 @@ import numpy as np
 
 from qcnn import data
 from qcnn.artifact_io import load_description, save_description
-from qcnn.atomic_files import complete_files, new_file
+from qcnn.atomic_files import complete_files, new_file, writable
 from qcnn.components.steps.dataset import dataset_metadata, write_dataset
 from qcnn.components.steps.evaluate import evaluate, export_weights, save_confusion, summarize
+from qcnn.components.steps.register import RegistrationTarget, load_metrics, register
 from qcnn.components.steps.study import read_trial, select_best
 from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import PRELOADED_MODULES, train_experiment
@@ -142,6 +143,22 @@ def export_step(run: Path) -> None:
 def evaluate_step(run: Path) -> None:
     """Evaluate the exported model and write the report of the run."""
     _save_evaluation(of_run(run))
+
+
+def register_step(folders: RunFolders, target: RegistrationTarget) -> None:
+    """Register the exported model, and promote it if it is better than the present champion.
+
+    Args:
+        folders: Folders of the run.
+        target: Where to register it.
+    """
+    metrics = load_metrics(str(folders.metrics))
+    found = register(str(folders.exported), str(folders.dataset), metrics, str(folders.run), target)
+    with writable(folders.registration):
+        folders.registration.parent.mkdir(exist_ok=True)
+    with new_file(folders.registration) as unfinished:
+        unfinished.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    _save_metadata(folders.registration.parent, {folders.registration: found}, files=[folders.registration.name])
 
 
 def evaluate_model_step(model: Path, dataset: Path, result: Path) -> None:

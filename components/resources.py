@@ -53,6 +53,7 @@ DEFAULTS = {
     "tensorboard": _LIGHT,
     "export-weights": _TENSORFLOW,
     "evaluate": _TENSORFLOW,
+    "register": _TENSORFLOW,
     "plan-study": _LIGHT,
     "plan-tuning": _LIGHT,
     "trial-data": _LIGHT,

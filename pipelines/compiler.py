@@ -15,7 +15,7 @@ from qcnn.components.resources import IMAGE, KEY, StepResources, step_resources
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.machines import DEFAULT
-from qcnn.pipelines.parts import TensorBoardLink, TrainStep
+from qcnn.pipelines.parts import Registration, TensorBoardLink, TrainStep
 from qcnn.pipelines.qcnn import qcnn
 from qcnn.pipelines.study import study
 from qcnn.studies.trials import PARALLELISM
@@ -120,6 +120,7 @@ def compile_qcnn(
     defaults: Mapping[str, Any] | None = None,
     *,
     viewer: TensorBoardLink | None = None,
+    registration: Registration | None = None,
     per_run_seed: bool = False,
 ) -> PipelineSpec:
     """Compile the main pipeline to a file and return it.
@@ -133,13 +134,14 @@ def compile_qcnn(
             qcnn.components.resources).
         defaults: Default values of the pipeline parameters.
         viewer: Link to a TensorBoard. None: only the command that opens one.
+        registration: Registry in which the last step registers and promotes the model. None: there is no such step.
         per_run_seed: Whether each run gets a different seed.
 
     Raises:
         ConfigError: If a setting is not valid.
     """
     pod, resources = _read(target, image, settings)
-    pipeline = qcnn(target.train(pod), viewer, per_run_seed=per_run_seed)
+    pipeline = qcnn(target.train(pod), viewer, registration, per_run_seed=per_run_seed)
     return _write(target, pipeline, path, pod, resources, defaults)
 
 

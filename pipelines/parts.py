@@ -15,6 +15,8 @@ from qcnn.components.definitions.pipeline import tensorboard, train
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.experiment.fields import describe
+from qcnn.serving.versions import check_name
+from qcnn.storage.store import check_reachable
 
 # Automatic values stay unresolved, because they depend on the fields of each run.
 DEFAULTS = ExperimentConfig.model_construct()
@@ -61,6 +63,26 @@ class TensorBoardLink:
     def step(self) -> BaseComponent:
         """Component that writes the link."""
         return tensorboard_with_button if self.button else tensorboard
+
+
+@dataclasses.dataclass(frozen=True)
+class Registration:
+    """Registered model and registry of the last step, which the steps can reach.
+
+    Attributes:
+        name: Name of the model in the registry.
+        registry: URI of a folder in a bucket, or an absolute path at which the steps have a volume.
+
+    Raises:
+        ConfigError: If the name is invalid, or the registry cannot be reached.
+    """
+
+    name: str
+    registry: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "register")
+        check_reachable("registry", self.registry)
 
 
 class TrainStep(Protocol):

@@ -1,12 +1,20 @@
-"""The main pipeline: generate data, train, export the weights, evaluate, link TensorBoard."""
+"""The main pipeline: generate data, train, export the weights, evaluate, link TensorBoard, optionally register."""
 
 from typing import NamedTuple
 
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
-from qcnn.components.definitions.pipeline import evaluate, export_weights, generate_data
-from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TensorBoardLink, TrainStep, add_docstring, train_in_step
+from qcnn.components.definitions.pipeline import evaluate, export_weights, generate_data, register
+from qcnn.pipelines.parts import (
+    DEFAULTS,
+    RUN_ID,
+    Registration,
+    TensorBoardLink,
+    TrainStep,
+    add_docstring,
+    train_in_step,
+)
 
 
 class Outputs(NamedTuple):
@@ -27,6 +35,7 @@ class Outputs(NamedTuple):
 def qcnn(
     train: TrainStep = train_in_step,
     viewer: TensorBoardLink | None = None,
+    registration: Registration | None = None,
     *,
     per_run_seed: bool = False,
 ) -> BaseComponent:
@@ -35,6 +44,7 @@ def qcnn(
     Args:
         train: Adds the train step.
         viewer: Link to a TensorBoard. None: only the command that opens one.
+        registration: Registry in which the last step registers and promotes the model. None: there is no such step.
         per_run_seed: Whether each run gets a different seed, for schedules.
     """
     viewer = viewer or TensorBoardLink()
@@ -99,6 +109,15 @@ def qcnn(
             dataset=generated.outputs["dataset"],
             training=trained.outputs["training"],
         ).set_display_name("Evaluate")
+
+        if registration:
+            register(
+                model=exported.outputs["model"],
+                dataset=generated.outputs["dataset"],
+                metrics=evaluated.outputs["metrics"],
+                name=registration.name,
+                registry=registration.registry,
+            ).set_display_name("Register").set_caching_options(False)
 
         return Outputs(
             dataset=generated.outputs["dataset"],

@@ -368,6 +368,24 @@ def test_compile_tensorboard_link_and_button_are_optional(tmp_path: Path, spec: 
         assert set(pipeline.components[task.component_ref.name].output_definitions.artifacts) == outputs
 
 
+def test_register_step_is_optional_and_never_cached(tmp_path: Path, spec: PipelineSpec) -> None:
+    assert "register" not in spec.root.dag.tasks
+    with_step, _ = _parse(_compile(tmp_path, "--register", "digits", "--registry", "gs://bucket/models"))
+    assert _producers(with_step)["register"] == {
+        ("model", "export-weights", "model"),
+        ("dataset", "generate-data", "dataset"),
+        ("metrics", "evaluate", "metrics"),
+    }
+    task = with_step.root.dag.tasks["register"]
+    # The registry may have changed since an equal run.
+    assert not task.caching_options.enable_cache
+    values = {name: each.runtime_value.constant.string_value for name, each in task.inputs.parameters.items()}
+    assert values == {"name": "digits", "registry": "gs://bucket/models"}
+    (registration,) = with_step.components[task.component_ref.name].output_definitions.artifacts.values()
+    assert registration.artifact_type.schema_title == "system.Metrics"
+    assert task.retry_policy.max_retry_count
+
+
 def test_compile_config_sets_typed_defaults(tmp_path: Path) -> None:
     config = tmp_path / "experiment.yaml"
     config.write_text("qubits: 10\nmodel: deep\nlearning_rate: 1\noptions:\n  shots: 100\n")
@@ -419,6 +437,9 @@ def test_compile_omits_vertex_without_image(tmp_path: Path) -> None:
         (("--image", ""), "pod.image: must be an image reference, "),
         (("--image", "QCNN:1"), "pod.image: must be an image reference, "),
         (("--tensorboard", "board"), "tensorboard: must be http://HOST or https://HOST. Given: board"),
+        (("--register", "digits"), "register: must be given together with --registry. Given: only 'digits'"),
+        (("--register", "a b", "--registry", "gs://b/m"), "register: must be at most 100 letters, digits, dots, "),
+        (("--register", "digits", "--registry", "models"), "registry: must be gs://BUCKET/FOLDER, "),
     ],
 )
 def test_compile_invalid_flag_writes_no_file(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

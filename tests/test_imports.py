@@ -33,6 +33,7 @@ LAYERS = (
     ("model",),
     ("studies", "results", "planning"),
     ("serving",),
+    ("registry",),
     ("jobs", "trainer"),
     ("costs",),
     ("components",),

@@ -179,3 +179,33 @@ def tensorboard(logs: dsl.Input[dsl.Artifact], address: str, link: dsl.Output[ds
 
     with one_line_errors():
         link.metadata = run(logs.uri, logs.metadata, address, link.path)
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def register(
+    model: dsl.Input[dsl.Model],
+    dataset: dsl.Input[dsl.Dataset],
+    metrics: dsl.Input[dsl.Metrics],
+    name: str,
+    registry: str,
+    registration: dsl.Output[dsl.Metrics],
+) -> None:
+    """Register the exported model, and promote it if it is better than the present champion.
+
+    Args:
+        model: Exported model.
+        dataset: Training, validation and test data.
+        metrics: Metrics on the test split.
+        name: Name of the model in the registry.
+        registry: URI of the registry, or a path of a volume.
+        registration: Version, and whether it was promoted.
+    """
+    from qcnn.components.steps.register import RegistrationTarget, load_metrics
+    from qcnn.components.steps.register import register as run
+    from qcnn.process.error_lines import one_line_errors
+
+    with one_line_errors():
+        measured = load_metrics(metrics.path)
+        found = run(model.path, dataset.path, measured, model.uri, RegistrationTarget(name, registry))
+        for metric, value in found.items():
+            registration.log_metric(metric, value)

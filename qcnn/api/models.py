@@ -19,6 +19,7 @@ from qcnn.data.samples import LABEL, PREDICTION
 from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.frozen import Frozen, freeze, frozen_array
 from qcnn.process.extras import translate_errors
+from qcnn.registry.lookup import model_copy, parse_reference
 from qcnn.results import html
 from qcnn.results.class_scores import Confusion, prediction_columns
 from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator
@@ -193,10 +194,10 @@ class Evaluation:
 
 @translate_errors("qcnn.load", "serve")
 def load(address: str | PathLike[str]) -> Model:
-    """Load a trained network from the folder of a model or a run, local or in a bucket.
+    """Load a trained network from the folder of a model or a run, local or in a bucket, or from the model registry.
 
     Args:
-        address: Path, or URI such as gs://BUCKET/model.
+        address: Path, URI such as gs://BUCKET/model, or registered model such as digits@champion or digits@2.
 
     Raises:
         ArtifactError: If it is not a model, or is damaged.
@@ -210,8 +211,11 @@ def load(address: str | PathLike[str]) -> Model:
     >>> model.predict({"qubit": [0, 1, 2], "angle": [0.0, 1.0, -3.0]}).shape
     (3,)
     """
-    with local_copy(str(address)) as copy:
-        return _load(str(address), model_in(copy, address), is_copy=parse_bucket_uri(str(address)) is not None)
+    text = str(address)
+    with model_copy(text) as copy:
+        # Files of a registered model may be in a bucket.
+        is_copy = parse_bucket_uri(text) is not None or parse_reference(text) is not None
+        return _load(text, model_in(copy, address), is_copy=is_copy)
 
 
 def _load(address: str, folder: Path, *, is_copy: bool) -> Model:

@@ -42,6 +42,11 @@ _SECTIONS = {
         "compare": "Compare the fields and metrics of runs.",
         "tensorboard": "Open TensorBoard on runs.",
     },
+    "Registry Commands": {
+        "register": "Register the model of a run as a version.",
+        "promote": "Promote a version that is better than the present one.",
+        "models": "List registered models, or the versions of one.",
+    },
     "Serving Commands": {
         "serve": "Serve exported models over HTTP and gRPC.",
         "export": "Export a model as a version for servers.",
@@ -53,6 +58,8 @@ _COMMANDS = {name: text for commands in _SECTIONS.values() for name, text in com
 _EPILOG = (
     'Use "qcnn COMMAND --help" for a command, and "qcnn COMMAND --target TARGET --help" for the options of a target.'
 )
+# Commands whose libraries the extra `serve` installs.
+_WITHOUT_TENSORFLOW = ("serve", "register", "promote", "models")
 # New objects after which garbage is collected.
 _NEW_OBJECTS = 100_000
 
@@ -165,7 +172,7 @@ def _requester(arguments: Sequence[str]) -> tuple[str, str]:
     target = requested_target(name, arguments)
     if target is None:
         # Commands without targets run locally.
-        return f"qcnn {name}", name if name == "serve" else "run"
+        return f"qcnn {name}", "serve" if name in _WITHOUT_TENSORFLOW else "run"
     given = f" --target {target.name}" if target.is_given else ""
     return f"qcnn {name}{given}", target.extra
 

@@ -244,6 +244,8 @@ def report_unpinned_image(pod: PodSettings) -> None:
 
 # Exit codes of qcnn. A command that follows remote processes may also return the exit code of a failed process.
 DONE, FAILED, REJECTED = 0, 1, 2
+# A version is not better than the promoted one.
+NOT_PROMOTED = 3
 # 128 + the signal: SIGINT, and SIGPIPE for a closed output pipe.
 INTERRUPTED, PIPE_CLOSED = 130, 141
 

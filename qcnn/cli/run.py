@@ -18,16 +18,18 @@ from qcnn.cli.options.experiment import (
     complete_run,
     experiment_options,
 )
+from qcnn.cli.options.registry import registry_option
 from qcnn.cli.options.settings import format_option, runs_option
 from qcnn.cli.output import show, stdout_to_stderr
 from qcnn.cli.terminal import terminal, writable_folder
+from qcnn.components.steps.register import RegistrationTarget
 from qcnn.components.steps.tensorboard import command as tensorboard_command
-from qcnn.errors import ArtifactError, ConfigError
+from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.experiment.saved import from_saved
 from qcnn.planning.checks import LOCAL
-from qcnn.results.local_run import FILE, RunFolders, of_run, of_trial, read_metrics, read_record
+from qcnn.results.local_run import FILE, RunFolders, load_metrics, of_run, of_trial, read_metrics, read_record
 from qcnn.results.metric_titles import titled_metrics
 from qcnn.run_names import timestamp
 from qcnn.targets.errors import StepError
@@ -68,9 +70,24 @@ _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "loss", "accuracy",
     help="Repeat RUN from its metadata and compare the results.",
     shell_complete=complete_run,
 )
+@click.option(
+    "--register",
+    "registered_name",
+    metavar="NAME",
+    help="Register the model by this name as the last step, and promote it if it is better.",
+)
+@registry_option
 @format_option
 @experiment_options
-def run(runs: Path, resume: Path | None, repeat: Path | None, output_format: str, options: ExperimentOptions) -> None:
+def run(
+    runs: Path,
+    resume: Path | None,
+    repeat: Path | None,
+    registered_name: str | None,
+    registry: str | None,
+    output_format: str,
+    options: ExperimentOptions,
+) -> None:
     """Run the pipeline locally: generate data, train, export, evaluate."""
     fields = [flag for flag in options.given if flag != "--epochs" or not resume]
     if sum(map(bool, (resume, repeat, fields))) > 1:
@@ -79,6 +96,9 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, output_format: str
             "run: must have only one of --resume (also with --epochs), --repeat and the fields of an experiment. "
             f"Given: {' '.join(given)}"
         )
+    if registry is not None and registered_name is None:
+        raise ConfigError(f"register: must be given together with --registry. Given: only {format_value(registry)}")
+    registration = None if registered_name is None else RegistrationTarget(registered_name, registry)
     if resume:
         has_runs = click.get_current_context().get_parameter_source("runs") != ParameterSource.DEFAULT
         unfinished = read_unfinished_run(resume, options.mapping().get("epochs"), runs if has_runs else None)
@@ -89,8 +109,10 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, output_format: str
     else:
         unfinished = new_run(options.experiment(), runs)
     with stdout_to_stderr(output_format):
-        folders = run_pipeline(unfinished)
+        folders = run_pipeline(unfinished, registration)
     outputs, metrics = artifacts(folders), read_metrics(folders)
+    if registration:
+        metrics |= load_metrics(folders.registration)
     show(output_format, to_json(metrics, outputs), summary(metrics, outputs, str(folders.run)))
     if repeat:
         click.echo(compare(before, metrics), err=output_format == "json")
@@ -192,11 +214,12 @@ def repeated_experiment(run: Path) -> ExperimentConfig:
     return experiment_of(run, "export-weights", "model")
 
 
-def run_pipeline(unfinished: UnfinishedRun) -> RunFolders:
+def run_pipeline(unfinished: UnfinishedRun, registration: RegistrationTarget | None = None) -> RunFolders:
     """Check an experiment, run all steps of the pipeline locally and return the folders of the run.
 
     Args:
         unfinished: Run to start or to resume.
+        registration: Where the last step registers the model. None: there is no such step.
 
     Raises:
         ArtifactError: If the folder cannot be written.
@@ -209,7 +232,12 @@ def run_pipeline(unfinished: UnfinishedRun) -> RunFolders:
         (experiment,) = checked([unfinished.experiment], observer, place)
         folders = of_run(writable_folder(unfinished.folder.parent) / unfinished.folder.name)
         run_experiment(
-            experiment, folders, observer, fields=unfinished.fields, earlier_epochs=unfinished.earlier_epochs
+            experiment,
+            folders,
+            observer,
+            fields=unfinished.fields,
+            earlier_epochs=unfinished.earlier_epochs,
+            registration=registration,
         )
     return folders
 

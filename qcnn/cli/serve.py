@@ -4,38 +4,69 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import TYPE_CHECKING
 
 import click
 
+from qcnn.cli.options.registry import registry_option
 from qcnn.errors import ConfigError, format_value
+
+if TYPE_CHECKING:
+    from qcnn.serving.versions import ModelSource
 
 _DEFAULT_NAME = "model"
 
 
-def sources_of(models: tuple[str, ...]) -> dict[str, str]:
-    """Return the path or URI of each model by name.
+def sources_of(models: tuple[str, ...], versions: str, registry: str | None) -> dict[str, ModelSource]:
+    """Return the path or URI of each model by name, and its versions to load.
 
     Args:
         models: Arguments of the command, [NAME=]MODEL.
+        versions: Option --versions.
+        registry: Path or URI of the registry of registered models, or None for the default.
 
     Raises:
+        ArtifactError: If a registered model, label or version does not exist.
         ConfigError: If a name is invalid or occurs twice.
     """
-    # This import loads NumPy.
-    from qcnn.serving.versions import check_name
+    # These imports load NumPy.
+    from qcnn.serving.versions import ModelSource, check_name, parse_policy
 
-    sources: dict[str, str] = {}
+    policy = parse_policy(versions)
+    sources: dict[str, ModelSource] = {}
     for text in models:
         name, separator, source = text.partition("=")
-        if not separator or "/" in name:
+        is_named = separator and "/" not in name
+        if not is_named:
             # A path may contain the sign.
-            name, source = _DEFAULT_NAME, text
+            source = text
+        registered = _registered(source, registry)
+        default, found = registered or (_DEFAULT_NAME, ModelSource(source, policy))
+        name = name if is_named else default
         if check_name(name) in sources:
             raise ConfigError(f"name: must be different for each model. Given: {format_value(name)} twice")
         if not source:
             raise ConfigError(f"model: must be a folder or bucket. Given: {format_value(text)}")
-        sources[name] = source
+        sources[name] = found
     return sources
+
+
+def _registered(text: str, registry: str | None) -> tuple[str, ModelSource] | None:
+    """Return the name and the source of a registered model, or None for a path or URI."""
+    if "@" not in text:
+        return None
+    # This import loads the stores.
+    from qcnn.registry.address import open_registry
+    from qcnn.registry.lookup import parse_reference, resolve
+    from qcnn.serving.versions import ModelSource, VersionPolicy
+
+    if (reference := parse_reference(text)) is None:
+        return None
+    with contextlib.closing(open_registry(registry)) as opened:
+        resolve(opened, reference)
+        only = frozenset() if reference.version is None else frozenset({reference.version})
+        policy = VersionPolicy(only=only, label=reference.label)
+        return reference.name, ModelSource(f"{opened.address}/{reference.name}", policy)
 
 
 @click.command()
@@ -97,6 +128,7 @@ def sources_of(models: tuple[str, ...]) -> dict[str, str]:
     metavar="PORT",
     help="Port of gRPC, 0 for any free port. Default: none.",
 )
+@registry_option
 @click.option("--trust", is_flag=True, help="Import the Python modules of models that are functions.")
 def serve(
     models: tuple[str, ...],
@@ -112,18 +144,19 @@ def serve(
     drain_seconds: int,
     processes: int,
     grpc_port: int | None,
+    registry: str | None,
     trust: bool,
 ) -> None:
     """Serve exported models over HTTP and gRPC.
 
-    MODEL is the folder of a run, a model, or numbered versions of a model, or a bucket URI of one. The protocols are
+    MODEL is the folder of a run, a model, or numbered versions of a model, or a bucket URI of one, or a registered
+    model with a label or version, as NAME@champion or NAME@2. The protocols are
     the REST interface of TensorFlow Serving and the Open Inference Protocol. There is no authentication and no TLS.
     """
     # These imports load NumPy and the server.
     from qcnn.serving.predictions import Limits
     from qcnn.serving.server import ServerSettings, bind, log_to_stderr, reserve, serve_in_processes
     from qcnn.serving.server import serve as serve_here
-    from qcnn.serving.versions import parse_policy
 
     log_to_stderr()
     with contextlib.ExitStack() as stack:
@@ -133,8 +166,7 @@ def serve(
             reserved, grpc_address = reserve(host, grpc_port)
             stack.enter_context(reserved)
         settings = ServerSettings(
-            sources=sources_of(models),
-            policy=parse_policy(versions),
+            sources=sources_of(models, versions, registry),
             poll_seconds=poll_seconds,
             limits=Limits(max_body_mib * 2**20, max_rows, timeout_seconds, max_requests),
             batching=batching,

@@ -2,10 +2,8 @@
 
 import tensorflow as tf
 
+from qcnn.model.array_losses import MIN_PROBABILITY
 from qcnn.model.signs import signs_match
-
-# The loss of a class with a lower probability is that of this one, and its gradient is 0.
-_MIN_PROBABILITY = 1e-9
 
 
 def losses(label: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
@@ -17,7 +15,7 @@ def losses(label: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     """
     if outputs.shape[1] == 1:
         return tf.math.squared_difference(outputs[:, 0], label)
-    return -tf.math.log(tf.maximum(_of_label(label, outputs), _MIN_PROBABILITY))
+    return -tf.math.log(tf.maximum(_of_label(label, outputs), MIN_PROBABILITY))
 
 
 def correct(label: tf.Tensor, outputs: tf.Tensor, rounding: float) -> tf.Tensor:

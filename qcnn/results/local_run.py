@@ -183,6 +183,11 @@ class RunFolders:
         return self.evaluation / "metrics"
 
     @property
+    def registration(self) -> Path:
+        """File of the metrics of the registration."""
+        return self.run / "register" / "registration"
+
+    @property
     def confusion(self) -> Path:
         """File of the confusion matrix."""
         return self.evaluation / "confusion"

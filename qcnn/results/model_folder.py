@@ -56,6 +56,16 @@ def check_files(folder: Path, description: Mapping[str, Any], part: str) -> None
         artifact_io.check_files("model", folder / FILE, digests, part, MAX_BYTES.get(part, MAX_BYTES[WEIGHTS]))
 
 
+def check_all_files(folder: Path, description: Mapping[str, Any]) -> None:
+    """Check all files of a model folder.
+
+    Raises:
+        ArtifactError: If a file is missing, damaged, of another model, or not listed in model.json.
+    """
+    for part in dict.fromkeys((WEIGHTS, *(name.partition("/")[0] for name in description.get(FILES, {})))):
+        check_files(folder, description, part)
+
+
 def read_files(folder: Path) -> dict[str, bytes]:
     """Return the checked files that predict: model.json, the weights, and predictor.json if the model has it, by name.
 

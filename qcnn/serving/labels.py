@@ -1,6 +1,7 @@
 """File labels.json beside the versions of a model: {"stable": 1, "canary": 2}."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from qcnn.artifact_io import text_of
@@ -32,3 +33,8 @@ def read_labels(folder: Path) -> dict[str, int]:
         except (ConfigError, RecursionError) as error:
             raise ValueError(str(error)) from None
     return labels
+
+
+def write_labels(labels: Mapping[str, int], folder: Path) -> None:
+    """Write the version of each label to a new file in a folder."""
+    (folder / FILE).write_text(json.dumps(labels, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -9,18 +9,25 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from qcnn.artifact_io import FILES
 from qcnn.atomic_files import complete_files
 from qcnn.circuits.formats.embedded import is_function
 from qcnn.errors import ArtifactError, ConfigError, QcnnError, format_value
 from qcnn.process.extras import MissingLibraryError, missing
 from qcnn.results.local_run import model_in
-from qcnn.results.model_folder import FILE, check_files, describe
+from qcnn.results.model_folder import FILE, check_all_files, describe
 from qcnn.results.predictor import Predictor, load_predictor
 from qcnn.serving.errors import not_found
 from qcnn.serving.labels import read_labels
 from qcnn.serving.signature import Signature
-from qcnn.serving.versions import VersionPolicy, kept_versions, moved_labels, parse_version, resolve, wanted_versions
+from qcnn.serving.versions import (
+    ModelSource,
+    VersionPolicy,
+    kept_versions,
+    moved_labels,
+    parse_version,
+    resolve,
+    wanted_versions,
+)
 from qcnn.storage.store import parse_bucket_uri
 
 logger = logging.getLogger("qcnn")
@@ -98,7 +105,7 @@ class ServedModel:
 
     def poll(self) -> None:
         """Load new and changed versions, then release those that are not wanted."""
-        folders, requested = self._version_folders(), self._read_labels()
+        folders, requested = self._version_folders(), self._policy.labels_of(self._read_labels())
         states = {number: _state_of(folder) for number, folder in folders.items()}
         current = self._current
         loaded = dict(current.loaded)
@@ -120,7 +127,7 @@ class ServedModel:
                 # Requests may use it before the other versions are loaded.
                 self._current = _Versions(dict(loaded), moved_labels(current.labels, requested, loaded))
                 logger.info("model %s: version %d is loaded", self.name, number)
-        if missing := sorted(self._policy.numbers - folders.keys()):
+        if missing := sorted(self._policy.only - folders.keys()):
             versions = ", ".join(map(str, sorted(folders))) or "none"
             self._say("versions", f"model {self.name}: version {missing[0]} does not exist, of {versions}")
         labels = moved_labels(current.labels, requested, loaded)
@@ -188,8 +195,7 @@ def _load(folder: Path, *, trust: bool) -> Predictor:
     description, config = describe(folder)
     if is_function(config.model) and not trust:
         raise ConfigError(f"model: must not be a Python function without --trust. Given: {config.model}")
-    for part in dict.fromkeys(name.partition("/")[0] for name in description.get(FILES, {})):
-        check_files(folder, description, part)
+    check_all_files(folder, description)
     try:
         # Checks of rows load it. The first request need not wait for that.
         importlib.import_module("qcnn.tables.chunks")
@@ -273,8 +279,7 @@ class Repository:
 
 @contextlib.contextmanager
 def open_repository(
-    sources: Mapping[str, str],
-    policy: VersionPolicy,
+    sources: Mapping[str, ModelSource],
     seconds: float,
     on_failure: Callable[[str], None],
     *,
@@ -283,8 +288,7 @@ def open_repository(
     """Context manager that opens the repository of models, after its first poll.
 
     Args:
-        sources: Path or URI of each model by name.
-        policy: Versions to load.
+        sources: Path or URI of each model by name, and its versions to load.
         seconds: Seconds between two polls.
         on_failure: Function of the name of a model that counts failures to load a version.
         trust: Whether Python functions may be imported.
@@ -295,8 +299,8 @@ def open_repository(
     models, mirrors = {}, {}
     with contextlib.ExitStack() as stack:
         for name, source in sources.items():
-            folder = Path(source)
-            if bucket := parse_bucket_uri(source):
+            folder = Path(source.address)
+            if bucket := parse_bucket_uri(source.address):
                 # The clients of buckets take seconds to import.
                 from qcnn.storage.sync import FolderDownloader, open_store
 
@@ -305,8 +309,8 @@ def open_repository(
                 stack.callback(downloader.close)
                 mirrors[name] = downloader.update
             elif not folder.is_dir():
-                raise ConfigError(f"model: must be an existing folder, or a bucket. Given: {source}")
-            models[name] = ServedModel(name, source, folder, policy, on_failure, trust=trust)
+                raise ConfigError(f"model: must be an existing folder, or a bucket. Given: {source.address}")
+            models[name] = ServedModel(name, source.address, folder, source.policy, on_failure, trust=trust)
         repository = Repository(models, mirrors, seconds)
         repository.poll()
         with repository.polled():

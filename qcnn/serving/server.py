@@ -25,7 +25,7 @@ from qcnn.serving.application import Application
 from qcnn.serving.metrics import SHARED_FOLDER, ServingMetrics
 from qcnn.serving.predictions import Limits, Predictions
 from qcnn.serving.repository import open_repository
-from qcnn.serving.versions import VersionPolicy
+from qcnn.serving.versions import ModelSource
 
 logger = logging.getLogger("qcnn")
 
@@ -41,8 +41,7 @@ class ServerSettings:
     """Settings of the server.
 
     Attributes:
-        sources: Path or URI of each model by name.
-        policy: Versions to load.
+        sources: Path or URI of each model by name, and its versions to load.
         poll_seconds: Seconds between two polls of the models.
         limits: Limits of each process.
         batching: Whether concurrent requests are predicted together.
@@ -52,8 +51,7 @@ class ServerSettings:
         grpc_address: Host and port of the gRPC server, or None without one.
     """
 
-    sources: Mapping[str, str]
-    policy: VersionPolicy
+    sources: Mapping[str, ModelSource]
     poll_seconds: float
     limits: Limits
     batching: bool
@@ -206,7 +204,6 @@ def serve(settings: ServerSettings, listener: socket.socket) -> None:
         ThreadPoolExecutor(settings.threads, "predict") as executor,
         open_repository(
             settings.sources,
-            settings.policy,
             settings.poll_seconds,
             metrics.count_failure,
             trust=settings.trust,

@@ -14,10 +14,34 @@ _VERSION = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class VersionPolicy:
-    """Versions to load: those of `numbers` if there are any, else the `latest` highest ones, or all if it is 0."""
+    """Versions to load: that of `label`, `only` these if there are any, the `latest` highest ones, or all if it is 0.
+
+    Without `label` and `only`, the versions with a label are loaded, too.
+    """
 
     latest: int = 1
-    numbers: frozenset[int] = frozenset()
+    only: frozenset[int] = frozenset()
+    label: str | None = None
+
+    def labels_of(self, labels: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the labels that requests may use.
+
+        Args:
+            labels: Version of each label.
+        """
+        if self.label is not None:
+            return {label: version for label, version in labels.items() if label == self.label}
+        if self.only:
+            return {label: version for label, version in labels.items() if version in self.only}
+        return labels
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSource:
+    """Path or URI of a model, and its versions to load."""
+
+    address: str
+    policy: VersionPolicy = VersionPolicy()
 
 
 def parse_policy(text: str) -> VersionPolicy:
@@ -32,7 +56,7 @@ def parse_policy(text: str) -> VersionPolicy:
         return VersionPolicy(int(match[1]))
     numbers = [parse_version(part) for part in text.split(",")]
     if None not in numbers:
-        return VersionPolicy(numbers=frozenset(filter(None, numbers)))
+        return VersionPolicy(only=frozenset(filter(None, numbers)))
     raise ConfigError(f"versions: must be latest:N, all, or versions as 1,3. Given: {format_value(text)}")
 
 
@@ -63,8 +87,10 @@ def wanted_versions(available: Collection[int], policy: VersionPolicy, labels: M
         policy: Versions to load.
         labels: Version of each label.
     """
-    if policy.numbers:
-        return sorted(policy.numbers & {*available})
+    if policy.label is not None:
+        return sorted({labels[policy.label]} & {*available}) if policy.label in labels else []
+    if policy.only:
+        return sorted(policy.only & {*available})
     latest = sorted(available)[-policy.latest :] if policy.latest else available
     return sorted({*latest, *labels.values()} & {*available})
 

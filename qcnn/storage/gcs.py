@@ -21,6 +21,8 @@ from qcnn.storage.store import BucketUri, MissingFileError, UnreachableError, pr
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)
+# Number of attempts to read a file that others replace.
+_MAX_READS = 100
 # Connection and read timeout in seconds.
 _TIMEOUT = (10.0, 60.0)
 
@@ -59,6 +61,36 @@ class GoogleStore:
             self._blob(name).upload_from_file(
                 file, size=size, content_type="application/octet-stream", timeout=_TIMEOUT, retry=_RETRY
             )
+
+    def read_version(self, name: str, path: Path) -> str:
+        """Copy a file to a local path, and return the version of this copy."""
+        with _translate_errors(self._uri):
+            for _ in range(_MAX_READS):
+                blob = self._blob(name)
+                blob.reload(timeout=_TIMEOUT, retry=_RETRY)
+                # A file that was replaced since then is read again.
+                with contextlib.suppress(exceptions.PreconditionFailed):
+                    blob.download_to_filename(
+                        str(path), timeout=_TIMEOUT, retry=_RETRY, if_generation_match=blob.generation
+                    )
+                    return str(blob.generation)
+        raise UnreachableError(f"bucket: the file must not change during each read. Given: {self._uri}/{name}")
+
+    def write_if(self, path: Path, name: str, version: str | None) -> bool:
+        """Upload a local file atomically if the present file has a version, and return whether it was uploaded."""
+        with _translate_errors(self._uri):
+            try:
+                self._blob(name).upload_from_filename(
+                    str(path),
+                    content_type="application/octet-stream",
+                    timeout=_TIMEOUT,
+                    retry=_RETRY,
+                    # Generation 0 is that of a file that does not exist.
+                    if_generation_match=int(version or 0),
+                )
+            except exceptions.PreconditionFailed:
+                return False
+        return True
 
     def delete(self, name: str) -> None:
         """Delete a file if it exists."""

@@ -5,6 +5,7 @@ boto3 finds the credentials.
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -75,6 +76,31 @@ class S3Store:
         # boto3 reads the size once, so an event file may grow during the upload.
         with self._translate_errors(), path.open("rb") as file:
             self._client.upload_fileobj(file, self._uri.bucket, self._key(name), Config=_ONE_THREAD)
+
+    def read_version(self, name: str, path: Path) -> str:
+        """Copy a file to a local path, and return the version of this copy."""
+        with self._translate_errors():
+            answer = self._client.get_object(Bucket=self._uri.bucket, Key=self._key(name))
+            with contextlib.closing(answer["Body"]) as body, path.open("wb") as file:
+                shutil.copyfileobj(body, file)
+        return str(answer["ETag"])
+
+    def write_if(self, path: Path, name: str, version: str | None) -> bool:
+        """Upload a local file atomically if the present file has a version, and return whether it was uploaded."""
+        condition: Any = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
+        with self._translate_errors(), path.open("rb") as file:
+            try:
+                self._client.put_object(Bucket=self._uri.bucket, Key=self._key(name), Body=file, **condition)
+            except ClientError as error:
+                # 409 is the answer to concurrent writes, and the last one that to a file that was deleted.
+                if (
+                    error.response["ResponseMetadata"]["HTTPStatusCode"]
+                    in (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.CONFLICT)
+                    or error.response["Error"].get("Code") == "NoSuchKey"
+                ):
+                    return False
+                raise
+        return True
 
     def delete(self, name: str) -> None:
         """Delete a file if it exists."""

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from qcnn import plugins
 from qcnn.errors import MAX_VALUE_LENGTH, ConfigError, QcnnError, has_credentials
@@ -56,6 +56,31 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close the connections."""
+
+
+@runtime_checkable
+class ConditionalStore(Store, Protocol):
+    """Store that replaces a file only if no other process has replaced it."""
+
+    def read_version(self, name: str, path: Path) -> str:
+        """Copy a file to a local path, and return the version of this copy.
+
+        Raises:
+            MissingFileError: If the file does not exist.
+        """
+        ...
+
+    def write_if(self, path: Path, name: str, version: str | None) -> bool:
+        """Upload a local file atomically if the present file has a version, and return whether it was uploaded.
+
+        If the answer of a server is lost, the result can be False although the file was uploaded.
+
+        Args:
+            path: Local file.
+            name: Name of the file to write.
+            version: Result of `read_version`. None: the file must not exist.
+        """
+        ...
 
 
 # For example "HTTPConnection(host='a', port=1): ..." or "<urllib3.HTTPConnection object at 0x7f>: ...".

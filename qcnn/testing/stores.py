@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from qcnn.storage.folder import open_conditional_store
 from qcnn.storage.store import MissingFileError, Store, parse_bucket_uri
 from qcnn.storage.sync import open_store
 
@@ -134,3 +135,50 @@ class StoreContract:
             writer.join()
             assert all(each.keys() == {"file"} and each["file"] in expected for each in found)
             assert contents(store, tmp_path) == {"file": expected[1]}
+
+
+class ConditionalStoreContract:
+    """Tests of conditional writes, which model registries need. The fixture `bucket` is that of `StoreContract`."""
+
+    def test_file_is_written_only_if_its_version_is_known(self, bucket: str, tmp_path: Path) -> None:
+        """Write a new file, and replace it by its version, once each."""
+        new, read = tmp_path / "new", tmp_path / "read"
+        with contextlib.closing(open_conditional_store(f"{bucket}/a")) as store:
+            with pytest.raises(MissingFileError):
+                store.read_version("sub/file", read)
+            versions: list[str | None] = [None]
+            for content in (b"first", b"other", b"first again"):
+                new.write_bytes(content)
+                assert store.write_if(new, "sub/file", versions[-1])
+                # A new file, and each earlier version.
+                assert not any(store.write_if(new, "sub/file", version) for version in versions)
+                versions.append(store.read_version("sub/file", read))
+                assert read.read_bytes() == content
+            store.delete("sub/file")
+            assert not store.write_if(new, "sub/file", versions[-1])
+            assert store.names() == []
+            assert store.write_if(new, "sub/file", None)
+
+    def test_one_of_several_writers_wins(self, bucket: str, tmp_path: Path) -> None:
+        """Replace one version by several threads at the same time."""
+        start, won = threading.Barrier(4), list[int]()
+
+        def replace(turn: int, number: int, version: str | None) -> None:
+            path = tmp_path / f"by-{number}"
+            path.write_text(f"{turn} {number}")
+            with contextlib.closing(open_conditional_store(f"{bucket}/a")) as store:
+                start.wait(60)
+                if store.write_if(path, "file", version):
+                    won.append(number)
+
+        with contextlib.closing(open_conditional_store(f"{bucket}/a")) as store:
+            version = None
+            for turn in range(3):
+                threads = [threading.Thread(target=replace, args=(turn, number, version)) for number in range(4)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                assert len(won) == turn + 1
+                version = store.read_version("file", tmp_path / "read")
+                assert (tmp_path / "read").read_text() == f"{turn} {won[-1]}"

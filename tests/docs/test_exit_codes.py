@@ -10,8 +10,8 @@ from tests.docs.documents import ROOT
 def test_cli_page_lists_all_exit_codes() -> None:
     _, page = (ROOT / "docs" / "cli.md").read_text().split("## Exit codes")
     of_commands, of_workers = page.split("Worker processes")
-    codes = (output.DONE, output.FAILED, output.REJECTED, output.INTERRUPTED, output.PIPE_CLOSED)
-    assert _codes(of_commands) == [*codes]
+    errors = (output.FAILED, output.REJECTED, output.NOT_PROMOTED, output.INTERRUPTED, output.PIPE_CLOSED)
+    assert _codes(of_commands) == [output.DONE, *errors]
     assert _codes(of_workers) == [exit_codes.PERMANENT_ERROR, exit_codes.ABANDONED, exit_codes.RETRYABLE]
 
 

@@ -16,8 +16,10 @@ import qcnn
 from qcnn.components.definitions.pipeline import generate_data
 from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
 from qcnn.experiment.parsing import from_json
+from qcnn.pipelines.parts import Registration
 from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
+from qcnn.registry.address import open_registry
 from qcnn.results.local_run import METADATA
 from tests.buckets import ROWS
 from tests.class_runs import rows_of
@@ -36,9 +38,17 @@ def test_local_runner_trains_ten_classes_as_local_run(tmp_path: Path, monkeypatc
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     options = {**Options().model_dump(), "loss": "cross_entropy"}
     with _local_runner(tmp_path, monkeypatch):
-        outputs = main_pipeline()(**own, data_sha256=sha256, options=options).outputs
+        outputs = main_pipeline(registration=Registration("cluster", str(tmp_path / "models")))(
+            **own, data_sha256=sha256, options=options
+        ).outputs
     assert set(outputs) == set(Outputs._fields)
     _assert_has_classes(outputs, names)
+    with contextlib.closing(open_registry(str(tmp_path / "models"))) as registry:
+        (version,) = registry.versions("cluster")
+        assert version.record
+        assert version.record.source == outputs["model"].uri
+        assert version.record.metrics == outputs["metrics"].metadata
+        assert registry.labels("cluster").versions == {"champion": 1}
     training = qcnn.train(qcnn.Experiment(**own, loss="cross_entropy"), tmp_path / "here", progress=False)
     assert_same_training(training.training, Path(outputs["training"].path))
     measured = outputs["metrics"].metadata

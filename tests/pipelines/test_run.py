@@ -1,5 +1,6 @@
 """The compiled pipeline on the local Vertex AI server. tests/vertex checks the losses."""
 
+import contextlib
 import hashlib
 import json
 from pathlib import Path
@@ -8,8 +9,11 @@ import pytest
 import yaml
 from google.cloud import aiplatform_v1 as v1
 
+import qcnn
 from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.pipelines.parts import Registration
 from qcnn.pipelines.vertex import VERTEX
+from qcnn.registry.address import open_registry
 from qcnn.storage.copies import new_file_copy
 from tests.buckets import ROWS
 from tests.vertex.clients import pipelines
@@ -87,3 +91,31 @@ def test_data_file_is_cached_by_content(vertex: Vertex, tmp_path: Path, monkeypa
         assert metadata["data_sha256"] == hashlib.sha256(content).hexdigest()
         assert metadata["train"] == {ROWS: 28, changed: 29}[content]
         assert json.loads(metadata["experiment"])["data"] == address
+
+
+@pytest.mark.long
+def test_last_step_registers_and_promotes_in_bucket(
+    vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.process_environment()["STORAGE_EMULATOR_HOST"])
+    address = f"gs://{vertex.bucket}/models"
+    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1", registration=Registration("cluster", address))
+    job = v1.PipelineJob(
+        display_name="qcnn",
+        pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),
+        runtime_config={
+            "gcs_output_directory": f"gs://{vertex.bucket}/root",
+            "parameter_values": {**_ENDLESS, "epochs": 2, "workers": 1, "strategy": "none"},
+        },
+    )
+    made = pipelines(vertex).create_pipeline_job(parent=vertex.parent, pipeline_job=job, pipeline_job_id="one")
+    vertex.until_pipeline(made.name, pipeline_states.SUCCEEDED, pipeline_states.FAILED)
+    details = vertex.state.copy(v1.PipelineJob, made.name).job_detail.task_details
+    (registered,) = [each for each in details if each.task_name == "register"]
+    assert registered.state == _STATES.SUCCEEDED, registered.error
+    (metrics,) = registered.outputs["registration"].artifacts
+    assert dict(metrics.metadata) == {"version": 1, "promoted": 1}
+    with contextlib.closing(open_registry(address)) as registry:
+        assert registry.labels("cluster").versions == {"champion": 1}
+        with registry.open("cluster", 1) as folder:
+            assert qcnn.load(folder).experiment.qubits == 4

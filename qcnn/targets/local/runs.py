@@ -33,12 +33,14 @@ from qcnn.components.local_steps import (
     export_step,
     generate_step,
     read_study,
+    register_step,
     remove_model_of_fewer_epochs,
     run_in_subprocess,
     select_step,
     tensorboard_step,
     train_step,
 )
+from qcnn.components.steps.register import RegistrationTarget
 from qcnn.data import Dataset
 from qcnn.errors import QcnnError, WriteError
 from qcnn.experiment.config import ExperimentConfig
@@ -96,6 +98,7 @@ def run_experiment(
     fields: Mapping[str, Any] | None = None,
     earlier_epochs: Sequence[int] = (),
     callbacks: Sequence[EpochCallback] = (),
+    registration: RegistrationTarget | None = None,
 ) -> None:
     """Run all steps of a checked experiment. Complete outputs in its folders are kept.
 
@@ -106,6 +109,7 @@ def run_experiment(
         fields: Fields of the experiment for the record. None: those of `config`.
         earlier_epochs: Numbers of epochs with which training began before, for the record.
         callbacks: Functions to call after each epoch.
+        registration: Where the last step registers the model. None: there is no such step.
 
     Raises:
         CallbackError: If a callback raises an exception. Training can be resumed.
@@ -123,6 +127,9 @@ def run_experiment(
             tensorboard_step(folders)
         with run.step("evaluate"):
             _call(evaluate_step, (folders.run,), run.line)
+        if registration:
+            with run.step("register"):
+                register_step(folders, registration)
 
 
 def run_study(trials: Sequence[ExperimentConfig], study: Path, observer: Observer) -> BestTrial:

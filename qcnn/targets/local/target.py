@@ -24,6 +24,7 @@ from qcnn.experiment.saved import from_saved
 from qcnn.model.history import EpochMetrics
 from qcnn.process.error_lines import one_line_errors
 from qcnn.process.signals import terminated_as_interrupt
+from qcnn.registry.address import DEFAULT, VARIABLE
 from qcnn.results.local_run import (
     FILE,
     LOG,
@@ -35,7 +36,6 @@ from qcnn.results.local_run import (
     read_metrics,
     read_record,
 )
-from qcnn.storage.copies import local_copy
 from qcnn.studies.record import SELECT_STEP, has_succeeded, is_study, trial_folders
 from qcnn.targets import following
 from qcnn.targets.base import (
@@ -65,8 +65,9 @@ _BEGINNING = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 PREDICT_HELP = """
 Predict the rows of a file. Without --data, predict the test split.
 
-MODEL is the folder of a model or of a run, or a model in a bucket such as gs://BUCKET/model. FILE can be in a bucket,
-too, or - for CSV on standard input. With a column label, the error of the predictions is printed.
+MODEL is the folder of a model or of a run, a model in a bucket such as gs://BUCKET/model, or a registered model such as
+NAME@champion or NAME@2. FILE can be in a bucket, too, or - for CSV on standard input. With a column label, the error of
+the predictions is printed.
 
 --url predicts by a server: qcnn serve, TensorFlow Serving or KServe.
 """
@@ -84,6 +85,13 @@ class PredictSettings(TargetSettings):
     """Settings of a local prediction."""
 
     model: str | None = setting("Folder of a model or of a run.", None, metavar="MODEL", is_argument=True)
+    registry: str | None = setting(
+        "Model registry: a folder, or one in a bucket.",
+        None,
+        variables=(VARIABLE,),
+        shown=DEFAULT,
+        metavar="FOLDER|URI",
+    )
     url: str | None = setting("URL of a model on a server, instead of MODEL. Requires --data.", None, metavar="URL")
     data: str | None = setting(
         "CSV, Parquet, npz or JSONL file with the columns of the model's inputs.", None, metavar="FILE"
@@ -198,6 +206,7 @@ class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings], IsChecked[Lo
     ) -> Mapping[str, float | str]:
         """Predict the rows of a file, or a model's test split, whose first predictions are logged."""
         # Importing NumPy and pyarrow takes longer than all other imports here.
+        from qcnn.registry.lookup import model_copy
         from qcnn.results.predictions import files_or_streams_of
         from qcnn.trainer.predict import predict_file, predict_test_split
 
@@ -208,7 +217,7 @@ class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings], IsChecked[Lo
             with one_line_errors(), terminated_as_interrupt():
                 return {"rows": predict_by_url(settings.url, files, progress, report).rows}
         assert settings.model is not None
-        with one_line_errors(), terminated_as_interrupt(), local_copy(settings.model) as copy:
+        with one_line_errors(), terminated_as_interrupt(), model_copy(settings.model, settings.registry) as copy:
             folder = model_in(copy, settings.model)
             if files:
                 predicted = predict_file(folder, files, progress, report)

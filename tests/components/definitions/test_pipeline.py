@@ -1,17 +1,22 @@
 """Parameters of the generate-data component, compared with the fields of the experiment."""
 
+import contextlib
 import hashlib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.protobuf import json_format
 from kfp import dsl
 
-from qcnn.components.definitions.pipeline import generate_data
+from qcnn.components.definitions.pipeline import generate_data, register
 from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
 from qcnn.experiment.fields import field_type
 from qcnn.experiment.parsing import from_json
+from qcnn.registry.address import open_registry
+from qcnn.results.local_run import of_run
 from tests.buckets import ROWS
+from tests.qcnn.registry.models import BEST, write_run
 
 _TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", str: "STRING"}
 # Each value differs from the default of its field and from the other values of its type.
@@ -62,3 +67,31 @@ def test_generate_data_assigns_values_to_fields(tmp_path: Path) -> None:
     generated = _generate(tmp_path / "file", fields, hashlib.sha256(ROWS).hexdigest())
     assert {name: generated[name] for name in fields} == fields
     assert EXPERIMENT_FIELDS.keys() == {*_VALUES, *fields} - {"options"}
+
+
+def test_register_promotes_better_model_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that is not better, or cannot be compared, is a success of the step."""
+    promoted = []
+    for name, factor, fields in (
+        ("first", 0.5, {}),
+        ("better", BEST, {}),
+        ("worse", 0.25, {}),
+        ("other", BEST, {"qubits": 6}),
+    ):
+        folders = of_run(write_run(tmp_path / name, factor, fields=fields).folder)
+        registration = dsl.Metrics(uri=str(tmp_path / "registration"))
+        register.python_func(
+            model=dsl.Model(uri=str(folders.exported)),
+            dataset=dsl.Dataset(uri=str(folders.dataset)),
+            metrics=dsl.Metrics(uri=str(folders.metrics)),
+            name="cluster",
+            registry=str(tmp_path / "models"),
+            registration=registration,
+        )
+        promoted.append(registration.metadata)
+    assert [(each["version"], each["promoted"]) for each in promoted] == [(1, 1), (2, 1), (3, 0), (4, 0)]
+    assert [each.get("probability") for each in promoted] == [None, 1, 0, None]
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.endswith("must have the qubits of version 2, 4. Given: 6 in version 4") for line in lines)
+    with contextlib.closing(open_registry(str(tmp_path / "models"))) as registry:
+        assert registry.labels("cluster").versions == {"champion": 2}

@@ -57,7 +57,8 @@ def finished(folder: Path) -> subprocess.CompletedProcess[str]:
     (temporary := folder.parent / "temporary").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(temporary))
-        return _run(folder, "--config", "experiment.yaml", "--epochs", "3", "--batch_size", "16")
+        registration = ("--register", "ring", "--registry", "models")
+        return _run(folder, "--config", "experiment.yaml", "--epochs", "3", "--batch_size", "16", *registration)
 
 
 @pytest.mark.long
@@ -115,6 +116,20 @@ def test_artifacts_are_at_printed_paths(folder: Path, finished: subprocess.Compl
     assert json.loads((folder / table["confusion"]).read_text())["labels"] == ["-1", "+1"]
     assert "| mse " in (folder / table["summary"]).read_text()
     assert f"Test MSE<b>{table['test MSE']}</b>" in (folder / table["report"]).read_text()
+
+
+@pytest.mark.long
+def test_last_step_registers_model(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
+    (run,) = (folder / "runs").iterdir()
+    assert "    ring: champion is version 1, the first one\n" in finished.stdout
+    stored = folder / "models" / "ring" / "1" / "model.json"
+    assert stored.read_bytes() == (folder / _lines(finished.stdout)["model"] / "model.json").read_bytes()
+    assert json.loads((run / "register" / "registration").read_text()) == {"version": 1, "promoted": 1}
+    # The same run again.
+    done = _run(folder, "--resume", str(run), "--register", "ring", "--registry", "models", "--format", "json")
+    metrics = json.loads(done.stdout)["metrics"]
+    assert (metrics["version"], metrics["promoted"]) == (1, 0)
+    assert "ring: champion is version 1 already" in done.stderr
 
 
 @pytest.mark.long
@@ -195,6 +210,8 @@ def test_failing_run_has_separate_folder_and_one_line_error(
         ),
         (["--config", "bomb.yaml"], "error: config: the file must hold at most 10000 values. Given: bomb.yaml"),
         (["--qbits", "8"], "error: No such option '--qbits'"),
+        (["--register", "a b"], "error: register: must be at most 100 letters, digits, dots, dashes and underscores"),
+        (["--registry", "models"], "error: register: must be given together with --registry. Given: only 'models'"),
         (["--config", "missing.yaml"], "error: config: no such file. Given: missing.yaml"),
         (["--config", "empty.yaml"], "error: config: the file must not be empty"),
         (["--config", "broken.yaml"], "error: config: the file is not valid YAML"),

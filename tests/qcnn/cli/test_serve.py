@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from qcnn.cli.serve import serve, sources_of
 from qcnn.errors import ConfigError
+from qcnn.serving.versions import ModelSource, VersionPolicy
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,8 @@ from qcnn.errors import ConfigError
     ],
 )
 def test_sources_of_arguments(arguments: tuple[str, ...], expected: dict[str, str]) -> None:
-    assert sources_of(arguments) == expected
+    found = sources_of(arguments, "latest:3", None)
+    assert found == {name: ModelSource(address, VersionPolicy(3)) for name, address in expected.items()}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_sources_of_arguments(arguments: tuple[str, ...], expected: dict[str, st
 )
 def test_invalid_arguments_raise(arguments: tuple[str, ...], line: str) -> None:
     with pytest.raises(ConfigError) as error:
-        sources_of(arguments)
+        sources_of(arguments, "latest:1", None)
     assert str(error.value).startswith(line)
 
 

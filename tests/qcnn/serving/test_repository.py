@@ -13,7 +13,7 @@ import pytest
 from qcnn.errors import ConfigError
 from qcnn.serving.errors import RequestError
 from qcnn.serving.repository import ServedModel, open_repository
-from qcnn.serving.versions import VersionPolicy
+from qcnn.serving.versions import ModelSource, VersionPolicy
 from qcnn.storage.copies import new_copy
 from tests.buckets import new_s3_bucket
 from tests.qcnn.serving.conftest import EXCITATIONS
@@ -23,9 +23,10 @@ from tests.qcnn.serving.label_files import write_labels
 class Served:
     """Model of a folder with versions, and the number of its failures."""
 
-    def __init__(self, folder: Path, latest: int = 1, trust: bool = False) -> None:
+    def __init__(self, folder: Path, latest: int = 1, trust: bool = False, policy: VersionPolicy | None = None) -> None:
         self.folder, self.failures = folder, list[str]()
-        self.model = ServedModel("m", str(folder), folder, VersionPolicy(latest), self.failures.append, trust=trust)
+        policy = policy or VersionPolicy(latest)
+        self.model = ServedModel("m", str(folder), folder, policy, self.failures.append, trust=trust)
 
     def add(self, version: int) -> Path:
         """Copy the model as a version: model.json last."""
@@ -163,11 +164,33 @@ def test_python_function_requires_trust(tmp_path: Path, trust: bool, caplog: pyt
     assert reason in caplog.text
 
 
+def test_only_version_of_a_label_is_served(tmp_path: Path) -> None:
+    """The label moves forward and back."""
+    served = Served(tmp_path, policy=VersionPolicy(label="champion"))
+    assert served.polled() == []
+    for version in (1, 2, 3):
+        served.add(version)
+    write_labels(tmp_path, {"champion": 1, "canary": 3})
+    assert served.polled() == [1]
+    for version in (2, 1):
+        write_labels(tmp_path, {"champion": version, "canary": 3})
+        assert served.polled() == [version]
+        assert served.model.resolve().number == version
+        assert served.model.labels == {"champion": version}
+    # It does not move to a damaged version, nor away if it is deleted.
+    (tmp_path / "3" / "predictor.json").write_text("{}")
+    for labels in ({"champion": 3}, {}):
+        write_labels(tmp_path, labels)
+        assert served.polled() == [1]
+    with pytest.raises(RequestError):
+        served.model.resolve("3")
+
+
 def test_missing_folder_raises(tmp_path: Path) -> None:
-    sources = {"m": str(tmp_path / "nowhere")}
+    sources = {"m": ModelSource(str(tmp_path / "nowhere"))}
     with (
         pytest.raises(ConfigError, match=r"^model: must be an existing folder, or a bucket\. Given: "),
-        open_repository(sources, VersionPolicy(1), 1, lambda name: None, trust=False),
+        open_repository(sources, 1, lambda name: None, trust=False),
     ):
         pass
 
@@ -182,7 +205,7 @@ def test_versions_in_bucket_are_mirrored(s3_server: str, monkeypatch: pytest.Mon
             shutil.copytree(EXCITATIONS, folder)
 
     add(1)
-    with open_repository({"m": uri}, VersionPolicy(1), 3600, lambda name: None, trust=False) as repository:
+    with open_repository({"m": ModelSource(uri)}, 3600, lambda name: None, trust=False) as repository:
         assert repository.models["m"].versions == [1]
         add(2)
         repository.poll()
@@ -193,7 +216,7 @@ def test_versions_in_bucket_are_mirrored(s3_server: str, monkeypatch: pytest.Mon
 def test_missing_version_of_policy_is_reported_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     served.add(1)
     served.add(2)
-    policy = VersionPolicy(numbers=frozenset({1, 3}))
+    policy = VersionPolicy(only=frozenset({1, 3}))
     model = ServedModel("m", "models", served.folder, policy, served.failures.append, trust=False)
     caplog.set_level(logging.WARNING)
     for _ in range(2):

@@ -30,14 +30,33 @@ from tests.qcnn.serving.label_files import write_labels
         ([3, 1, 2], VersionPolicy(0), {}, [1, 2, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 1}, [1, 3]),
         ([1, 2, 3], VersionPolicy(1), {"stable": 7}, [3]),
-        ([1, 2, 3], VersionPolicy(numbers=frozenset({1, 2})), {"canary": 3}, [1, 2]),
-        ([1, 2], VersionPolicy(numbers=frozenset({3})), {}, []),
+        ([1, 2, 3], VersionPolicy(only=frozenset({1, 2})), {"canary": 3}, [1, 2]),
+        ([1, 2], VersionPolicy(only=frozenset({3})), {}, []),
+        ([1, 2, 3], VersionPolicy(only=frozenset({2})), {"stable": 1}, [2]),
+        ([1, 3], VersionPolicy(only=frozenset({2})), {}, []),
+        ([1, 2, 3], VersionPolicy(label="stable"), {"stable": 1, "canary": 2}, [1]),
+        ([1, 2, 3], VersionPolicy(label="stable"), {"canary": 2}, []),
+        ([1, 2, 3], VersionPolicy(label="stable"), {"stable": 7}, []),
     ],
 )
 def test_wanted_versions(
     available: list[int], policy: VersionPolicy, labels: dict[str, int], expected: list[int]
 ) -> None:
     assert wanted_versions(available, policy, labels) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (VersionPolicy(), {"a": 1, "b": 1, "c": 2}),
+        (VersionPolicy(only=frozenset({1})), {"a": 1, "b": 1}),
+        (VersionPolicy(only=frozenset({3})), {}),
+        (VersionPolicy(label="c"), {"c": 2}),
+        (VersionPolicy(label="d"), {}),
+    ],
+)
+def test_labels_of_policy(policy: VersionPolicy, expected: dict[str, int]) -> None:
+    assert policy.labels_of({"a": 1, "b": 1, "c": 2}) == expected
 
 
 @pytest.mark.parametrize(
@@ -103,8 +122,8 @@ def test_resolve_missing_version_is_not_found(
         ("latest:1", VersionPolicy(1)),
         ("latest:12", VersionPolicy(12)),
         ("all", VersionPolicy(0)),
-        ("2", VersionPolicy(numbers=frozenset({2}))),
-        ("3,1", VersionPolicy(numbers=frozenset({1, 3}))),
+        ("2", VersionPolicy(only=frozenset({2}))),
+        ("3,1", VersionPolicy(only=frozenset({1, 3}))),
     ],
 )
 def test_parse_policy(text: str, policy: VersionPolicy) -> None:

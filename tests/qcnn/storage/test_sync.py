@@ -15,7 +15,7 @@ from qcnn.storage import gcs, s3, sync
 from qcnn.storage.copies import local_copy
 from qcnn.storage.store import SCHEMES, BucketUri, Store, UnreachableError
 from qcnn.storage.sync import FolderDownloader, FolderUploader
-from qcnn.testing.stores import StoreContract, put
+from qcnn.testing.stores import ConditionalStoreContract, StoreContract, put
 from tests.qcnn.storage.faults import FaultyProxy
 
 # Uploaded in one request and in several.
@@ -60,7 +60,7 @@ def test_schemes_with_custom_store_is_used(tmp_path: Path, monkeypatch: pytest.M
         pass
 
 
-class TestStores(StoreContract):
+class TestStores(StoreContract, ConditionalStoreContract):
     @pytest.fixture
     def bucket(self, bucket: str) -> str:
         return bucket
