@@ -59,10 +59,15 @@ test: .venv/.complete ## run the fast tests (tests/durations.json); ARGS="tests/
 test-all: .venv/.complete ## run the fast and the slow tests
 	@$(BIN)/pytest $(parallel) $(ARGS)
 
-test-long: .venv/.complete ## run the long tests: complete runs, killed processes, several workers
+# MLflow's server, whose packages only its tests need.
+.venv-mlflow/.complete: .venv/.complete
+	@UV_PROJECT_ENVIRONMENT=.venv-mlflow UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group mlflow-server \
+	  --compile-bytecode --python $(BIN)/python && touch $@
+
+test-long: .venv/.complete .venv-mlflow/.complete ## run the long tests: complete runs, killed processes, several workers
 	@$(BIN)/pytest -m "long and not faults and not tfq" $(parallel) $(ARGS)
 
-test-durations: .venv/.complete ## write tests/durations.json; requires an idle machine (half an hour)
+test-durations: .venv/.complete .venv-mlflow/.complete ## write tests/durations.json; requires an idle machine (half an hour)
 	@$(BIN)/pytest --record -m "not faults and not cluster and not kfp and not tfq" $(parallel)
 
 test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv-tfq
@@ -161,7 +166,7 @@ simulators: .venv-frameworks/.complete ## benchmark the simulators and other fra
 
 audit: .venv-audit/.complete ## check the images' packages in uv.lock for known vulnerabilities; also fails if the database is unreachable
 	@mkdir -p build
-	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --extra gpu --prune kfp --prune kfp-kubernetes \
+	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --extra mlflow --extra gpu --prune kfp --prune kfp-kubernetes \
 	  --no-emit-project --output-file build/requirements.txt
 	@.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement build/requirements.txt $(ARGS)
 
@@ -181,4 +186,4 @@ release-check: docs .venv-release/.complete ## build and check the files of a re
 	@$(BIN)/python scripts/release_check.py $(ARGS)
 
 clean: ## delete the environments and build/; runs/ is kept
-	rm -rf .venv .venv-frameworks .venv-audit .venv-release .uv build
+	rm -rf .venv .venv-frameworks .venv-audit .venv-mlflow .venv-release .uv build

@@ -1,6 +1,7 @@
 """Steps of a study: plan the trials and select the best one."""
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from qcnn.studies.trials import (
     search_from_mapping,
     shared_experiment,
 )
+from qcnn.tracking.background import track_results
+from qcnn.tracking.destination import destination_in
+from qcnn.tracking.tracked_run import Results, study_run
 
 
 def plan_study(
@@ -124,3 +128,16 @@ def read_trial(training: Path) -> Trial | FailedTrial:
     config = checkpoint.config
     chosen = exported_epoch(checkpoint.line.progress, config.options.export_checkpoint)
     return Trial(config, checkpoint.epochs, chosen, checkpoint.fresh_mse)
+
+
+def track_study(study: Path, model: Path, metrics: Mapping[str, float], uris: Mapping[str, str]) -> None:
+    """Send the results of the best trial to the run of a local study, if the environment names a tracking server.
+
+    Args:
+        study: Folder of the study.
+        model: Folder of the exported model.
+        metrics: Metrics of the evaluation.
+        uris: Paths of the artifacts by name.
+    """
+    if destination_in(os.environ) is not None:
+        track_results(os.environ, study_run(study), Results(metrics, uris, str(model)), str(study))

@@ -41,6 +41,7 @@ _SECTIONS = {
     "Result Commands": {
         "compare": "Compare the fields and metrics of runs.",
         "tensorboard": "Open TensorBoard on runs.",
+        "track": "Send runs to a tracking server.",
     },
     "Serving Commands": {
         "serve": "Serve exported models over HTTP.",

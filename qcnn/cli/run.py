@@ -18,7 +18,7 @@ from qcnn.cli.options.experiment import (
     complete_run,
     experiment_options,
 )
-from qcnn.cli.options.settings import format_option, runs_option
+from qcnn.cli.options.settings import format_option, runs_option, tracking_option
 from qcnn.cli.output import show, stdout_to_stderr
 from qcnn.cli.terminal import terminal, writable_folder
 from qcnn.components.steps.tensorboard import command as tensorboard_command
@@ -68,6 +68,7 @@ _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "loss", "accuracy",
     help="Repeat RUN from its metadata and compare the results.",
     shell_complete=complete_run,
 )
+@tracking_option
 @format_option
 @experiment_options
 def run(runs: Path, resume: Path | None, repeat: Path | None, output_format: str, options: ExperimentOptions) -> None:

@@ -49,7 +49,7 @@ from qcnn.targets.kubernetes.checks import ANY_IMAGE, cluster_checks
 from qcnn.targets.kubernetes.client import can_be_name, find_job, follow, logs_of_jobs
 from qcnn.targets.kubernetes.predictions import JobPredictions
 from qcnn.targets.output_check import output_checks
-from qcnn.targets.settings import CheckSettings, PodFields, setting
+from qcnn.targets.settings import CheckSettings, PodFields, TrackedPodFields, setting
 
 DAY = 86400
 _TASK = "train"
@@ -61,7 +61,7 @@ class BoardSettings(PodFields, ClusterConnection):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(PodFields, ClusterConnection):
+class Settings(TrackedPodFields, ClusterConnection):
     """Settings of a training job.
 
     Raises:
