@@ -217,17 +217,18 @@ def main() -> None:
     destination = destination_in(os.environ)
     assert destination
     prepare()
+    messages = _Messages()
+    first = messages.first()
+    run, results = TrackedRun.from_json(first["run"]), first.get("results")
     try:
-        messages = _Messages()
-        first = messages.first()
-        run, results = TrackedRun.from_json(first["run"]), first.get("results")
         with identity_of(run.folder) as identity:
             sender = RunSender(run, identity, destination)
             warn = _Warning(run, str(first["advice"]), is_training=results is None)
             _send(sender, Results(**results) if results else None, messages, destination.display_name, warn)
     except ModuleNotFoundError as error:
         reason = missing(error, "tracking", "mlflow") or destination.redact(error)
-        _print(f"{WARNING}{reason}; the run is not tracked")
+        if results is None:
+            _print(f"{WARNING}{as_clause(reason)}; the run is not tracked")
     except QcnnError as error:
         _print(f"{WARNING}tracking: {as_clause(error)}; the run is not tracked")
     except Exception as error:  # A defect here, or in the client, must not be printed with a secret.

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from qcnn.experiment.parsing import from_mapping
 from tests.forks import run, started
 from tests.mlflow_server import free_port, mlflow_server, silent_server
 
@@ -212,3 +213,26 @@ def test_interrupted_run_is_killed_on_server(server: str, experiment: str, inter
         process.wait()
     (found,) = _tracked(server, experiment)
     assert found.info.status == "KILLED"
+
+
+def test_job_with_outputs_in_bucket_is_tracked(
+    server: str, experiment: str, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = f"{rows.removesuffix('/rows.csv')}/out/job-1"
+    config = from_mapping({"qubits": 4, "rounds": 10, "epochs": 3, "workers": 1, "strategy": "none"})
+    outputs = ["--workdir", f"{root}/training", "--logs", f"{root}/logs", "--export", f"{root}/model"]
+    arguments = ["-m", "qcnn.trainer.worker", "--experiment", config.to_json(), *outputs, "--profiler-port", "0"]
+    environment = {**os.environ, VARIABLE: server, "QCNN_JOB": "job-1"}
+    for _ in range(2):
+        # The second process is a restarted pod, and only reports the end.
+        done = run(*arguments, environment=environment)
+        assert done.returncode == 0, done.stderr
+        (found,) = _tracked(server, experiment)
+        assert (found.info.run_name, found.info.status) == ("job-1", "FINISHED")
+        assert _steps(server, found.info.run_id, "val_loss") == [1, 2, 3]
+        assert found.data.tags["artifact.model"] == f"{root}/model"
+    assert not found.outputs.model_outputs
+    _qcnn("track", root, uri=server)
+    (found,) = _tracked(server, experiment)
+    assert found.info.status == "FINISHED"
+    assert len(found.outputs.model_outputs) == 1
