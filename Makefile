@@ -76,7 +76,7 @@ test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv
 # The oldest supported releases of the direct dependencies, with the newest of all others. Old releases use functions
 # that the others deprecate.
 .venv-oldest/.complete: .venv/.complete
-	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --resolution lowest-direct \
+	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --extra mlflow --resolution lowest-direct \
 	  --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
 	@UV_PYTHON_DOWNLOADS=never .uv/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
 	@.uv/uv pip install --quiet --compile-bytecode --python .venv-oldest/bin/python -r build/oldest.txt --group test

@@ -16,7 +16,7 @@ from qcnn.model.checkpoints import load_history
 from qcnn.process.library_loading import load_tensorflow
 from qcnn.results.class_scores import Confusion
 from qcnn.results.model_folder import describe
-from qcnn.tracking.background import track_results
+from qcnn.tracking.background import sent_later, track_results
 from qcnn.tracking.destination import destination_in
 from qcnn.tracking.tracked_run import Results, run_folder, training_run
 
@@ -78,7 +78,8 @@ def track(model: str, training: str, metrics: Mapping[str, float], uris: Mapping
         return
     _, config = describe(Path(model))
     run = training_run(config, Path(training), {"training": uris["training"]})
-    track_results(os.environ, run, Results(metrics, uris, model), str(run_folder(Path(training)) or uris["training"]))
+    where = run_folder(Path(training)) or uris["training"]
+    track_results(os.environ, run, Results(metrics, uris, model), sent_later(where))
 
 
 def save_confusion(confusion: Confusion, path: str) -> None:

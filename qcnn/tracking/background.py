@@ -57,7 +57,7 @@ def tracked(
     from qcnn.tracking.tracked_run import run_folder, training_run
 
     run, where = training_run(config, training, uris), run_folder(training) or uris["training"]
-    process = _Process(environment, {"run": run.to_json(), "advice": f"qcnn track {where}"})
+    process = _Process(environment, {"run": run.to_json(), "advice": sent_later(where)})
     state = "interrupted"
     try:
         yield process.listen
@@ -71,6 +71,11 @@ def tracked(
         process.close(state, _LAST_SECONDS if state == "succeeded" else _LAST_SECONDS_OF_FAILURE)
 
 
+def sent_later(run: object) -> str:
+    """Return the end of a warning, which names the command that sends a run later, by its path or URI."""
+    return f"training continues, and qcnn track {run} sends the run later"
+
+
 def track_results(environment: Mapping[str, str], run: TrackedRun, results: Results, advice: str) -> None:
     """Send the results of a run to the tracking server of an environment. A failure is only logged.
 
@@ -78,9 +83,9 @@ def track_results(environment: Mapping[str, str], run: TrackedRun, results: Resu
         environment: Environment variables, with the server.
         run: Run.
         results: Results of its evaluation.
-        advice: Path or URI of the run, for the message about the command that sends it later.
+        advice: End of the warning about a server that does not respond.
     """
-    first = {"run": run.to_json(), "results": dataclasses.asdict(results), "advice": f"qcnn track {advice}"}
+    first = {"run": run.to_json(), "results": dataclasses.asdict(results), "advice": advice}
     _Process(environment, first).close("succeeded", _LAST_SECONDS)
 
 

@@ -3,8 +3,9 @@
 import contextlib
 import dataclasses
 import datetime
+import hashlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from qcnn.artifact_io import load_description, save_description
@@ -37,9 +38,33 @@ def identity_of(folder: Path) -> Iterator[Identity]:
     with folder_lock("tracker", path.parent):
         if not path.exists():
             now = datetime.datetime.now(datetime.UTC)
-            with new_file(path) as unfinished:
-                save_description({"key": uuid.uuid4().hex, "started": int(now.timestamp() * 1000)}, unfinished)
-        content = load_description("run", path)
-        with readable("run", path):
-            identity = Identity(str(content["key"]), int(content["started"]))
-        yield identity
+            write_identity(folder, Identity(uuid.uuid4().hex, int(now.timestamp() * 1000)))
+        yield read_identity(folder)
+
+
+def write_identity(folder: Path, identity: Identity) -> None:
+    """Write the identity of the run in a folder.
+
+    Raises:
+        ArtifactError: If the folder cannot be written.
+    """
+    with new_file(folder / FOLDER / _FILE) as unfinished:
+        save_description(dataclasses.asdict(identity), unfinished)
+
+
+def read_identity(folder: Path) -> Identity:
+    """Read the identity of the run in a folder.
+
+    Raises:
+        ArtifactError: If the run has none, or the file is damaged.
+    """
+    path = folder / FOLDER / _FILE
+    content = load_description("run", path)
+    with readable("run", path):
+        return Identity(str(content["key"]), int(content["started"]))
+
+
+def identity_of_study(trials: Sequence[Identity]) -> Identity:
+    """Return the identity of a study, which depends only on the identities of its trials."""
+    keys = "".join(sorted(trial.key for trial in trials))
+    return Identity(hashlib.sha256(keys.encode()).hexdigest()[:32], min(trial.started for trial in trials))

@@ -95,6 +95,7 @@ class RunSender:
         run_id, server = self._opened()
         time_of_last_epoch = self._identity.started + round(1000 * self._seconds)
         server.log_results(run_id, results.metrics, time_of_last_epoch, results.tags)
+        server.set_parent(results.trials, run_id)
         if results.model:
             with local_copy(results.model) as model:
                 server.log_model(run_id, model)
@@ -146,7 +147,7 @@ class _Warning:
 
     Args:
         run: Run.
-        advice: Command that sends the run later.
+        advice: End of the warning.
         is_training: Whether a run begins, which has a warning of its own.
     """
 
@@ -159,7 +160,7 @@ class _Warning:
     def __call__(self, error: TrackingError) -> None:
         """Print the warning, unless the file exists."""
         if not self._file.exists():
-            _print(f"{WARNING}{as_clause(error)}; training continues, and {self._advice} sends the run later")
+            _print(f"{WARNING}{as_clause(error)}; {self._advice}")
             with contextlib.suppress(OSError):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 self._file.touch()

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -53,11 +53,15 @@ class TrackedRun:
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """Results of a run that is evaluated: metrics, the URIs of artifacts, and the path or URI of the model."""
+    """Results of a run that is evaluated: metrics, the URIs of artifacts, and the path or URI of the model.
+
+    `trials` are the keys of the runs that become children of the run, because trials of a pipeline begin before it.
+    """
 
     metrics: Mapping[str, float]
     artifacts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     model: str | None = None
+    trials: Sequence[str] = ()
 
     @property
     def tags(self) -> dict[str, str]:

@@ -12,13 +12,18 @@ from typing import Any
 
 import pytest
 
+from qcnn.components.steps.study import track_trials
 from qcnn.experiment.parsing import from_mapping
+from qcnn.tracking.destination import Destination
+from qcnn.tracking.identity import identity_of
+from qcnn.tracking.mlflow import MlflowServer
 from tests.forks import run, started
 from tests.mlflow_server import free_port, mlflow_server, silent_server
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("forks")]
 
 SMALL = ["--qubits", "4", "--rounds", "10", "--workers", "1", "--strategy", "none", "--profile_batches", ""]
+GOLDEN = Path(__file__).parents[2] / "golden"
 VARIABLE = "MLFLOW_TRACKING_URI"
 EPOCH_METRICS = ["train_accuracy", "train_loss", "val_accuracy", "val_loss"]
 
@@ -213,6 +218,26 @@ def test_interrupted_run_is_killed_on_server(server: str, experiment: str, inter
         process.wait()
     (found,) = _tracked(server, experiment)
     assert found.info.status == "KILLED"
+
+
+def test_trials_of_pipeline_become_children(
+    server: str, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainings = [tmp_path / name for name in ("a", "b", "failed")]
+    for training in trainings[:2]:
+        with identity_of(training) as identity:
+            MlflowServer(Destination(server)).open(identity, training.name, {}, {})
+    monkeypatch.setenv(VARIABLE, server)
+    model = GOLDEN / "0.1.0-predictor" / "excitations" / "export-weights" / "model"
+    for _ in range(2):
+        track_trials([*map(str, trainings)], str(model), {"mse": 0.5, "epochs": 3.0}, {"model": "gs://bucket/model"})
+        runs = _tracked(server, experiment)
+        (parent,) = (each for each in runs if each.info.run_name not in ("a", "b"))
+        parents = {each.info.run_name: each.data.tags.get("mlflow.parentRunId") for each in runs}
+        assert parents == {"a": parent.info.run_id, "b": parent.info.run_id, parent.info.run_name: None}
+        assert parent.data.metrics == {"mse": 0.5, "epochs": 3.0}
+        assert (parent.info.status, parent.data.tags["artifact.model"]) == ("FINISHED", "gs://bucket/model")
+        assert len(parent.outputs.model_outputs) == 1
 
 
 def test_job_with_outputs_in_bucket_is_tracked(
