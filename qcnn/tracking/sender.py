@@ -208,8 +208,10 @@ def _send(sender: RunSender, results: Results | None, messages: _Messages, where
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    # The parent process may have been killed.
+    with contextlib.suppress(OSError):
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
 
 def main() -> None:
