@@ -62,10 +62,15 @@ test: .venv/.complete ## run the fast tests (tests/durations.json); ARGS="tests/
 test-all: .venv/.complete ## run the fast and the slow tests
 	@$(BIN)/pytest $(parallel) $(ARGS)
 
-test-long: .venv/.complete ## run the long tests: complete runs, killed processes, several workers
+# MLflow's server, whose packages only its tests need.
+.venv-mlflow/.complete: .venv/.complete
+	@UV_PROJECT_ENVIRONMENT=.venv-mlflow UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group mlflow-server \
+	  --compile-bytecode --python $(BIN)/python && touch $@
+
+test-long: .venv/.complete .venv-mlflow/.complete ## run the long tests: complete runs, killed processes, several workers
 	@$(BIN)/pytest -m "long and not faults and not tfq" $(parallel) $(ARGS)
 
-test-durations: .venv/.complete ## write tests/durations.json; requires an idle machine (half an hour)
+test-durations: .venv/.complete .venv-mlflow/.complete ## write tests/durations.json; requires an idle machine (half an hour)
 	@$(BIN)/pytest --record -m "not faults and not cluster and not kfp and not tfq" $(parallel)
 
 test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv-tfq
@@ -74,7 +79,7 @@ test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv
 # The oldest supported releases of the direct dependencies, with the newest of all others. Old releases use functions
 # that the others deprecate.
 .venv-oldest/.complete: .venv/.complete
-	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --resolution lowest-direct \
+	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --extra mlflow --resolution lowest-direct \
 	  --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
 	@UV_PYTHON_DOWNLOADS=never .uv/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
 	@.uv/uv pip install --quiet --compile-bytecode --python .venv-oldest/bin/python -r build/oldest.txt --group test
@@ -164,7 +169,7 @@ simulators: .venv-frameworks/.complete ## benchmark the simulators and other fra
 
 audit: .venv-audit/.complete ## check the images' packages in uv.lock for known vulnerabilities; also fails if the database is unreachable
 	@mkdir -p build
-	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --extra gpu --prune kfp --prune kfp-kubernetes \
+	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --extra mlflow --extra gpu --prune kfp --prune kfp-kubernetes \
 	  --no-emit-project --output-file build/requirements.txt
 	@.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement build/requirements.txt $(ARGS)
 
@@ -184,4 +189,4 @@ release-check: docs .venv-release/.complete ## build and check the files of a re
 	@$(BIN)/python scripts/release_check.py $(ARGS)
 
 clean: ## delete the environments and build/; runs/ is kept
-	rm -rf .venv .venv-frameworks .venv-audit .venv-release .uv build
+	rm -rf .venv .venv-frameworks .venv-audit .venv-mlflow .venv-release .uv build

@@ -21,9 +21,9 @@ from qcnn import data
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import complete_files, new_file, writable
 from qcnn.components.steps.dataset import dataset_metadata, write_dataset
-from qcnn.components.steps.evaluate import evaluate, export_weights, save_confusion, summarize
+from qcnn.components.steps.evaluate import evaluate, export_weights, save_confusion, summarize, track
 from qcnn.components.steps.register import RegistrationTarget, load_metrics, register
-from qcnn.components.steps.study import read_trial, select_best
+from qcnn.components.steps.study import read_trial, select_best, track_study
 from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import PRELOADED_MODULES, train_experiment
 from qcnn.errors import QcnnError, TrainingError
@@ -142,7 +142,9 @@ def export_step(run: Path) -> None:
 
 def evaluate_step(run: Path) -> None:
     """Evaluate the exported model and write the report of the run."""
-    _save_evaluation(of_run(run))
+    folders = of_run(run)
+    metrics = _save_evaluation(folders)
+    track(str(folders.exported), str(folders.training), metrics, _uris(folders))
 
 
 def register_step(folders: RunFolders, target: RegistrationTarget) -> None:
@@ -187,7 +189,8 @@ def select_step(study: Path) -> None:
     folders = _of_best(trials[chosen], study)
     if not folders.exported.exists():
         _export(folders)
-    _save_evaluation(folders)
+    metrics = _save_evaluation(folders)
+    track_study(study, folders.exported, metrics, {**_uris(folders), "results": str(results)})
 
 
 def _export(folders: RunFolders) -> dict[str, Any]:
@@ -198,11 +201,11 @@ def _export(folders: RunFolders) -> dict[str, Any]:
 def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
     """Evaluate the exported model and return the metadata of all outputs."""
     shutil.rmtree(folders.predictions, ignore_errors=True)
-    summarized = folders.exported, folders.dataset, folders.training, folders.predictions, folders.report
+    read = folders.exported, folders.dataset, folders.training, folders.predictions
     with _suppress_warnings():
-        metrics, confusion, metadata = evaluate(*map(str, (*summarized[:-1], folders.metrics, folders.report)))
+        metrics, confusion, metadata = evaluate(*map(str, (*read, folders.metrics, folders.report)))
     save_confusion(confusion, str(folders.confusion))
-    summarize(metrics, {path.stem: str(path) for path in summarized}, str(folders.summary))
+    summarize(metrics, _uris(folders), str(folders.summary))
     return {
         folders.metrics: metrics,
         folders.predictions: metadata,
@@ -210,6 +213,12 @@ def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
         folders.report: metadata,
         folders.summary: metadata,
     }
+
+
+def _uris(folders: RunFolders) -> dict[str, str]:
+    """Return the paths of the artifacts of a summary by name."""
+    summarized = folders.exported, folders.dataset, folders.training, folders.predictions, folders.report
+    return {path.stem: str(path) for path in summarized}
 
 
 def _confusion_matrix(confusion: Confusion) -> dict[str, Any]:
@@ -232,11 +241,16 @@ def _suppress_warnings() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _save_evaluation(folders: RunFolders) -> None:
-    """Evaluate the exported model, and write the metadata with the digests of all files but those of the model."""
+def _save_evaluation(folders: RunFolders) -> Mapping[str, float]:
+    """Evaluate the exported model, write the metadata with the digests of all files but those of the model.
+
+    Returns:
+        The metrics.
+    """
     artifacts, folder = _evaluate(folders), folders.evaluation
     files = [name for name in complete_files(folder) if not (folder / name).is_relative_to(folders.exported)]
     _save_metadata(folder, artifacts, files=[name for name in files if name != METADATA])
+    return artifacts[folders.metrics]
 
 
 def _save_metadata(

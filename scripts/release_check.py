@@ -27,6 +27,9 @@ _IMAGE = ("--image", "registry.example/qcnn:1")
 _GOOGLE = ("--project", "my-project", "--location", "us-central1", "--pipeline-root", "gs://bucket/runs")
 _MODEL = ROOT / "tests" / "golden" / "0.1.0-predictor" / "excitations" / "export-weights" / "model"
 _PREDICT = "import qcnn, sys; qcnn.load(sys.argv[1]).predict(qubit=[0, 3], angle=[0.1, -2.0])"
+_SIGNATURE = (
+    "import pathlib, sys; from qcnn.tracking.pyfunc_model import signature_of as f; f(pathlib.Path(sys.argv[1]))"
+)
 _RUN = ("qcnn", "run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1")
 # One command for each extra, by a program of the environment. It loads the libraries of the extra without a network.
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -34,6 +37,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "kubeflow": ("qcnn", "submit", "--target", "kubeflow", "--dry-run", "--host", "http://localhost:1", *_IMAGE),
     "vertex": ("qcnn", "submit", "--target", "vertex", "--dry-run", *_GOOGLE, *_IMAGE),
     "serve": ("python", "-c", _PREDICT, str(_MODEL)),
+    "mlflow": ("python", "-c", _SIGNATURE, str(_MODEL)),
     "run": _RUN,
     "tfq": (*_RUN, "--simulator", "tfq"),
 }

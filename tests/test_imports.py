@@ -32,7 +32,7 @@ LAYERS = (
     ("data",),
     ("model",),
     ("studies", "results", "planning"),
-    ("serving",),
+    ("serving", "tracking"),
     ("registry",),
     ("jobs", "trainer"),
     ("costs",),

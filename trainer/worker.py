@@ -27,6 +27,7 @@ from qcnn.process.standard_streams import open_standard_streams
 from qcnn.storage.copies import local_copy, working_copy
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import updated_copy
+from qcnn.tracking.background import tracked
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cluster
 from qcnn.trainer.events import FINISHED, Listener, ignore, stop_requests, to_pipe
 
@@ -140,7 +141,9 @@ def _train(
         copy_initial_checkpoint(experiment, arguments.workdir, workdir.folder)
         reporters: list[Listener] = []
         if is_chief:
+            uris = {"training": arguments.workdir, "logs": arguments.logs, "model": arguments.export or ""}
             reporters = [
+                stack.enter_context(tracked(os.environ, experiment, workdir.folder, uris)),
                 HyperparameterReporter(os.environ, arguments.metric).listen,
                 TrainJobReporter(os.environ, experiment.epochs).listen,
             ]

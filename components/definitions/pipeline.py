@@ -140,7 +140,7 @@ def evaluate(
         summary: Metrics and artifact URIs.
     """
     from qcnn.components.steps.evaluate import evaluate as run
-    from qcnn.components.steps.evaluate import save_confusion, summarize
+    from qcnn.components.steps.evaluate import save_confusion, summarize, track
     from qcnn.process.error_lines import one_line_errors
 
     with one_line_errors():
@@ -159,7 +159,9 @@ def evaluate(
             "predictions": predictions,
             "report": report,
         }
-        summarize(measured, {name: artifact.uri for name, artifact in artifacts.items()}, summary.path)
+        uris = {name: artifact.uri for name, artifact in artifacts.items()}
+        summarize(measured, uris, summary.path)
+        track(model.path, training.path, measured, uris)
         summary.metadata = predictions.metadata
         for name, value in measured.items():
             metrics.log_metric(name, value)

@@ -72,6 +72,7 @@ def select_best(
     """
     from qcnn.components.steps.evaluate import evaluate, export_weights
     from qcnn.components.steps.study import select_best as run
+    from qcnn.components.steps.study import track_trials
     from qcnn.process.error_lines import one_line_errors
 
     with one_line_errors():
@@ -84,6 +85,8 @@ def select_best(
         measured, _, predictions.metadata = evaluate(*folders, metrics.path, report.path)
         results.metadata = table.metadata = {"trials": len(trainings), "best": best}
         report.metadata = predictions.metadata
+        uris = {"model": model.uri, "predictions": predictions.uri, "report": report.uri, "results": results.uri}
+        track_trials([training.path for training in trainings], model.path, measured, uris)
         for name, value in measured.items():
             metrics.log_metric(name, value)
 

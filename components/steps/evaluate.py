@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,10 @@ from qcnn.atomic_files import new_file
 from qcnn.model.checkpoints import load_history
 from qcnn.process.library_loading import load_tensorflow
 from qcnn.results.class_scores import Confusion
+from qcnn.results.model_folder import describe
+from qcnn.tracking.background import sent_later, track_results
+from qcnn.tracking.destination import destination_in
+from qcnn.tracking.tracked_run import Results, run_folder, training_run
 
 
 def export_weights(training: str, model: str) -> dict[str, Any]:
@@ -58,6 +63,23 @@ def evaluate(
     with new_file(Path(report)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return result.metrics, confusion, {"weights": result.description["weights"], **result.description["provenance"]}
+
+
+def track(model: str, training: str, metrics: Mapping[str, float], uris: Mapping[str, str]) -> None:
+    """Send the results of a run to its tracking server, if the environment names one. A failure is only logged.
+
+    Args:
+        model: Folder of the exported model.
+        training: Training folder, which has the identity of the run.
+        metrics: Metrics of the evaluation.
+        uris: URIs or paths of the artifacts by name.
+    """
+    if destination_in(os.environ) is None:
+        return
+    _, config = describe(Path(model))
+    run = training_run(config, Path(training), {"training": uris["training"]})
+    where = run_folder(Path(training)) or uris["training"]
+    track_results(os.environ, run, Results(metrics, uris, model), sent_later(where))
 
 
 def save_confusion(confusion: Confusion, path: str) -> None:

@@ -1,6 +1,9 @@
 """Steps of a study: plan the trials and select the best one."""
 
+import contextlib
 import logging
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,10 @@ from qcnn.studies.trials import (
     search_from_mapping,
     shared_experiment,
 )
+from qcnn.tracking.background import sent_later, track_results
+from qcnn.tracking.destination import destination_in
+from qcnn.tracking.identity import identity_of_study, read_identity, write_identity
+from qcnn.tracking.tracked_run import Results, TrackedRun, study_run
 
 
 def plan_study(
@@ -124,3 +131,43 @@ def read_trial(training: Path) -> Trial | FailedTrial:
     config = checkpoint.config
     chosen = exported_epoch(checkpoint.line.progress, config.options.export_checkpoint)
     return Trial(config, checkpoint.epochs, chosen, checkpoint.fresh_mse)
+
+
+def track_study(study: Path, model: Path, metrics: Mapping[str, float], uris: Mapping[str, str]) -> None:
+    """Send the results of the best trial to the run of a local study, if the environment names a tracking server.
+
+    Args:
+        study: Folder of the study.
+        model: Folder of the exported model.
+        metrics: Metrics of the evaluation.
+        uris: Paths of the artifacts by name.
+    """
+    if destination_in(os.environ) is not None:
+        track_results(os.environ, study_run(study), Results(metrics, uris, str(model)), sent_later(study))
+
+
+def track_trials(trainings: Sequence[str], model: str, metrics: Mapping[str, float], uris: Mapping[str, str]) -> None:
+    """Make the runs of a pipeline's trials children of a new run with the results of the best one.
+
+    Without a tracking server in the environment, nothing is sent.
+
+    Args:
+        trainings: Training folder of each trial.
+        model: Folder of the exported model.
+        metrics: Metrics of the evaluation.
+        uris: URIs of the artifacts by name.
+    """
+    if destination_in(os.environ) is None:
+        return
+    trials = []
+    for training in trainings:
+        # A trial that failed, or that another process tracked, has none.
+        with contextlib.suppress(ArtifactError):
+            trials.append(read_identity(Path(training)))
+    if trials:
+        identity, keys = identity_of_study(trials), [trial.key for trial in trials]
+        with tempfile.TemporaryDirectory(prefix="qcnn-") as folder:
+            write_identity(Path(folder), identity)
+            run = TrackedRun(f"qcnn-study-{identity.key[:8]}", Path(folder))
+            advice = "the runs of the trials have no parent run"
+            track_results(os.environ, run, Results(metrics, uris, model, keys), advice)

@@ -41,6 +41,7 @@ _SECTIONS = {
     "Result Commands": {
         "compare": "Compare the fields and metrics of runs.",
         "tensorboard": "Open TensorBoard on runs.",
+        "track": "Send runs to a tracking server.",
     },
     "Registry Commands": {
         "register": "Register the model of a run as a version.",

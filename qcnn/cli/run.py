@@ -19,7 +19,7 @@ from qcnn.cli.options.experiment import (
     experiment_options,
 )
 from qcnn.cli.options.registry import registry_option
-from qcnn.cli.options.settings import format_option, runs_option
+from qcnn.cli.options.settings import format_option, runs_option, tracking_option
 from qcnn.cli.output import show, stdout_to_stderr
 from qcnn.cli.terminal import terminal, writable_folder
 from qcnn.components.steps.register import RegistrationTarget
@@ -77,6 +77,7 @@ _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "loss", "accuracy",
     help="Register the model by this name as the last step, and promote it if it is better.",
 )
 @registry_option
+@tracking_option
 @format_option
 @experiment_options
 def run(

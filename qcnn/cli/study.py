@@ -8,7 +8,7 @@ import click
 
 from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
 from qcnn.cli.options.search import STUDY_NOTES, SearchOptions, read_study, search_options
-from qcnn.cli.options.settings import format_option, runs_option
+from qcnn.cli.options.settings import format_option, runs_option, tracking_option
 from qcnn.cli.output import show, stdout_to_stderr
 from qcnn.cli.run import summary, to_json
 from qcnn.cli.terminal import terminal
@@ -31,6 +31,7 @@ Run the trials of a hyperparameter search locally, one at a time, and evaluate t
 @click.option(
     "--resume", type=click.Path(path_type=Path), metavar="STUDY", help="Resume STUDY, skipping finished trials."
 )
+@tracking_option
 @format_option
 @experiment_options
 def study(

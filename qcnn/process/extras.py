@@ -54,6 +54,7 @@ LIBRARIES = {
     "sklearn": _Library("scikit-learn", ("run",)),
     "h5py": _Library("h5py", ("serve", "run")),
     "pyarrow": _Library("pyarrow", ("serve", "vertex", "run")),
+    "mlflow": _Library("MLflow's client", ("mlflow",)),
     "prometheus_client": _Library("Prometheus' client", ("serve", "run")),
     "uvicorn": _Library("uvicorn", ("serve", "run")),
     "httptools": _Library("httptools", ("serve", "run")),

@@ -14,6 +14,11 @@ def version() -> str:
     return _installed().version
 
 
+def requirement(extra: str) -> str:
+    """Return the requirement of this package with an extra, in this version."""
+    return f"{DISTRIBUTION}[{extra}]=={version()}"
+
+
 def install_command(extra: str) -> str:
     """Return the command that installs this package with an extra.
 

@@ -20,7 +20,8 @@ from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.storage.copies import local_file
 from qcnn.targets.base import Compiles, TargetSettings
 from qcnn.targets.errors import suppress_output
-from qcnn.targets.settings import ACCELERATOR_HELP, setting
+from qcnn.targets.settings import ACCELERATOR_HELP, TRACKING_HELP, setting, with_variables
+from qcnn.tracking.destination import pod_variables
 
 if TYPE_CHECKING:
     from qcnn.pipelines.compiler import PipelineTarget
@@ -46,11 +47,14 @@ class PipelineSource(TargetSettings):
         "Settings of the training pods (a YAML file on the command line). Not with --package.", {}, metavar="FILE"
     )
     accelerator: str | None = setting(f"{ACCELERATOR_HELP} Not with --package.", None, metavar="NAME")
+    tracking: str | None = setting(f"{TRACKING_HELP} Not with --package.", None, metavar="mlflow:URL")
 
     @property
     def pod_values(self) -> dict[str, Any]:
-        """Settings of the training pods. The accelerator overrides that of `pod`."""
-        return {**self.pod, **({"accelerator": self.accelerator} if self.accelerator is not None else {})}
+        """Settings of the training pods. The accelerator and the tracking server override those of `pod`."""
+        accelerator = {"accelerator": self.accelerator} if self.accelerator is not None else {}
+        variables = pod_variables(self.tracking) if self.tracking is not None else {}
+        return with_variables({**self.pod, **accelerator}, variables)
 
 
 def _compiler_target(target: type[Compiles]) -> PipelineTarget:
@@ -211,6 +215,11 @@ def compiled_package(source: PipelineSource, compile_now: Compile) -> Iterator[P
             raise ConfigError(
                 "accelerator: must be without --package, as the compiler sets the resources of the training pods. "
                 f"Given: {source.accelerator}"
+            )
+        if source.tracking is not None:
+            raise ConfigError(
+                "tracking: must be without --package, as the compiler sets the environment of the pods. "
+                f"Given: {source.tracking}"
             )
         yield source.package
         return

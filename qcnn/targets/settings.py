@@ -14,6 +14,7 @@ from qcnn.components.resources import KEY, step_resources
 from qcnn.errors import ConfigError, format_value
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.targets.base import TargetSettings
+from qcnn.tracking.destination import pod_variables
 
 T = TypeVar("T", bound=TargetSettings)
 
@@ -212,6 +213,11 @@ class PodFields(TargetSettings):
         names = {each.name for each in dataclasses.fields(self)} & PodSettings.model_fields.keys() - {"environment"}
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
+    @property
+    def _variables(self) -> Mapping[str, str]:
+        """Environment variables that override those of `pod`."""
+        return self.environment
+
     def pod_with(self, **defaults: str) -> PodSettings:
         """Return the pod settings, with `defaults` for omitted values.
 
@@ -222,7 +228,25 @@ class PodFields(TargetSettings):
         # The same file is used for training jobs and pipelines, but only pipelines have steps.
         step_resources(values.pop(KEY, None))
         values |= self._overrides
-        if self.environment:
-            known = values.get("environment", {})
-            values["environment"] = {**known, **self.environment} if isinstance(known, dict) else known
+        values |= with_variables(values, self._variables)
         return pod_settings({**defaults, **values})
+
+
+def with_variables(pod: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return pod settings with further environment variables. An invalid `environment` is kept, and rejected later."""
+    known = pod.get("environment", {})
+    return {**pod, "environment": {**known, **variables}} if variables and isinstance(known, Mapping) else dict(pod)
+
+
+TRACKING_HELP = "MLflow server that records the run, at a URL that the pods can reach."
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrackedPodFields(PodFields):
+    """Settings of the pods of a training job, whose chief sends the run to a server."""
+
+    tracking: str | None = setting(TRACKING_HELP, None, metavar="mlflow:URL")
+
+    @property
+    def _variables(self) -> Mapping[str, str]:
+        return {**self.environment, **(pod_variables(self.tracking) if self.tracking is not None else {})}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any, Literal
 import click
 
 from qcnn.errors import ConfigError
+from qcnn.process.extras import check_library
 from qcnn.targets.base import Target, TargetSettings
 from qcnn.targets.settings import Described, describe_settings, settings_from
+from qcnn.tracking.destination import VARIABLE, parse_destination
 from qcnn.yaml_files import read_file
 
 # Decorator of click that adds an option to a command.
@@ -125,6 +128,24 @@ runs_option = click.option(
     show_default=True,
     metavar="FOLDER",
     help="Folder of runs.",
+)
+
+
+def _track(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Put the server into the environment, from which the processes of a run read it."""
+    if value is not None:
+        destination = parse_destination(value)
+        check_library("mlflow")
+        os.environ[VARIABLE] = destination.uri
+
+
+# For commands that train locally.
+tracking_option = click.option(
+    "--tracking",
+    metavar="mlflow:URI",
+    expose_value=False,
+    callback=_track,
+    help=f"MLflow server that records the run.  [default: that of {VARIABLE}, or none]",
 )
 
 

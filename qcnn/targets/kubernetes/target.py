@@ -50,7 +50,7 @@ from qcnn.targets.kubernetes.client import can_be_name, find_job, follow, logs_o
 from qcnn.targets.kubernetes.predictions import JobPredictions
 from qcnn.targets.kubernetes.serving import KubernetesServing
 from qcnn.targets.output_check import output_checks
-from qcnn.targets.settings import CheckSettings, PodFields, setting
+from qcnn.targets.settings import CheckSettings, PodFields, TrackedPodFields, setting
 
 DAY = 86400
 _TASK = "train"
@@ -62,7 +62,7 @@ class BoardSettings(PodFields, ClusterConnection):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(PodFields, ClusterConnection):
+class Settings(TrackedPodFields, ClusterConnection):
     """Settings of a training job.
 
     Raises:

@@ -21,7 +21,7 @@ from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_pag
 from qcnn.targets.base import Deletable, JobStatus, Prepared, Request, Selection, Submits, Submitted
 from qcnn.targets.bound import BoundJobs
 from qcnn.targets.errors import logs_to_stderr, suppress_output
-from qcnn.targets.settings import PodFields, setting
+from qcnn.targets.settings import TrackedPodFields, setting
 from qcnn.targets.vertex import jobs, runs
 from qcnn.targets.vertex.bound import VertexBound
 from qcnn.targets.vertex.client import Connection, NotFoundError, VertexClient, as_json, id_of, status_of
@@ -37,7 +37,7 @@ logger = logging.getLogger("qcnn")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(PodFields, Connection):
+class Settings(TrackedPodFields, Connection):
     """Settings of a custom job."""
 
     output: str = setting("Output folder of checkpoints, logs and model, as gs://BUCKET/FOLDER.", metavar="URI")

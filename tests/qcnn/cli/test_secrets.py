@@ -18,6 +18,7 @@ SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "planted-aws-5e6f1c",
     "AWS_SESSION_TOKEN": "planted-session-90ab12",
     "KF_PIPELINES_SA2_TOKEN": "planted-kfp-77cd31",
+    "MLFLOW_TRACKING_PASSWORD": "planted-mlflow-3c4d5e",
     "QCNN_PLANTED_PASSWORD": "planted-password-1b2c3d",
 }
 PRIVATE_KEY, TOKEN, PASSWORD = "planted-google-c0ffee", "planted-kubeconfig-4d5e6f", "planted-proxy-8a9b0c"
@@ -41,6 +42,7 @@ def environment(tmp_path: Path, api_server: ApiServer, forks: None) -> dict[str,
         "KUBECONFIG": str(kubeconfig),
         # A closed port.
         "AWS_ENDPOINT_URL": f"http://name:{PASSWORD}@127.0.0.1:1",
+        "MLFLOW_TRACKING_URI": f"http://name:{PASSWORD}@127.0.0.1:1",
         "NO_PROXY": "127.0.0.1",
     }
 
@@ -73,6 +75,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_run_writes_no_secrets(folder: Path, environment: dict[str, str]) -> None:
     done = _run([*QCNN, "run", *SMALL], folder, environment)
     assert done.returncode == 0, done.stderr
+    assert "tracking: the connection is refused" in done.stdout
     assert len([path for path in folder.rglob("*") if path.is_file()]) > len(("report", "model", "dataset"))
 
 
@@ -100,6 +103,10 @@ def test_submitted_tfjob_contains_no_secrets_of_user(
         ["submit", "--target", "tfjob", "--output", f"gs://name:{PASSWORD}@bucket/a", "--image", "qcnn:1", *SMALL],
         ["predict", "--target", "tfjob", "--model", f"s3://name:{PASSWORD}@bucket/model", "--image", "qcnn:1"],
         ["tensorboard", f"gs://{PASSWORD}@bucket/logs"],
+        [
+            *("submit", "--target", "tfjob", "--output", "gs://bucket/a", "--image", "qcnn:1", *SMALL),
+            *("--tracking", f"mlflow:http://name:{PASSWORD}@host"),
+        ],
     ],
 )
 def test_uri_with_password_is_an_error_without_password(

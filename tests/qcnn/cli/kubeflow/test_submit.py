@@ -51,6 +51,25 @@ def test_submit_sends_all_fields_in_their_types(backend: FakeBackend, typed: Typ
     assert re.search(rf"^run {run['run_id']} is created in {re.escape(backend.host)}$", out, re.MULTILINE)
 
 
+def test_tracking_changes_only_environment_of_steps(backend: FakeBackend, typed: Typed) -> None:
+    variable = {"name": "MLFLOW_TRACKING_URI", "value": "http://mlflow.lab:5000"}
+    for flags in ((), ("--tracking", "mlflow:http://mlflow.lab:5000")):
+        code, _, err = typed(*SUBMIT, "--host", backend.host, *flags)
+        assert (code, err) == (0, "")
+    plain, tracked = backend.objects["runs"].values()
+    assert plain["runtime_config"] == tracked["runtime_config"]
+    executors = spec_of(tracked)["deploymentSpec"]["executors"]
+    # The key of KFP's cache has the image and the command of a step, and not its environment.
+    for name, executor in spec_of(plain)["deploymentSpec"]["executors"].items():
+        container = executors[name]["container"]
+        assert variable in container["env"]
+        assert container["command"] == executor["container"]["command"]
+        assert container["args"] == executor["container"]["args"]
+    pods = pod_settings_in(spec_of(tracked))
+    assert pods
+    assert pods.environment == {"MLFLOW_TRACKING_URI": "http://mlflow.lab:5000"}
+
+
 def test_submit_sends_run_settings(backend: FakeBackend, typed: Typed) -> None:
     arguments = (
         *("--host", backend.host, "--token", "secret", "--cookies", "session=1", "--namespace", "me"),

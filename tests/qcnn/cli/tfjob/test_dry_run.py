@@ -9,6 +9,7 @@ import yaml
 
 from qcnn.circuits import circuits
 from qcnn.experiment.parsing import from_json
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION
 from tests.docs.documents import ROOT
 from tests.qcnn.cli import conftest
 from tests.qcnn.cli.conftest import Typed
@@ -101,6 +102,31 @@ def test_ground_states_need_no_bucket(typed: Typed, data: str) -> None:
     command = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
     experiment = from_json(command[command.index("--experiment") + 1])
     assert (experiment.data, experiment.options.classes) == (data, 3 if data == "annni" else 2)
+
+
+def test_tracking_adds_only_variable_of_pods(typed: Typed, nowhere: None) -> None:
+    _, before, _ = typed(*SUBMIT, "--dry-run")
+    code, out, err = typed(*SUBMIT, "--dry-run", "--tracking", "mlflow:http://mlflow.lab:5000")
+    assert (code, err) == (0, "")
+    job, service = yaml.safe_load_all(out)
+    plain, plain_service = yaml.safe_load_all(before)
+    assert (job["metadata"]["name"], service) == (plain["metadata"]["name"], plain_service)
+    for each in (job, plain):
+        # The settings with which the job runs.
+        del each["metadata"]["annotations"][HASH_ANNOTATION]
+        (container,) = each["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+        added = {"name": "MLFLOW_TRACKING_URI", "value": "http://mlflow.lab:5000"}
+        assert (added in container["env"]) == (each is job)
+        container["env"] = [each for each in container["env"] if each != added]
+    assert job == plain
+
+
+def test_secret_of_tracking_server_is_rejected_for_pods(typed: Typed, nowhere: None) -> None:
+    code, out, err = typed(*SUBMIT, "--dry-run", "--tracking", "mlflow:http://name:planted@mlflow.lab:5000")
+    assert (code, out) == (2, "")
+    assert "tracking: must have no credentials for pods" in err
+    assert "Given: mlflow:http://***@mlflow.lab:5000" in err
+    assert "planted" not in err
 
 
 def test_submit_adopts_applied_manifests(typed: Typed, api_server: ApiServer, pod: str) -> None:

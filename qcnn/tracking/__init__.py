@@ -1,0 +1,1 @@
+"""Tracking of runs on a server of the user, such as MLflow."""
