@@ -148,7 +148,7 @@ class _Warning:
     Args:
         run: Run.
         advice: End of the warning.
-        is_training: Whether a run begins, which has a warning of its own.
+        is_training: Whether a run begins, which has a separate warning.
     """
 
     def __init__(self, run: TrackedRun, advice: str, *, is_training: bool) -> None:
