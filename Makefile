@@ -22,6 +22,8 @@ parallel = $(if $(ARGS),,--numprocesses logical --maxprocesses 2 --dist loadfile
 fast = $(if $(ARGS),,--fast)
 # Files that determine what an environment contains.
 installed = uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[chi]*)
+# Tests of `make test-all` and `make test-long`.
+complete = "not faults and not cluster and not kfp and not tfq"
 # The test paths in ARGS, or else those of the target.
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 cluster_tests = $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
@@ -31,7 +33,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels run demo-vertex push training inference tensorboard delete-training delete-inference \
-  delete-tensorboard k8s-demo test test-all test-long test-durations test-tfq test-oldest test-faults test-cluster test-kfp \
+  delete-tensorboard k8s-demo test test-all test-long test-complete test-durations test-tfq test-oldest test-faults test-cluster test-kfp \
   lint types docs compile image figures frameworks simulators audit sbom wheels release-check clean
 
 help: ## print the targets
@@ -70,8 +72,11 @@ test-all: .venv/.complete ## run the fast and the slow tests
 test-long: .venv/.complete .venv-mlflow/.complete ## run the long tests: complete runs, killed processes, several workers
 	@$(BIN)/pytest -m "long and not faults and not tfq" $(parallel) $(ARGS)
 
+test-complete: .venv/.complete .venv-mlflow/.complete ## run the tests of test-all and test-long together, which share training runs
+	@$(BIN)/pytest -m $(complete) $(parallel) $(ARGS)
+
 test-durations: .venv/.complete .venv-mlflow/.complete ## write tests/durations.json; requires an idle machine (half an hour)
-	@$(BIN)/pytest --record -m "not faults and not cluster and not kfp and not tfq" $(parallel)
+	@$(BIN)/pytest --record -m $(complete) $(parallel)
 
 test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv-tfq
 	@.venv-tfq/bin/pytest -m tfq $(call tests,tests/qcnn/simulators tests/qcnn/results/test_serving.py tests/trainer)
@@ -82,7 +87,7 @@ test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv
 	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --extra mlflow --resolution lowest-direct \
 	  --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
 	@UV_PYTHON_DOWNLOADS=never .uv/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
-	@.uv/uv pip install --quiet --compile-bytecode --python .venv-oldest/bin/python -r build/oldest.txt --group test
+	@.uv/uv pip install --quiet --python .venv-oldest/bin/python -r build/oldest.txt --group test
 	@.uv/uv pip install --quiet --python .venv-oldest/bin/python --no-deps --editable . && touch $@
 
 test-oldest: .venv-oldest/.complete ## run the fast tests with the oldest supported releases of the dependencies
