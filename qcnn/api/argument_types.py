@@ -207,6 +207,7 @@ class KubeflowSettings(TypedDict, total=False):
     image: str | float | None
     pod: Mapping[str, Any]
     accelerator: str | float | None
+    tracking: str | float | None
     experiment: str | float
     run_name: str | float | None
     pipeline_root: str | float | None
@@ -232,6 +233,7 @@ class KubernetesSettings(TypedDict, total=False):
     metrics_port: int | None
     log_format: str | float | None
     environment: Mapping[str, str]
+    tracking: str | float | None
     output: Required[str | float]
     name: str | float
     runtime: str | float | None
@@ -249,6 +251,7 @@ class VertexSettings(TypedDict, total=False):
     image: str | float | None
     pod: Mapping[str, Any]
     accelerator: str | float | None
+    tracking: str | float | None
     pipeline_root: Required[str | float]
     experiment: str | float
     run_name: str | float | None
@@ -277,6 +280,7 @@ class VertexJobSettings(TypedDict, total=False):
     metrics_port: int | None
     log_format: str | float | None
     environment: Mapping[str, str]
+    tracking: str | float | None
     output: Required[str | float]
     name: str | float
 

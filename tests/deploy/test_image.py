@@ -90,7 +90,7 @@ def test_all_stages_have_same_base_image() -> None:
 
 @pytest.mark.parametrize(
     ("extra", "installed"),
-    [("", "run vertex"), ("gpu", "run vertex gpu"), ("tfq", "tfq")],
+    [("", "run vertex mlflow"), ("gpu", "run vertex mlflow gpu"), ("tfq", "tfq")],
 )
 def test_extra_is_installed_on_request_only(extra: str, installed: str) -> None:
     (selection,) = re.findall(r"RUN (case (?:.*\\\n)*? *esac)", DOCKERFILE)

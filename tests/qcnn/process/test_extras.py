@@ -17,7 +17,7 @@ EXTRAS = ("kubeflow", "vertex", "serve", "run")
 
 
 # Libraries that an extra installs only as dependencies of other libraries.
-INDIRECT: dict[str, tuple[str, ...]] = {}
+INDIRECT: dict[str, tuple[str, ...]] = {"vertex": ("grpc",)}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
