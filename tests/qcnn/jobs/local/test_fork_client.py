@@ -28,10 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Working folder of all processes, with a module that the server loads."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "chunk_of_the_user.py").write_text("import sys; print('greetings', file=sys.stderr)")
-    before = Path.cwd()
-    os.chdir(folder)
-    yield folder
-    os.chdir(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        # Bytecode of the previous program would be used for one of the same size that is written in the same second.
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        yield folder
 
 
 @pytest.fixture(scope="module")
