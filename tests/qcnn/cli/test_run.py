@@ -333,7 +333,8 @@ def test_repeat_uses_only_metadata_of_run(folder: Path, finished: subprocess.Com
     repeated = _run(folder, "--repeat", str(run))
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
     assert (
-        "the metrics of the repeated run are equal: train_loss, val_loss, mse, fresh_mse, accuracy" in repeated.stdout
+        "the metrics of the repeated run are equal: train_loss, val_loss, mse, fresh_mse, loss, accuracy"
+        in repeated.stdout
     )
 
 
