@@ -30,9 +30,12 @@ from qcnn.tables import check_extension
 @click.option("--size", type=int, metavar="N", help="Rows and columns of bars_and_stripes.")
 @click.option("--noise", type=float, metavar="X", help="Noise of generated rows.")
 @click.option(
-    "--train-samples", type=int, metavar="N", help="Number of training rows, validation rows included.  [default: all]"
+    "--train-samples",
+    type=int,
+    metavar="N",
+    help="Number of training rows, validation rows included.  [default: that of the dataset]",
 )
-@click.option("--test-samples", type=int, metavar="N", help="Number of test rows.  [default: all]")
+@click.option("--test-samples", type=int, metavar="N", help="Number of test rows.  [default: that of the dataset]")
 @click.option(
     "--validation",
     type=float,

@@ -42,7 +42,7 @@ class Kind:
 
     @property
     def is_generated(self) -> bool:
-        """Whether any number of rows can be generated."""
+        """True if any number of rows can be generated."""
         return self.noise is not None
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from qcnn.datasets.idx import IMAGES, LABELS, read_images, read_labels
 from qcnn.errors import QcnnError
-from tests.qcnn.datasets.idx_files import write_folder, write_idx
+from tests.qcnn.datasets.idx_files import Bytes, write_folder, write_idx
 
 TRAIN, TRAIN_LABELS = IMAGES[0], LABELS[0]
 Damage = Callable[[Path], object]
@@ -107,7 +107,7 @@ def test_damaged_images_are_rejected(tmp_path: Path, damage: Damage, message: st
         (np.full(40, 10, np.uint8), f"source: {TRAIN_LABELS} must have labels from 0 to 9. Given: 10"),
     ],
 )
-def test_wrong_labels_are_rejected(tmp_path: Path, labels: np.ndarray, message: str) -> None:  # type: ignore[type-arg]
+def test_wrong_labels_are_rejected(tmp_path: Path, labels: Bytes, message: str) -> None:
     write_folder(tmp_path)
     write_idx(tmp_path / TRAIN_LABELS, labels)
     with pytest.raises(QcnnError, match=f"^{re.escape(message)}$"):

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from qcnn.datasets.steps import reduce, scale
@@ -28,7 +29,7 @@ def test_components_equal_singular_vectors_of_training_rows(count: int) -> None:
 
 @pytest.mark.parametrize("how", ["column", "all"])
 def test_training_rows_do_not_depend_on_test_rows(how: str) -> None:
-    def transform(test: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def transform(test: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         reduced, _ = reduce({**SPLITS, "test": test}, 2)
         return scale(reduced, how)[0]["train"]  # type: ignore[arg-type]
 
@@ -56,7 +57,7 @@ def test_common_scale_maps_one_range() -> None:
 
 def test_constant_column_becomes_zero() -> None:
     scaled, _ = scale({"train": np.array([[7.0, 1.0], [7.0, 2.0]])}, "column")
-    np.testing.assert_allclose(scaled["train"], [[0, 0], [0, math.pi]])
+    np.testing.assert_allclose(scaled["train"], np.array([[0, 0], [0, math.pi]]))
 
 
 @pytest.mark.parametrize(("rows", "components"), [(30, 6), (4, 5)])

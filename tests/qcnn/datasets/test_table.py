@@ -33,8 +33,8 @@ def test_two_classes_have_labels_in_given_order() -> None:
 def test_validation_rows_are_last_training_rows() -> None:
     few, many = table("digits", validation=0.1), table("digits", validation=0.5)
     assert many.description["rows"] == {"train": 674, "validation": 674, "test": 449}
-    together = [np.concatenate([each.rows("train")[0], each.rows("validation")[0]]) for each in (few, many)]
-    np.testing.assert_array_equal(*together)
+    one, other = (np.concatenate([each.rows("train")[0], each.rows("validation")[0]]) for each in (few, many))
+    np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(few.rows("test")[0], many.rows("test")[0])
 
 
@@ -82,7 +82,8 @@ def test_file_is_the_data_of_an_experiment(tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize("name", ["digits", "lines", "bars_and_stripes", "moons", "circles", "mnist"])
 def test_same_call_gives_same_files(tmp_path: Path, name: str) -> None:
     write_folder(tmp_path / "idx", train=100)
-    options: dict[str, Any] = {"pca": 2, "scale": "column", **({"source": tmp_path / "idx"} if name == "mnist" else {})}
+    files_of = {"source": tmp_path / "idx", "resize": "8x8"} if name == "mnist" else {}
+    options: dict[str, Any] = {"pca": 2, "scale": "column", **files_of}
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for path in files:
         write(table(name, **options), str(path))
