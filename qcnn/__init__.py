@@ -17,6 +17,7 @@ from qcnn.process.import_path import leave_folder_last as _leave_folder_last
 
 if TYPE_CHECKING:
     from qcnn import keras as keras
+    from qcnn.api.datasets import dataset
     from qcnn.api.doctor import doctor
     from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from qcnn.api.training import Study, Training, TrainingResult, study, train
     from qcnn.circuits.ansatz import Ansatz
     from qcnn.data import Dataset, Samples
+    from qcnn.datasets.table import DatasetTable
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.model.history import EpochMetrics
     from qcnn.process.extras import MissingLibraryError
@@ -47,6 +49,7 @@ _installation.warn_about_other_distribution()
 _MODULES = {
     "qcnn.circuits.ansatz": ("Ansatz",),
     "qcnn.process.extras": ("MissingLibraryError",),
+    "qcnn.api.datasets": ("dataset",),
     "qcnn.api.doctor": ("doctor",),
     "qcnn.api.experiments": ("Experiment", "Plan", "generate", "plan"),
     "qcnn.api.layers": ("QuantumLayer", "expectations"),
@@ -54,6 +57,7 @@ _MODULES = {
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
     "qcnn.api.runs": ("compare", "runs"),
     "qcnn.data": ("Dataset", "Samples"),
+    "qcnn.datasets.table": ("DatasetTable",),
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
     "qcnn.model.history": ("EpochMetrics",),
     "qcnn.targets.base": ("JobStatus",),
@@ -69,6 +73,7 @@ __all__ = [
     "ArtifactError",
     "ConfigError",
     "Dataset",
+    "DatasetTable",
     "EpochMetrics",
     "Evaluation",
     "Experiment",
@@ -88,6 +93,7 @@ __all__ = [
     "TrainingResult",
     "__version__",
     "compare",
+    "dataset",
     "doctor",
     "evaluate",
     "expectations",

@@ -30,6 +30,7 @@ LAYERS = (
     ("simulators",),
     ("experiment", "provenance"),
     ("data",),
+    ("datasets",),
     ("model",),
     ("studies", "results", "planning"),
     ("serving", "tracking"),

@@ -26,6 +26,7 @@ _SECTIONS = {
         "run": "Run the pipeline on the local machine.",
         "study": "Run a hyperparameter search.",
         "plan": "Estimate the runtime, memory and cost of an experiment.",
+        "dataset": "Write a known dataset as a table.",
         "circuit": "Draw, analyze or export a circuit.",
         "doctor": "Check whether a machine, cluster or project is ready for a training.",
         "predict": "Predict samples with a trained model.",

@@ -64,8 +64,13 @@ def describe(layout: FeatureLayout, source: Source | None) -> dict[str, Any]:
     written = {name: value for name, value in dataclasses.asdict(layout).items() if value or name != "classes"}
     return {
         **({"layout": written} if layout != EXCITATIONS else {}),
-        **({"source": dataclasses.asdict(source)} if source else {}),
+        **({"source": _without_empty(dataclasses.asdict(source))} if source else {}),
     }
+
+
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    # Descriptions of files that qcnn did not make are as before.
+    return {name: value for name, value in values.items() if value}
 
 
 def parse_description(description: Mapping[str, Any]) -> tuple[FeatureLayout, Source | None]:

@@ -33,6 +33,7 @@ from qcnn.data.samples import (
     Source,
     parts,
 )
+from qcnn.data.sidecar import read_sidecar
 from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.experiment.config import ExperimentConfig, SplitCounts, affecting
 from qcnn.experiment.fields import MEMORY, Affects, Encoding
@@ -147,7 +148,8 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
         layout = dataclasses.replace(_layout(rows, features, split[0], config, warn), labels=labels, classes=classes)
         check(rows, layout, config.qubits)
         check_inputs(rows, layout, config)
-        source = Source(config.data, sha256_of(table.path))
+        sha256 = sha256_of(table.path)
+    source = Source(config.data, sha256, read_sidecar(config.data, sha256, warn))
     row = np.arange(rows.first, rows.first + len(rows), dtype=np.int32)
     samples = Samples(layout.inputs(rows.columns), label, row=row)
     train, validation, test = map(samples.take, split)

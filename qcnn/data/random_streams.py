@@ -6,6 +6,8 @@ import numpy.typing as npt
 # One stream of random bits per purpose.
 ANGLES, SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY, FRESH, _START, FIELDS = range(10)
 _TRAJECTORIES = 10
+# Order of the rows of a known dataset.
+DATASET_ROWS = 11
 _SHOTS = {"train": _TRAIN_SHOTS, "validation": _VALIDATION_SHOTS, "test": _TEST_SHOTS}
 
 

@@ -166,10 +166,14 @@ EXCITATIONS = FeatureLayout()
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Data file of a dataset: its path or URI, and the SHA-256 of its bytes."""
+    """Data file of a dataset: its path or URI, the SHA-256 of its bytes, and how `qcnn dataset` made it."""
 
     data: str
     sha256: str
+    description: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        vars(self).update(description=freeze(self.description))
 
 
 SPLITS = ("train", "validation", "test")

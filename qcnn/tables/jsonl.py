@@ -75,12 +75,19 @@ def write_jsonl(path: Path) -> Iterator[Write]:
         def write(columns: Columns) -> None:
             parts: list[pa.Array | str] = []
             for name, column in columns.items():
-                parts += [f"{', ' if parts else '{'}{json.dumps(name)}: ", compute.cast(pa.array(column), pa.string())]
+                parts += [f"{', ' if parts else '{'}{json.dumps(name)}: ", _json_values(pa.array(column))]
             rows = compute.binary_join_element_wise(*parts, "}\n", "")
             _, offsets, content = rows.buffers()
             file.write(memoryview(content)[: np.frombuffer(offsets, np.int32)[len(rows)]])
 
         yield write
+
+
+def _json_values(column: pa.Array) -> pa.Array:
+    if not pa.types.is_string(column.type):
+        return compute.cast(column, pa.string())
+    texts = column.dictionary_encode()
+    return pa.array([json.dumps(text) for text in texts.dictionary.to_pylist()], pa.string()).take(texts.indices)
 
 
 def _count_lines(lines: bytes) -> int:

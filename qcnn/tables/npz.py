@@ -130,27 +130,43 @@ def write_npz(path: Path) -> Iterator[Write]:
     buffered in anonymous temporary files.
     """
     with contextlib.ExitStack() as stack:
-        kept: dict[str, tuple[IO[bytes], np.dtype[Any]]] = {}
+        kept: dict[str, _WrittenColumn] = {}
 
         def write(columns: Columns) -> None:
             for name, column in columns.items():
                 if name not in kept:
-                    kept[name] = stack.enter_context(tempfile.TemporaryFile(dir=path.parent)), column.dtype
-                kept[name][0].write(column.tobytes())
+                    kept[name] = _WrittenColumn(stack.enter_context(tempfile.TemporaryFile(dir=path.parent)))
+                kept[name].append(column.astype(str) if column.dtype.kind == "O" else column)
 
         yield write
         with zipfile.ZipFile(path, "w") as archive:
-            for name, (file, dtype) in kept.items():
-                _write_array(archive, name, file, dtype)
+            for name, column in kept.items():
+                _write_array(archive, name, column)
 
 
-def _write_array(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: np.dtype[Any]) -> None:
-    described = {"descr": dtype.str, "fortran_order": False, "shape": (file.tell() // dtype.itemsize,)}
-    file.seek(0)
+@dataclasses.dataclass
+class _WrittenColumn:
+    """Chunks of a column in a temporary file, of which those of texts have different item sizes."""
+
+    file: IO[bytes]
+    chunks: list[tuple[np.dtype[Any], int]] = dataclasses.field(default_factory=list)
+
+    def append(self, column: npt.NDArray[Any]) -> None:
+        """Write the next rows."""
+        self.file.write(column.tobytes())
+        self.chunks.append((column.dtype, len(column)))
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, column: _WrittenColumn) -> None:
+    dtype = np.result_type(*(dtype for dtype, _ in column.chunks))
+    described = {"descr": dtype.str, "fortran_order": False, "shape": (sum(rows for _, rows in column.chunks),)}
+    column.file.seek(0)
     # ZipInfo without a date makes files of equal tables equal.
     with archive.open(zipfile.ZipInfo(f"{name}{_EXTENSION}"), "w", force_zip64=True) as member:
         npy.write_array_header_1_0(member, described)
-        shutil.copyfileobj(file, member, _CHUNK)
+        for written, rows in column.chunks:
+            values = np.frombuffer(column.file.read(rows * written.itemsize), written)
+            member.write(values.astype(dtype, copy=False).tobytes())
 
 
 def _read_header(archive: zipfile.ZipFile, member: str) -> _Array:

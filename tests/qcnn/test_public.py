@@ -10,9 +10,10 @@ import qcnn
 ROOT = Path(__file__).parents[2]
 
 PUBLIC = """
-Ansatz ArtifactError ConfigError Dataset EpochMetrics Evaluation Experiment Finding Job JobStatus MissingLibraryError
-Model Plan QcnnError QuantumLayer RetryableError Samples Study Training TrainingError TrainingResult __version__ compare
-doctor evaluate expectations generate get_job list_jobs load plan requests runs study submit train
+Ansatz ArtifactError ConfigError Dataset DatasetTable EpochMetrics Evaluation Experiment Finding Job JobStatus
+MissingLibraryError Model Plan QcnnError QuantumLayer RetryableError Samples Study Training TrainingError
+TrainingResult __version__ compare dataset doctor evaluate expectations generate get_job list_jobs load plan requests
+runs study submit train
 """
 HEAVY = ("tensorflow", "tf_keras", "cirq", "kfp", "kubernetes", "matplotlib", "pandas", "IPython")
 

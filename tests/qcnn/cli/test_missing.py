@@ -21,6 +21,8 @@ TYPED = {
     "study --target kubeflow --grid seed=1,2": ("study --target kubeflow", "Kubeflow's SDK", "kubeflow", "kfp"),
     "plan": ("plan", "cirq", "run", "cirq"),
     "predict model --data a.csv --output b.csv": ("predict", "pyarrow", "run", "pyarrow"),
+    "dataset digits --output a.csv": ("dataset", "scikit-learn", "run", "sklearn"),
+    "dataset lines --output a.csv": ("dataset", "pyarrow", "run", "pyarrow"),
     "compare run --html page.html": ("compare", "matplotlib", "run", "matplotlib"),
     "compare --experiment x --host http://localhost:1": ("compare", "Kubeflow's SDK", "kubeflow", "kfp_server_api"),
     "tensorboard run": ("tensorboard", "TensorBoard", "run", "tensorboard"),
@@ -42,6 +44,7 @@ CALLED = {
     "Experiment": "qcnn.Experiment(data='rows.csv')",
     "load": "qcnn.load('model')",
     "circuit": "qcnn.Experiment(model='circuit.qasm')",
+    "dataset": "qcnn.dataset('moons')",
 }
 PROGRAM = """
 import json, os, sys
@@ -110,7 +113,7 @@ def test_command_without_extra_names_it_in_one_line(output: list[str]) -> None:
 
 
 def test_function_without_extra_names_it(output: list[str]) -> None:
-    *_, train, study, plan, generate, experiment, load, circuit, samples, _ = output
+    *_, train, study, plan, generate, experiment, load, circuit, dataset, samples, _ = output
     assert train == 'qcnn.train needs Kubeflow\'s SDK: pip install "qcnn-pipelines[run]". Given: kfp is not installed'
     assert study == 'qcnn.study needs Kubeflow\'s SDK: pip install "qcnn-pipelines[run]". Given: kfp is not installed'
     assert plan == 'qcnn.plan needs cirq: pip install "qcnn-pipelines[run]". Given: cirq is not installed'
@@ -118,6 +121,7 @@ def test_function_without_extra_names_it(output: list[str]) -> None:
     assert experiment == f"qcnn.Experiment needs pyarrow: {install_command('run')}. Given: pyarrow is not installed"
     assert load == 'qcnn.load needs TensorFlow: pip install "qcnn-pipelines[run]". Given: tensorflow is not installed'
     assert circuit == 'qcnn.Experiment needs cirq: pip install "qcnn-pipelines[run]". Given: cirq is not installed'
+    assert dataset == f"qcnn.dataset needs scikit-learn: {install_command('run')}. Given: sklearn is not installed"
     assert int(samples) > 0
 
 

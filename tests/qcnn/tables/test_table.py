@@ -429,6 +429,17 @@ def test_written_numbers_are_read_exactly(
     assert read(path) == expected
 
 
+@pytest.mark.parametrize("ending", EXTENSIONS)
+@pytest.mark.parametrize("dtype", [str, object])
+def test_written_text_is_read_exactly(tmp_path: Path, ending: str, dtype: type) -> None:
+    path = tmp_path / f"data{ending}"
+    pieces = [["cat", "3"], ['a "long" name, \\ é', "", "cat"]]
+    with new_table(str(path)) as write:
+        for piece in pieces:
+            write({"name": np.array(piece, dtype), "a": np.arange(len(piece))})
+    assert read(path, text=["name"]) == {"name": [*pieces[0], *pieces[1]], "a": [0, 1, 0, 1, 2]}
+
+
 def test_float32_values_are_written_in_shortest_form(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     with new_table(str(path)) as write:
