@@ -128,6 +128,12 @@ class MlflowRegistry:
 
         The version is created after its files. If others register the same model at the same time, all keep the lowest
         version and delete theirs.
+
+        Args:
+            name: Name of the model.
+            model: Model folder, whose files have been checked.
+            added: Folder with the other files of the version, of which one is its record.
+            record: Content of the record.
         """
         with self._requests():
             if same := self._same(name, record):
@@ -139,7 +145,7 @@ class MlflowRegistry:
             try:
                 source = self._log(run_id, f"{run.info.artifact_uri}/{_ARTIFACT}", model, added, record)
                 tags = {_SHA256: record.model_sha256, _RECORD: _one_line(added / RECORD)}
-                created = self._client.create_model_version(name, source, run_id, tags, None, record.source, None)
+                created = self._client.create_model_version(name, source, run_id, tags, None, record.source, 0)
             except BaseException:
                 with contextlib.suppress(Exception):
                     # The answer to a successful request may have been lost.
@@ -183,7 +189,13 @@ class MlflowRegistry:
         MLflow has no conditional write. Processes of this class exclude each other by tags. A move by another client is
         detected if it is complete before the last check, or overwrites this one before the next check.
 
+        Args:
+            name: Name of the model.
+            labels: Labels of the model as they were read.
+            record: Record of the move.
+
         Raises:
+            ConfigError: If MLflow has no aliases of this name.
             WriteError: If other processes move the label all the time.
         """
         label, version = record.label, record.version

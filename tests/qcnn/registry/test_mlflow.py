@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -255,6 +256,30 @@ def test_move_by_another_client_is_detected(
         assert registry.promotions(name) == []
 
 
+def test_promotion_waits_while_another_moves_the_label(
+    server: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other promotion begins between the last check and the write of the first one."""
+    monkeypatch.setattr(mlflow_registry, "_MAX_TRIES", 2)
+    lines = list[str]()
+    with _opened(server) as registry, _opened(server) as other:
+        for each, factor in {"a": 0.5, "b": 1.0}.items():
+            register(registry, str(write_run(tmp_path / each, factor).folder), name)
+        original = registry._client.set_registered_model_alias
+
+        def after_another(name: str, alias: str, version: str) -> None:
+            with pytest.raises(WriteError) as error:
+                promote(other, name, version=2)
+            lines.append(str(error.value))
+            original(name, alias, version)
+
+        monkeypatch.setattr(registry._client, "set_registered_model_alias", after_another)
+        assert promote(registry, name, version=1).outcome == "first"
+        assert lines == [f"label: must not be moved by other processes all the time. Given: champion of {name}"]
+        assert promote(other, name, version=2).previous == 1
+        assert [each.version for each in registry.promotions(name)] == [1, 2]
+
+
 def test_claim_of_killed_process_ends(
     server: str, client: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,12 +330,38 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_version_whose_files_are_missing_is_one_line(server: str, client: Any, name: str, tmp_path: Path) -> None:
+def test_secrets_of_address_are_stored_nowhere(
+    server: str, client: Any, name: str, tmp_path: Path, typed: Typed
+) -> None:
+    address = f"mlflow:{server.replace('http://', 'http://planted:pl%40nted@')}"
+    run = write_run(tmp_path / "a", 0.5)
+    commands = [
+        ("register", str(run.folder), "--name", name),
+        ("promote", name),
+        ("models", name),
+        ("models", "absent"),
+    ]
+    outputs = [typed(*command, "--registry", address) for command in commands]
+    assert [code for code, _, _ in outputs] == [0, 0, 0, 2]
+    assert outputs[0][1:] == (f"{name}: version 1 is registered\n", "")
+    with _opened(server.replace("http://", "http://planted:pl%40nted@")) as registry:
+        source = registry.source(name, VersionPolicy(label="champion"))
+        (version,) = client.search_model_versions(f"name = '{name}'")
+        (tracked,) = _runs(client, name)
+        for text in (str(outputs), repr(source), str(dict(version)), str(tracked.to_dictionary()), registry.address):
+            assert "planted" not in text
+            assert "pl%40nted" not in text
+
+
+def test_version_whose_files_are_missing_is_one_line(
+    server: str, client: Any, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with _opened(server) as registry:
         for each, factor in {"a": 0.5, "b": 1.0}.items():
             register(registry, str(write_run(tmp_path / each, factor).folder), name)
         promote(registry, name, version=1)
-        source = registry.source(name, VersionPolicy(label="champion"))
+        # Each process of a server has the source.
+        source = pickle.loads(pickle.dumps(registry.source(name, VersionPolicy(label="champion"))))
         failures = list[str]()
         with open_repository({name: source}, 3600, failures.append, trust=False) as repository:
             model = repository.models[name]
@@ -319,9 +370,13 @@ def test_version_whose_files_are_missing_is_one_line(server: str, client: Any, n
             run = client.get_run(second.run_id)
             _delete_artifacts(server, run.info.artifact_uri)
             client.set_registered_model_alias(name, "champion", "2")
-            repository.poll()
-            # The present version stays.
-            assert (model.versions, model.labels) == ([1], {"champion": 1})
+            caplog.clear()
+            for _ in range(2):
+                repository.poll()
+                # The present version stays.
+                assert (model.versions, model.labels) == ([1], {"champion": 1})
+            (line,) = [each.getMessage() for each in caplog.records if each.name == "qcnn"]
+            assert line.startswith(f"model {name}: version: ")
         with pytest.raises((ArtifactError, ConfigError, UnreachableError)) as error, registry.open(name, 2):
             pass
         assert "\n" not in str(error.value)
