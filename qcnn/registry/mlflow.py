@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qcnn.artifact_io import text_of
-from qcnn.atomic_files import readable, sha256_of, writable
+from qcnn.atomic_files import sha256_of, writable
 from qcnn.errors import ArtifactError, ConfigError, QcnnError, WriteError, format_value, single_line
 from qcnn.registry.interface import (
     RECORD,
@@ -169,14 +169,14 @@ class MlflowRegistry:
         with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
             with self._requests():
                 version = self._client.get_model_version(name, str(number))
-                path = f"{_ARTIFACT}/data/{_DATA}"
-                folder = Path(self._client.download_artifacts(version.run_id or "", path, temporary))
-            with readable("version", folder / MODEL):
-                if sha256_of(folder / MODEL) != version.tags.get(_SHA256):
-                    raise ArtifactError(
-                        f"version: must have the model that was registered. Given: another {MODEL} in version {number} "
-                        f"of {name}"
-                    )
+                artifact = f"{_ARTIFACT}/data/{_DATA}"
+                folder = Path(self._client.download_artifacts(version.run_id or "", artifact, temporary))
+            path = folder / MODEL
+            if not path.is_file() or sha256_of(path) != version.tags.get(_SHA256):
+                given = f"another {MODEL}" if path.is_file() else f"no {MODEL}"
+                raise ArtifactError(
+                    f"version: version {number} of {name} must have the model that was registered. Given: {given}"
+                )
             yield folder
 
     def source(self, name: str, policy: VersionPolicy) -> ModelSource:

@@ -30,7 +30,6 @@ from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.registry.models import BEST, Run, write_run
 from tests.qcnn.serving.server_process import running_server
 
-pytest_plugins = ["tests.qcnn.cli.conftest"]
 pytestmark = pytest.mark.long
 
 
@@ -376,7 +375,9 @@ def test_version_whose_files_are_missing_is_one_line(
                 # The present version stays.
                 assert (model.versions, model.labels) == ([1], {"champion": 1})
             (line,) = [each.getMessage() for each in caplog.records if each.name == "qcnn"]
-            assert line.startswith(f"model {name}: version: ")
+            assert line.startswith(
+                f"model {name}: version: version 2 of {name} must have the model that was registered."
+            )
         with pytest.raises((ArtifactError, ConfigError, UnreachableError)) as error, registry.open(name, 2):
             pass
         assert "\n" not in str(error.value)
