@@ -55,7 +55,11 @@ from qcnn.yaml_files import read_file
     metavar="NAME",
     help="Add a last step that registers the model by this name, and promotes it if it is better. Needs --registry.",
 )
-@click.option("--registry", metavar="URI", help="Model registry: a folder in a bucket, or on a volume of the steps.")
+@click.option(
+    "--registry",
+    metavar="URI",
+    help="Model registry: a folder in a bucket or on a volume of the steps, or mlflow:URL.",
+)
 @click.option(
     "--seed-per-run",
     is_flag=True,

@@ -15,6 +15,7 @@ from qcnn.components.definitions.pipeline import tensorboard, train
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.experiment.fields import describe
+from qcnn.registry.address import check_without_secrets, is_service
 from qcnn.serving.versions import check_name
 from qcnn.storage.store import check_reachable
 
@@ -71,7 +72,7 @@ class Registration:
 
     Attributes:
         name: Name of the model in the registry.
-        registry: URI of a folder in a bucket, or an absolute path at which the steps have a volume.
+        registry: URI of a folder in a bucket, an absolute path at which the steps have a volume, or mlflow:URL.
 
     Raises:
         ConfigError: If the name is invalid, or the registry cannot be reached.
@@ -82,7 +83,9 @@ class Registration:
 
     def __post_init__(self) -> None:
         check_name(self.name, "register")
-        check_reachable("registry", self.registry)
+        if not is_service(self.registry):
+            check_reachable("registry", self.registry)
+        check_without_secrets(self.registry)
 
 
 class TrainStep(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 from qcnn.artifact_io import text_of
 from qcnn.atomic_files import readable
 from qcnn.errors import ArtifactError, ConfigError, WriteError
-from qcnn.registry.address import open_registry
+from qcnn.registry.address import check_without_secrets, open_registry
 from qcnn.registry.registration import register_model
 from qcnn.serving.versions import check_name
 
@@ -22,15 +22,16 @@ class RegistrationTarget:
     """Name of the registered model, and the path or URI of the registry. None is the default registry.
 
     Raises:
-        ConfigError: If the name is invalid.
+        ConfigError: If the name is invalid, or the URI has credentials.
     """
 
     name: str
     registry: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the name."""
+        """Check the name and the registry."""
         check_name(self.name, "register")
+        check_without_secrets(self.registry or "")
 
 
 def load_metrics(path: str) -> dict[str, float]:

@@ -58,7 +58,7 @@ def _registered(text: str, registry: str | None) -> tuple[str, ModelSource] | No
     # This import loads the stores.
     from qcnn.registry.address import open_registry
     from qcnn.registry.lookup import parse_reference, resolve
-    from qcnn.serving.versions import ModelSource, VersionPolicy
+    from qcnn.serving.versions import VersionPolicy
 
     if (reference := parse_reference(text)) is None:
         return None
@@ -66,7 +66,7 @@ def _registered(text: str, registry: str | None) -> tuple[str, ModelSource] | No
         resolve(opened, reference)
         only = frozenset() if reference.version is None else frozenset({reference.version})
         policy = VersionPolicy(only=only, label=reference.label)
-        return reference.name, ModelSource(f"{opened.address}/{reference.name}", policy)
+        return reference.name, opened.source(reference.name, policy)
 
 
 @click.command()

@@ -28,7 +28,7 @@ from qcnn.registry.interface import (
 )
 from qcnn.results.model_folder import FILE as MODEL
 from qcnn.serving import labels as label_files
-from qcnn.serving.versions import parse_version
+from qcnn.serving.versions import ModelSource, VersionPolicy, parse_version
 from qcnn.storage.copies import local_copy
 from qcnn.storage.folder import open_conditional_store
 from qcnn.storage.store import ConditionalStore, MissingFileError, is_below
@@ -97,6 +97,10 @@ class FolderRegistry:
         """Context manager that yields the local folder of a version, or a copy of it."""
         with local_copy(f"{self.address}/{name}/{number}") as folder:
             yield folder
+
+    def source(self, name: str, policy: VersionPolicy) -> ModelSource:
+        """Return the folder of the versions of a model, which a server loads."""
+        return ModelSource(f"{self.address}/{name}", policy)
 
     def move(self, name: str, labels: Labels, record: PromotionRecord) -> bool:
         """Move a label atomically unless a label was moved in the meantime, and return whether it was moved."""

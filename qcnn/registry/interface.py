@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Protocol
 
 import pydantic
 
-from qcnn.artifact_io import save_description, unseal
+from qcnn.artifact_io import save_description, seal, unseal
 from qcnn.artifact_io import text_of as file_text
 from qcnn.registry.comparison import Comparison
+from qcnn.serving.versions import ModelSource, VersionPolicy
 
 # Record of a version next to its model, and the file of a model folder that is written last.
 RECORD = "version.json"
@@ -134,6 +136,15 @@ class Registry(Protocol):
         """Return a context manager that yields the local folder of a version, or a copy of it."""
         ...
 
+    def source(self, name: str, policy: VersionPolicy) -> ModelSource:
+        """Return the source of the versions of a model for a server.
+
+        Args:
+            name: Name of the model.
+            policy: Versions to load.
+        """
+        ...
+
     def move(self, name: str, labels: Labels, record: PromotionRecord) -> bool:
         """Move a label atomically unless a label was moved in the meantime, and return whether it was moved.
 
@@ -165,7 +176,16 @@ def read_version(path: Path) -> VersionRecord:
         ValueError: If the file is damaged.
         OSError: If the file cannot be read.
     """
-    return _VERSION.validate_python(unseal(file_text(path)))
+    return parse_version_record(file_text(path))
+
+
+def parse_version_record(text: str) -> VersionRecord:
+    """Return the record of a version from the text of its file.
+
+    Raises:
+        ValueError: If the text is damaged.
+    """
+    return _VERSION.validate_python(unseal(text))
 
 
 def write_promotion(record: PromotionRecord, path: Path) -> None:
@@ -180,7 +200,21 @@ def read_promotion(path: Path) -> PromotionRecord:
         ValueError: If the file is damaged.
         OSError: If the file cannot be read.
     """
-    return _PROMOTION.validate_python(unseal(file_text(path)))
+    return parse_promotion(file_text(path))
+
+
+def promotion_text(record: PromotionRecord) -> str:
+    """Return the record of a promotion in one line, for a registry without files."""
+    return json.dumps(seal(_PROMOTION.dump_python(record, mode="json")))
+
+
+def parse_promotion(text: str) -> PromotionRecord:
+    """Return the record of a promotion from its text.
+
+    Raises:
+        ValueError: If the text is damaged.
+    """
+    return _PROMOTION.validate_python(unseal(text))
 
 
 def now() -> datetime.datetime:

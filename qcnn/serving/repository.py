@@ -143,6 +143,13 @@ class ServedModel:
         if labels != current.labels:
             logger.info("model %s: labels %s", self.name, labels or "none")
 
+    def report_problem(self, error: QcnnError | None) -> None:
+        """Log the error of a poll once, until a poll succeeds."""
+        if error is None:
+            self._said.pop("poll", None)
+        else:
+            self._say("poll", f"model {self.name}: {error}")
+
     def _version_folders(self) -> dict[int, Path]:
         """Return the folders of the versions. A model or run without version folders is version 1."""
         found: dict[int, Path] = {}
@@ -226,7 +233,7 @@ class Repository:
 
         Args:
             models: Models by name.
-            mirrors: Functions that download the changes of the models in buckets, by name.
+            mirrors: Functions that download the changes of the models in buckets and services, by name.
             seconds: Seconds between two polls.
         """
         self.models = models
@@ -256,8 +263,9 @@ class Repository:
                 if name in self._mirrors:
                     self._mirrors[name]()
                 model.poll()
+                model.report_problem(None)
             except QcnnError as error:
-                logger.warning("model %s: %s", name, error)
+                model.report_problem(error)
 
     @contextlib.contextmanager
     def polled(self) -> Iterator[None]:
@@ -300,7 +308,10 @@ def open_repository(
     with contextlib.ExitStack() as stack:
         for name, source in sources.items():
             folder = Path(source.address)
-            if bucket := parse_bucket_uri(source.address):
+            if source.mirror:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-")))
+                mirrors[name] = stack.enter_context(source.mirror.open(folder))
+            elif bucket := parse_bucket_uri(source.address):
                 # The clients of buckets take seconds to import.
                 from qcnn.storage.sync import FolderDownloader, open_store
 

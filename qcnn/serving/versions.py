@@ -2,7 +2,10 @@
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
 
 from qcnn.errors import ConfigError, format_value
 from qcnn.serving.errors import not_found
@@ -36,12 +39,24 @@ class VersionPolicy:
         return labels
 
 
+class Mirror(Protocol):
+    """Copy of the versions of a service. It can be pickled, because each process of a server has a copy."""
+
+    def open(self, folder: Path) -> AbstractContextManager[Callable[[], None]]:
+        """Return a context manager that yields a function, which downloads the changes to a folder."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelSource:
-    """Path or URI of a model, and its versions to load."""
+    """Path or URI of a model, and its versions to load.
+
+    With `mirror`, the address is for messages only.
+    """
 
     address: str
     policy: VersionPolicy = VersionPolicy()
+    mirror: Mirror | None = None
 
 
 def parse_policy(text: str) -> VersionPolicy:

@@ -14,7 +14,7 @@ from qcnn.errors import MAX_VALUE_LENGTH, ConfigError, QcnnError, has_credential
 
 
 class UnreachableError(QcnnError):
-    """Error of an object store that did not respond within the retry timeout.
+    """Error of an object store or registry that did not respond within the retry timeout.
 
     It is permanent: a restarted process would wait as long and fail again.
     """

@@ -50,8 +50,8 @@ class Destination:
         return single_line(text)
 
 
-def parse_destination(text: str) -> Destination:
-    """Parse the setting `tracking`.
+def parse_destination(text: str, field: str = "tracking") -> Destination:
+    """Parse the setting `tracking`, or another field that names a server.
 
     Raises:
         ConfigError: If it does not name a server.
@@ -61,15 +61,19 @@ def parse_destination(text: str) -> Destination:
     """
     uri = text.removeprefix(_PREFIX)
     if uri == text or not uri or uri != uri.strip() or not uri.isprintable():
-        raise ConfigError(f"tracking: must be {_ALLOWED}. Given: {text or 'none'}")
+        raise ConfigError(f"{field}: must be {_ALLOWED}. Given: {text or 'none'}")
     return Destination(uri)
 
 
 def destination_in(environment: Mapping[str, str]) -> Destination | None:
     """Return the tracking server of an environment, or None if it has none."""
     uri = environment.get(VARIABLE, "").strip()
-    secrets = tuple(filter(None, map(environment.get, _SECRET_VARIABLES)))
-    return Destination(uri, secrets) if uri else None
+    return Destination(uri, secrets_in(environment)) if uri else None
+
+
+def secrets_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the secrets of an environment that MLflow's client sends."""
+    return tuple(filter(None, map(environment.get, _SECRET_VARIABLES)))
 
 
 def pod_variables(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""MLflow server, by MLflow's own client. It is imported only in processes whose environment `prepare` has set."""
+"""MLflow server, by MLflow's own client, which is imported only after `prepare` has set the environment."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from qcnn.tracking.epochs import TimedEpoch
 from qcnn.tracking.identity import Identity
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import Run
 
 _EXPERIMENT = "qcnn"
@@ -50,6 +51,18 @@ def prepare() -> None:
         os.environ.setdefault(name, value)
 
 
+@contextlib.contextmanager
+def prepared() -> Iterator[None]:
+    """Context manager that sets the environment of `prepare`, for processes in which users have the client, too."""
+    added = [name for name in _SETTINGS if name not in os.environ]
+    prepare()
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
 class MlflowServer:
     """Client of an MLflow server. All methods raise TrackingError if a request fails, and can be repeated.
 
@@ -63,7 +76,7 @@ class MlflowServer:
             from mlflow.tracking import MlflowClient
 
             self._client = MlflowClient(tracking_uri=destination.uri)
-            self._experiment = self._experiment_id()
+            self._experiment = experiment_id(self._client)
 
     def open(
         self,
@@ -218,23 +231,6 @@ class MlflowServer:
         with self._translated():
             return self._client.get_run(run_id)
 
-    def _experiment_id(self) -> str:
-        """Return the ID of the experiment, MLFLOW_EXPERIMENT_ID or the one of MLFLOW_EXPERIMENT_NAME."""
-        from mlflow.exceptions import MlflowException
-
-        if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
-            return given
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or _EXPERIMENT
-        if found := self._client.get_experiment_by_name(name):
-            return str(found.experiment_id)
-        try:
-            return str(self._client.create_experiment(name))
-        except MlflowException:
-            # Another run has created it in the meantime.
-            if found := self._client.get_experiment_by_name(name):
-                return str(found.experiment_id)
-            raise
-
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
         """Context manager that translates errors of the client to TrackingError, without secrets."""
@@ -248,6 +244,24 @@ class MlflowServer:
 
 
 _EPOCH_METRICS = {"train_loss", "train_accuracy", "val_loss", "val_accuracy"}
+
+
+def experiment_id(client: MlflowClient) -> str:
+    """Return the ID of the experiment, MLFLOW_EXPERIMENT_ID or the one of MLFLOW_EXPERIMENT_NAME."""
+    from mlflow.exceptions import MlflowException
+
+    if given := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return given
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or _EXPERIMENT
+    if found := client.get_experiment_by_name(name):
+        return str(found.experiment_id)
+    try:
+        return str(client.create_experiment(name))
+    except MlflowException:
+        # Another run has created it in the meantime.
+        if found := client.get_experiment_by_name(name):
+            return str(found.experiment_id)
+        raise
 
 
 def epoch_values(epoch: TimedEpoch) -> dict[str, float]:

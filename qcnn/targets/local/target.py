@@ -86,7 +86,7 @@ class PredictSettings(TargetSettings):
 
     model: str | None = setting("Folder of a model or of a run.", None, metavar="MODEL", is_argument=True)
     registry: str | None = setting(
-        "Model registry: a folder, or one in a bucket.",
+        "Model registry: a folder, one in a bucket, or mlflow:URL.",
         None,
         variables=(VARIABLE,),
         shown=DEFAULT,

@@ -71,7 +71,17 @@ def test_commands_register_promote_and_list(typed: Typed, tmp_path: Path) -> Non
         (("promote", "a", "--confidence", "nan"), "confidence: must be at least 0.5 and less than 1. Given: nan"),
         (("models", "a"), "name: must be that of a model in "),
         (("models", "a b"), "name: must be at most 100 letters, digits, dots, dashes and"),
-        (("models", "--registry", "mlflow://host"), "uri: must be a local folder or gs://BUCKET/FOLDER"),
+        (("models", "--registry", "ftp://host"), "uri: must be a local folder or gs://BUCKET/FOLDER"),
+        (
+            ("models", "--registry", "mlflow:"),
+            "registry: must be mlflow:URI, such as mlflow:http://127.0.0.1:5000. Giv",
+        ),
+        (("models", "--registry", "mlflow:models"), "registry: must be mlflow:http://HOST or mlflow:https://HOST. Giv"),
+        (("models", "--registry", "mlflow:ftp://user:password@host"), "registry: must be mlflow:http://HOST or mlflow"),
+        (
+            ("run", "--register", "a", "--registry", "mlflow:http://user:password@host"),
+            "registry: must have no credentials for a step of a pipeline; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRAC",
+        ),
         (("models", "--registry", "gs://user:password@bucket"), "uri: must not contain a user name or password"),
         (("serve", "cluster@champion"), "name: must be that of a model in "),
         (("predict", "cluster@2", "--data", "rows.csv"), "name: must be that of a model in "),

@@ -1,0 +1,29 @@
+"""Addresses of registries in pipelines."""
+
+import pytest
+
+from qcnn.errors import ConfigError
+from qcnn.pipelines.parts import Registration
+
+
+@pytest.mark.parametrize("registry", ["gs://bucket/models", "/models", "mlflow:http://mlflow.lab:5000"])
+def test_registry_that_steps_can_reach_is_accepted(registry: str) -> None:
+    assert Registration("digits", registry).registry == registry
+
+
+@pytest.mark.parametrize(
+    ("registry", "line"),
+    [
+        ("models", "registry: must be gs://BUCKET/FOLDER"),
+        ("mlflow:http://user:planted@host", "registry: must have no credentials for a step of a pipeline; set MLFLOW_"),
+        (
+            "mlflow:http://host?token=planted",
+            "registry: must have no credentials for a step of a pipeline; set MLFLOW_",
+        ),
+    ],
+)
+def test_registry_with_secrets_is_rejected_in_pipelines(registry: str, line: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Registration("digits", registry)
+    assert str(error.value).startswith(line)
+    assert "planted" not in str(error.value)
