@@ -342,7 +342,7 @@ def test_secrets_of_address_are_stored_nowhere(
     ]
     outputs = [typed(*command, "--registry", address) for command in commands]
     assert [code for code, _, _ in outputs] == [0, 0, 0, 2]
-    assert outputs[0][1:] == (f"{name}: version 1 is registered\n", "")
+    assert outputs[0][1] == f"{name}: version 1 is registered\n"
     with _opened(server.replace("http://", "http://planted:pl%40nted@")) as registry:
         source = registry.source(name, VersionPolicy(label="champion"))
         (version,) = client.search_model_versions(f"name = '{name}'")
