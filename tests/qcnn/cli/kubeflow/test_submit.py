@@ -318,7 +318,8 @@ def test_submit_reads_data_file_once_and_estimates_cost(
     for command, title in ((("submit",), "training "), (("study", "--grid", "seed=0,1,2"), "3 sequential ")):
         code, _, err = typed(*command, *where, "--qubits", "4")
         assert (code, err.startswith(f"estimate: {title}"), err.count("\n")) == (0, True, 1)
-    assert downloads == ["rows.csv", "rows.csv"]
+    # The second file is the description that a known dataset has.
+    assert downloads == 2 * ["rows.csv", "rows.csv.json"]
 
 
 def test_submit_to_unreachable_target_prints_no_prices(
