@@ -30,7 +30,7 @@ QUBITS, ROWS, CONNECTIONS = 8, (1, 10, 100), 8
 SECONDS, WARM_UP_SECONDS, START_SECONDS = 4.0, 1.0, 120.0
 # Environment variable with the folder of the model for the application of FastAPI.
 _MODEL = "BENCHMARK_MODEL"
-_PORT = 8571
+_PORT, _JSON = 8571, {"content-type": "application/json"}
 _UVICORN = ("uvicorn", "--loop", "uvloop", "--http", "httptools", "--no-access-log", "--factory")
 OWN = "qcnn serve"
 # Module with arguments, and path of the predictions, of each server.
@@ -147,7 +147,8 @@ def running(name: str, model: Path) -> Iterator[float]:
     try:
         while time.perf_counter() - start < START_SECONDS:
             with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{_PORT}{path}", body, timeout=START_SECONDS).read()
+                request = urllib.request.Request(f"http://127.0.0.1:{_PORT}{path}", body, _JSON)
+                urllib.request.urlopen(request, timeout=START_SECONDS).read()
                 break
             time.sleep(0.005)
         else:
