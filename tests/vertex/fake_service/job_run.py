@@ -60,6 +60,8 @@ class JobRun:
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
         self._addresses: dict[tuple[int, int], str] = {}
         self._replicas: dict[str, Replica] = {}
+        # The first line of a replica may be read before it is in `_replicas`.
+        self._starting = threading.Lock()
         self._restarts = 0
         self._is_cancelled = False
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -76,7 +78,8 @@ class JobRun:
 
     def preempt(self, replica: str) -> None:
         """Preempt the VM of a replica such as workerpool1-0."""
-        found = self._replicas[replica]
+        with self._starting:
+            found = self._replicas[replica]
         found.preempted = True
         found.kill()
 
@@ -169,13 +172,14 @@ class JobRun:
         spec = self._job.job_spec.worker_pool_specs[pool].container_spec
         name = f"workerpool{pool}-{index}"
         added = environment(self._job, self._addresses, pool, index, self._trial)
-        self._replicas[name] = Replica(
-            name,
-            [*spec.command, *spec.args],
-            process_environment({**self._context.environment, **self._added, **added}),
-            lambda replica, line: self._context.logs.write(self._id, replica, line),
-            lambda replica, code: self._events.put(("exit", (replica, code))),
-        )
+        with self._starting:
+            self._replicas[name] = Replica(
+                name,
+                [*spec.command, *spec.args],
+                process_environment({**self._context.environment, **self._added, **added}),
+                lambda replica, line: self._context.logs.write(self._id, replica, line),
+                lambda replica, code: self._events.put(("exit", (replica, code))),
+            )
 
     def _stop(self) -> None:
         stopped, self._replicas = list(self._replicas.values()), {}
