@@ -15,7 +15,7 @@ from qcnn.experiment.fields import EXCITATIONS
 from qcnn.experiment.parsing import as_parameters
 from qcnn.jobs.engines import AUTO, ENGINES
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
-from qcnn.pipelines.parts import Registration, TensorBoardLink
+from qcnn.pipelines.parts import RegistrationSettings, TensorBoardLink
 from qcnn.targets import target_classes
 from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import file_sha256
@@ -98,7 +98,7 @@ def main(
         raise ConfigError(
             f"register: must be given together with --registry. Given: only {format_value(registered_name or registry)}"
         )
-    registration = Registration(registered_name, registry) if registered_name and registry else None
+    registration = RegistrationSettings(registered_name, registry) if registered_name and registry else None
     compile_main = functools.partial(compile_qcnn, viewer=viewer, registration=registration, per_run_seed=seed_per_run)
     errors: dict[str, ConfigError] = {}
     stale: list[Path] = []

@@ -15,7 +15,7 @@ from qcnn.components.resources import IMAGE, KEY, StepResources, step_resources
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.machines import DEFAULT
-from qcnn.pipelines.parts import Registration, TensorBoardLink, TrainStep
+from qcnn.pipelines.parts import RegistrationSettings, TensorBoardLink, TrainStep
 from qcnn.pipelines.qcnn import qcnn
 from qcnn.pipelines.study import study
 from qcnn.studies.trials import PARALLELISM
@@ -120,7 +120,7 @@ def compile_qcnn(
     defaults: Mapping[str, Any] | None = None,
     *,
     viewer: TensorBoardLink | None = None,
-    registration: Registration | None = None,
+    registration: RegistrationSettings | None = None,
     per_run_seed: bool = False,
 ) -> PipelineSpec:
     """Compile the main pipeline to a file and return it.

@@ -67,7 +67,7 @@ class TensorBoardLink:
 
 
 @dataclasses.dataclass(frozen=True)
-class Registration:
+class RegistrationSettings:
     """Registered model and registry of the last step, which the steps can reach.
 
     Attributes:

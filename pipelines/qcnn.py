@@ -9,7 +9,7 @@ from qcnn.components.definitions.pipeline import evaluate, export_weights, gener
 from qcnn.pipelines.parts import (
     DEFAULTS,
     RUN_ID,
-    Registration,
+    RegistrationSettings,
     TensorBoardLink,
     TrainStep,
     add_docstring,
@@ -35,7 +35,7 @@ class Outputs(NamedTuple):
 def qcnn(
     train: TrainStep = train_in_step,
     viewer: TensorBoardLink | None = None,
-    registration: Registration | None = None,
+    registration: RegistrationSettings | None = None,
     *,
     per_run_seed: bool = False,
 ) -> BaseComponent:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from qcnn.api.training import Study, Training, TrainingResult, study, train
     from qcnn.circuits.ansatz import Ansatz
     from qcnn.data import Dataset, Samples
-    from qcnn.datasets.table import DatasetTable
+    from qcnn.datasets.dataset_table import DatasetTable
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.model.history import EpochMetrics
     from qcnn.process.extras import MissingLibraryError
@@ -57,7 +57,7 @@ _MODULES = {
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
     "qcnn.api.runs": ("compare", "runs"),
     "qcnn.data": ("Dataset", "Samples"),
-    "qcnn.datasets.table": ("DatasetTable",),
+    "qcnn.datasets.dataset_table": ("DatasetTable",),
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
     "qcnn.model.history": ("EpochMetrics",),
     "qcnn.targets.base": ("JobStatus",),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
+from qcnn.datasets.dataset_table import DatasetTable, make, write
 from qcnn.datasets.options import parse_options
-from qcnn.datasets.table import DatasetTable, make, write
 from qcnn.process.extras import translate_errors
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from qcnn.data.samples import LABEL, PREDICTION
 from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.frozen import Frozen, freeze, frozen_array
 from qcnn.process.extras import translate_errors
-from qcnn.registry.lookup import model_copy, parse_reference
+from qcnn.registry.references import model_copy, parse_reference
 from qcnn.results import html
 from qcnn.results.class_scores import Confusion, prediction_columns
 from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator

@@ -64,8 +64,8 @@ def dataset(name: str, output: str, output_format: str, **given: Any) -> None:
     resized first, then reduced, then scaled, fitted on the training rows.
     """
     # These imports load NumPy.
+    from qcnn.datasets.dataset_table import make, write
     from qcnn.datasets.options import parse_options
-    from qcnn.datasets.table import make, write
 
     options = parse_options(name, **given)
     check_extension("output", output)

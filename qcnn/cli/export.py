@@ -25,7 +25,7 @@ def export(run: str, output: str, version: int | None, output_format: str) -> No
     written.
     """
     # This import loads NumPy.
-    from qcnn.serving.export import export_version
+    from qcnn.serving.version_export import export_version
 
     exported = export_version(run, output, version)
     state = "created" if exported.is_new else "exists already, with this model"

@@ -30,7 +30,7 @@ def models(name: str | None, registry: str | None, output_format: str) -> None:
     """List the registered models, or the versions of NAME with their metrics, data and promotions."""
     # These imports load NumPy.
     from qcnn.registry.address import open_registry
-    from qcnn.registry.lookup import check_registered
+    from qcnn.registry.references import check_registered
 
     with contextlib.closing(open_registry(registry)) as opened:
         if name is None:

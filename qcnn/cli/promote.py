@@ -9,18 +9,19 @@ from qcnn.cli.options.registry import registry_option
 from qcnn.cli.options.settings import format_option
 from qcnn.cli.output import NOT_PROMOTED, show
 from qcnn.process.signals import terminated_as_interrupt
+from qcnn.registry.defaults import CHAMPION, CONFIDENCE
 
 
 @click.command()
 @click.argument("name", metavar="NAME")
 @click.option(
-    "--to", "label", default="champion", show_default=True, metavar="LABEL", help="Label to move to the version."
+    "--to", "label", default=CHAMPION, show_default=True, metavar="LABEL", help="Label to move to the version."
 )
 @click.option("--version", type=click.IntRange(1), metavar="N", help="Version to promote.  [default: the highest one]")
 @click.option(
     "--confidence",
     type=float,
-    default=0.95,
+    default=CONFIDENCE,
     show_default=True,
     metavar="PROBABILITY",
     help="Required probability that the version is better.",

@@ -57,7 +57,7 @@ def _registered(text: str, registry: str | None) -> tuple[str, ModelSource] | No
         return None
     # This import loads the stores.
     from qcnn.registry.address import open_registry
-    from qcnn.registry.lookup import parse_reference, resolve
+    from qcnn.registry.references import parse_reference, resolve
     from qcnn.serving.versions import VersionPolicy
 
     if (reference := parse_reference(text)) is None:
@@ -154,7 +154,7 @@ def serve(
     the REST interface of TensorFlow Serving and the Open Inference Protocol. There is no authentication and no TLS.
     """
     # These imports load NumPy and the server.
-    from qcnn.serving.predictions import Limits
+    from qcnn.serving.request_predictions import Limits
     from qcnn.serving.server import ServerSettings, bind, log_to_stderr, reserve, serve_in_processes
     from qcnn.serving.server import serve as serve_here
 

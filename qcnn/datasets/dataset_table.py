@@ -14,10 +14,10 @@ from qcnn.atomic_files import sha256_of
 from qcnn.data.file_data import SPLIT
 from qcnn.data.samples import LABEL, SPLITS
 from qcnn.data.sidecar import sidecar_of, to_text
+from qcnn.datasets.fitted_steps import reduce, scale
 from qcnn.datasets.options import MAX_VALUES, DatasetOptions
 from qcnn.datasets.resizing import resize
 from qcnn.datasets.sources import Rows, load
-from qcnn.datasets.steps import reduce, scale
 from qcnn.errors import ConfigError
 from qcnn.frozen import freeze, frozen_array
 from qcnn.process import installation

@@ -39,7 +39,7 @@ class Rows:
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class SourceRows:
     """Training and test rows, and the SHA-256 of the files that they were read from."""
 
     train: Rows
@@ -47,7 +47,7 @@ class Source:
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def load(options: DatasetOptions) -> Source:
+def load(options: DatasetOptions) -> SourceRows:
     """Read or generate the training and test rows of a dataset.
 
     Official test rows stay test rows. Generated rows are in the order of their generator, the training rows first. All
@@ -64,7 +64,7 @@ def load(options: DatasetOptions) -> Source:
         train, test = options.train_samples or 0, options.test_samples or 0
         _check_values("train_samples", train + test, (options.size or _COLUMNS) ** 2)
         rows = _generate(options, train + test)
-        return Source(_chosen(rows.take(slice(train)), options), _chosen(rows.take(slice(train, None)), options))
+        return SourceRows(_chosen(rows.take(slice(train)), options), _chosen(rows.take(slice(train, None)), options))
     if options.kind.has_files:
         return _from_files(options)
     return _digits(options)
@@ -89,7 +89,7 @@ def _generate(options: DatasetOptions, count: int) -> Rows:
     return Rows(*make_circles(count, noise=noise, random_state=seed, factor=_FACTOR))
 
 
-def _digits(options: DatasetOptions) -> Source:
+def _digits(options: DatasetOptions) -> SourceRows:
     from sklearn.datasets import load_digits
 
     images = load_digits()
@@ -98,10 +98,10 @@ def _digits(options: DatasetOptions) -> Source:
     if test >= len(rows):
         raise ConfigError(f"test_samples: must be 1 to {len(rows) - 1}, to leave a training row. Given: {test}")
     train = _first(rows.take(slice(test, None)), options.train_samples, "train_samples")
-    return Source(train, rows.take(slice(test)))
+    return SourceRows(train, rows.take(slice(test)))
 
 
-def _from_files(options: DatasetOptions) -> Source:
+def _from_files(options: DatasetOptions) -> SourceRows:
     folder, files, parts = options.source, {}, []
     assert folder is not None
     for number, (images, labels) in enumerate(zip(idx.IMAGES, idx.LABELS, strict=True)):
@@ -113,7 +113,7 @@ def _from_files(options: DatasetOptions) -> Source:
                 raise ConfigError(f"classes: each must have an image in {images}. Given: {each}")
         parts.append(_mixed(rows, options.seed, number))
     train, test = parts
-    return Source(
+    return SourceRows(
         _first(train, options.train_samples, "train_samples"), _first(test, options.test_samples, "test_samples"), files
     )
 

@@ -30,10 +30,10 @@ def open_registry(address: str | None = None) -> Registry:
     address = address or os.environ.get(VARIABLE) or DEFAULT
     # These imports load NumPy and pydantic, or the client of the server.
     if is_service(address):
-        from qcnn.registry.mlflow import MlflowRegistry
+        from qcnn.registry.mlflow_registry import MlflowRegistry
 
         return MlflowRegistry(address)
-    from qcnn.registry.folder import FolderRegistry
+    from qcnn.registry.folder_registry import FolderRegistry
 
     return FolderRegistry(address)
 

@@ -15,10 +15,11 @@ from qcnn.data import FeatureLayout, Source, parse_description
 from qcnn.errors import ArtifactError, ConfigError, QcnnError, WriteError, as_clause, format_value
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.registry.bootstrap import paired_bootstrap
-from qcnn.registry.comparison import Comparison
+from qcnn.registry.defaults import CHAMPION, CONFIDENCE
 from qcnn.registry.interface import RECORD, Labels, PromotionRecord, Registry, now
-from qcnn.registry.lookup import find_version
+from qcnn.registry.references import find_version
 from qcnn.registry.rows import LabelledRows, RecordedRows, fresh_rows, read_rows, unseen
+from qcnn.registry.version_comparison import Comparison
 from qcnn.results.batch_prediction import predicted_pieces
 from qcnn.results.model_folder import describe
 from qcnn.results.predictor import Predictor, load_predictor
@@ -27,8 +28,6 @@ from qcnn.results.row_metrics import RowMetric, row_metric, row_metrics
 from qcnn.serving.versions import check_name, parse_version
 from qcnn.tables.table import open_table
 
-CHAMPION = "champion"
-CONFIDENCE = 0.95
 MIN_ROWS, MAX_ROWS = 50, 1_000_000
 # Number of columns or classes in messages.
 _NAMED = 10

@@ -14,7 +14,7 @@ import pydantic
 
 from qcnn.artifact_io import save_description, seal, unseal
 from qcnn.artifact_io import text_of as file_text
-from qcnn.registry.comparison import Comparison
+from qcnn.registry.version_comparison import Comparison
 from qcnn.serving.versions import ModelSource, VersionPolicy
 
 # Record of a version next to its model, and the file of a model folder that is written last.

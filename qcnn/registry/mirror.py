@@ -2,12 +2,11 @@
 
 import contextlib
 import dataclasses
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from qcnn.atomic_files import new_file, new_folder
+from qcnn.atomic_files import new_folder
 from qcnn.registry.interface import Registry
 from qcnn.serving import labels as label_files
 from qcnn.serving.versions import VersionPolicy
@@ -42,7 +41,6 @@ class RegistryMirror:
                         with registry.open(self.name, number) as copy, new_folder(version) as unfinished:
                             shutil.copytree(copy, unfinished, dirs_exist_ok=True)
                 # A label moves when its version has been downloaded.
-                with new_file(folder / label_files.FILE) as unfinished:
-                    unfinished.write_text(json.dumps(labels, sort_keys=True) + "\n", encoding="utf-8")
+                label_files.write_labels(labels, folder)
 
             yield update

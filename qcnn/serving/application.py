@@ -15,8 +15,8 @@ from qcnn.serving import metrics as metrics_module
 from qcnn.serving import v1, v2
 from qcnn.serving.errors import RequestError, not_found
 from qcnn.serving.metrics import UNKNOWN, ServingMetrics
-from qcnn.serving.predictions import Limits, Predictions
 from qcnn.serving.repository import Repository
+from qcnn.serving.request_predictions import Limits, Predictions
 
 logger = logging.getLogger("qcnn")
 

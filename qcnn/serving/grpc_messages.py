@@ -12,6 +12,7 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+import numpy.typing as npt
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
 
 # Method of a service, with the class of its requests.
@@ -117,6 +118,7 @@ _FIELD = descriptor_pb2.FieldDescriptorProto
 _SCALARS = ("bool", "bytes", "double", "float", "int32", "int64", "string", "uint32", "uint64")
 
 
+@functools.cache
 def message_class(package: str, name: str) -> Any:
     """Return the class of a message.
 
@@ -125,6 +127,17 @@ def message_class(package: str, name: str) -> Any:
         name: Name of the message in the package.
     """
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{package}.{name}"))
+
+
+def values_of(array: npt.NDArray[Any], datatype: str) -> list[Any]:
+    """Return an output as the values of a repeated field.
+
+    Args:
+        array: Output of any shape.
+        datatype: Its data type in the Open Inference Protocol.
+    """
+    values: list[Any] = array.ravel().tolist()
+    return [text.encode() for text in values] if datatype == "BYTES" else values
 
 
 @functools.cache

@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 from qcnn.serving import grpc_v1, grpc_v2
 from qcnn.serving.errors import RequestError, bad_request
 from qcnn.serving.metrics import UNKNOWN, ServingMetrics
-from qcnn.serving.predictions import Limits, Predictions
 from qcnn.serving.repository import Repository
+from qcnn.serving.request_predictions import Limits, Predictions
 
 logger = logging.getLogger("qcnn")
 
@@ -30,10 +30,10 @@ _CODES = {
 }
 
 
-def create_server(
+async def start_server(
     address: str, repository: Repository, metrics: ServingMetrics, limits: Limits, predictions: Predictions
 ) -> grpc.aio.Server:
-    """Return a server that listens on an address. It must be started in the event loop of the caller.
+    """Start a server that listens on an address, in the event loop of the caller, and return it.
 
     Args:
         address: Host and port.
@@ -66,6 +66,8 @@ def create_server(
             }
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     server.add_insecure_port(address)
+    await server.start()
+    logger.info("serving gRPC on %s", address)
     return server
 
 

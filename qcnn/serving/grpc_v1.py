@@ -1,7 +1,7 @@
 """gRPC services PredictionService and ModelService of TensorFlow Serving (tensorflow_serving/apis/*.proto)."""
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from qcnn.errors import format_value
 from qcnn.serving.errors import bad_request
-from qcnn.serving.grpc_messages import Method, message_class
-from qcnn.serving.predictions import Predictions
+from qcnn.serving.grpc_messages import Method, message_class, values_of
 from qcnn.serving.repository import LoadedVersion, Repository
-from qcnn.serving.signature import Signature, TensorSpec
+from qcnn.serving.request_predictions import Predictions
+from qcnn.serving.signature import TensorSpec
 from qcnn.serving.v1 import SIGNATURE
 from qcnn.serving.v2 import check_tensor, from_bytes
 
@@ -55,14 +55,15 @@ def methods(repository: Repository, predictions: Predictions, max_rows: int) -> 
 
     async def predict(request: Any) -> Any:
         loaded = version_of(request.model_spec)
-        requested = _requested(request.output_filter, loaded.signature)
-        inputs = _inputs(request.inputs, loaded.signature, max_rows)
+        requested = loaded.signature.requested_outputs(request.output_filter, "output_filter")
+        specs = {name: loaded.signature.input(name) for name in request.inputs}
+        inputs = {name: _read_tensor(tensor, specs[name], max_rows) for name, tensor in request.inputs.items()}
         answers = await predictions.answers(request.model_spec.name, loaded, inputs)
-        specs = {spec.name: spec for spec in loaded.signature.outputs}
+        outputs = {spec.name: spec for spec in loaded.signature.outputs}
         response = message_class("tensorflow", "PredictResponse")()
         _set_spec(response.model_spec, request.model_spec.name, loaded.number)
         for name in requested:
-            _write_tensor(response.outputs[name], answers[name], specs[name])
+            _write_tensor(response.outputs[name], answers[name], outputs[name])
         return response
 
     async def get_model_metadata(request: Any) -> Any:
@@ -107,21 +108,6 @@ def methods(repository: Repository, predictions: Predictions, max_rows: int) -> 
     }
 
 
-def _requested(names: Iterable[str], signature: Signature) -> list[str]:
-    known = [spec.name for spec in signature.outputs]
-    requested = list(dict.fromkeys(names)) or known
-    if unknown := [name for name in requested if name not in known]:
-        raise bad_request(f"output_filter: must be of {', '.join(known)}. Given: {format_value(unknown[0])}")
-    return requested
-
-
-def _inputs(tensors: Mapping[str, Any], signature: Signature, max_rows: int) -> dict[str, Any]:
-    specs = {spec.name: spec for spec in signature.inputs}
-    if unknown := [name for name in tensors if name not in specs]:
-        raise bad_request(f"inputs: must be {', '.join(specs)}. Given: {format_value(unknown[0])}")
-    return {name: _read_tensor(tensor, specs[name], max_rows) for name, tensor in tensors.items()}
-
-
 def _read_tensor(tensor: Any, spec: TensorSpec, max_rows: int) -> npt.NDArray[Any]:
     """Return a TensorProto as an array (tensorflow/python/framework/tensor_util.py, MakeNdarray)."""
     datatype, field = _TYPES.get(tensor.dtype, (f"data type {tensor.dtype}", ""))
@@ -139,10 +125,7 @@ def _read_tensor(tensor: Any, spec: TensorSpec, max_rows: int) -> npt.NDArray[An
 def _write_tensor(tensor: Any, array: npt.NDArray[Any], spec: TensorSpec) -> None:
     tensor.dtype = _NUMBERS[spec.datatype]
     _write_shape(tensor, array.shape)
-    values = array.ravel().tolist()
-    if spec.datatype == "BYTES":
-        values = [text.encode() for text in values]
-    getattr(tensor, _TYPES[tensor.dtype][1]).extend(values)
+    getattr(tensor, _TYPES[tensor.dtype][1]).extend(values_of(array, spec.datatype))
 
 
 def _write_shape(of: Any, shape: Iterable[int]) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.errors import format_value
 from qcnn.process.installation import version
 from qcnn.serving.errors import RequestError, bad_request
-from qcnn.serving.grpc_messages import Method, message_class
-from qcnn.serving.predictions import Predictions
+from qcnn.serving.grpc_messages import Method, message_class, values_of
 from qcnn.serving.repository import LoadedVersion, Repository
+from qcnn.serving.request_predictions import Predictions
 from qcnn.serving.signature import Signature, TensorSpec
 from qcnn.serving.v2 import PLATFORM, SERVER, as_bytes, check_tensor, from_bytes
 
@@ -71,7 +70,7 @@ def methods(repository: Repository, predictions: Predictions) -> dict[str, dict[
 
     async def model_infer(request: Any) -> Any:
         loaded = version_of(request.model_name, request.model_version)
-        requested = _requested(request, loaded.signature)
+        requested = loaded.signature.requested_outputs([output.name for output in request.outputs], "outputs")
         answers = await predictions.answers(request.model_name, loaded, _inputs(request, loaded.signature))
         response = message_class("inference", "ModelInferResponse")(
             model_name=request.model_name, model_version=str(loaded.number), id=request.id
@@ -83,10 +82,7 @@ def methods(repository: Repository, predictions: Predictions) -> dict[str, dict[
             if request.raw_input_contents:
                 response.raw_output_contents.append(as_bytes(array, spec))
                 continue
-            values = array.ravel().tolist()
-            if spec.datatype == "BYTES":
-                values = [text.encode() for text in values]
-            getattr(output.contents, _CONTENTS[spec.datatype]).extend(values)
+            getattr(output.contents, _CONTENTS[spec.datatype]).extend(values_of(array, spec.datatype))
         return response
 
     def method(name: str, function: Callable[[Any], Awaitable[Any]]) -> Method:
@@ -104,25 +100,16 @@ def methods(repository: Repository, predictions: Predictions) -> dict[str, dict[
     }
 
 
-def _requested(request: Any, signature: Signature) -> list[str]:
-    known = [spec.name for spec in signature.outputs]
-    requested = list(dict.fromkeys(output.name for output in request.outputs)) or known
-    if unknown := [name for name in requested if name not in known]:
-        raise bad_request(f"outputs: must be of {', '.join(known)}. Given: {format_value(unknown[0])}")
-    return requested
-
-
 def _inputs(request: Any, signature: Signature) -> dict[str, npt.NDArray[Any]]:
-    specs, raw = {spec.name: spec for spec in signature.inputs}, request.raw_input_contents
+    raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise bad_request(f"raw_input_contents: must be of all {len(request.inputs)} inputs. Given: {len(raw)}")
     inputs: dict[str, npt.NDArray[Any]] = {}
     for number, tensor in enumerate(request.inputs):
-        if tensor.name not in specs:
-            raise bad_request(f"inputs: must be {', '.join(specs)}. Given: {format_value(tensor.name)}")
-        if tensor.name in inputs:
-            raise bad_request(f"inputs: must have {tensor.name} once. Given: twice")
-        inputs[tensor.name] = _read_tensor(tensor, specs[tensor.name], raw[number] if raw else None)
+        spec = signature.input(tensor.name)
+        if spec.name in inputs:
+            raise bad_request(f"inputs: must have {spec.name} once. Given: twice")
+        inputs[spec.name] = _read_tensor(tensor, spec, raw[number] if raw else None)
     return inputs
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from qcnn.artifact_io import text_of
-from qcnn.atomic_files import readable
+from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ConfigError
 from qcnn.serving.versions import check_name
 
@@ -36,5 +36,6 @@ def read_labels(folder: Path) -> dict[str, int]:
 
 
 def write_labels(labels: Mapping[str, int], folder: Path) -> None:
-    """Write the version of each label to a new file in a folder."""
-    (folder / FILE).write_text(json.dumps(labels, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    """Write the version of each label to a folder, atomically."""
+    with new_file(folder / FILE) as unfinished:
+        unfinished.write_text(json.dumps(labels, indent=2, sort_keys=True) + "\n", encoding="utf-8")

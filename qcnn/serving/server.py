@@ -11,7 +11,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,8 +23,8 @@ from qcnn.monitoring.logs import Formatter
 from qcnn.process.operating_system import end_with_parent, has_fork_server
 from qcnn.serving.application import Application
 from qcnn.serving.metrics import SHARED_FOLDER, ServingMetrics
-from qcnn.serving.predictions import Limits, Predictions
 from qcnn.serving.repository import open_repository
+from qcnn.serving.request_predictions import Limits, Predictions
 from qcnn.serving.versions import ModelSource
 
 logger = logging.getLogger("qcnn")
@@ -102,17 +102,20 @@ class _Server(uvicorn.Server):
     A gRPC server starts and drains with it.
     """
 
-    def __init__(self, config: uvicorn.Config, create_grpc: Callable[[], Any] | None, drain_seconds: int) -> None:
+    def __init__(
+        self, config: uvicorn.Config, start_grpc: Callable[[], Awaitable[Any]] | None, drain_seconds: int
+    ) -> None:
         super().__init__(config)
-        self._create_grpc, self._drain_seconds = create_grpc, drain_seconds
+        self._start_grpc, self._drain_seconds = start_grpc, drain_seconds
         self._grpc: Any = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start both servers."""
+        """Start both servers, and log their addresses when both accept requests."""
         await super().startup(sockets)
-        if self._create_grpc:
-            self._grpc = self._create_grpc()
-            await self._grpc.start()
+        if self._start_grpc:
+            self._grpc = await self._start_grpc()
+        for each in sockets or ():
+            logger.info("serving on http://%s", _format_address(each))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain both servers at the same time."""
@@ -147,19 +150,7 @@ def bind(host: str, port: int) -> socket.socket:
     Raises:
         ConfigError: If the address cannot be used.
     """
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        with contextlib.ExitStack() as stack:
-            listener = stack.enter_context(socket.socket(family))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(_BACKLOG)
-            stack.pop_all()
-    except OSError as error:
-        raise ConfigError(
-            f"host: must be an address with a free port ({error.strerror}). Given: {host}:{port}"
-        ) from None
-    return listener
+    return _bound(host, port, socket.SO_REUSEADDR, "host: must be an address with a free port", listens=True)
 
 
 def reserve(host: str, port: int) -> tuple[socket.socket, str]:
@@ -172,20 +163,31 @@ def reserve(host: str, port: int) -> tuple[socket.socket, str]:
     Raises:
         ConfigError: If the address cannot be used.
     """
+    rule = "grpc-port: must be a free port"
+    # Only without the option of the reserved socket, a port of another server that has the option is not free.
+    _bound(host, port, socket.SO_REUSEADDR, rule).close()
+    reserved = _bound(host, port, socket.SO_REUSEPORT, rule)
+    return reserved, _format_address(reserved)
+
+
+def _bound(host: str, port: int, option: int, rule: str, *, listens: bool = False) -> socket.socket:
+    """Return a socket with an option and an address.
+
+    Raises:
+        ConfigError: If the address cannot be used. It begins with the rule.
+    """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        # Only without the option of the reserved socket, a port of another server that has the option is not free.
-        with socket.socket(family) as check:
-            check.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            check.bind(address)
         with contextlib.ExitStack() as stack:
-            reserved = stack.enter_context(socket.socket(family))
-            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            reserved.bind(address)
+            bound = stack.enter_context(socket.socket(family))
+            bound.setsockopt(socket.SOL_SOCKET, option, 1)
+            bound.bind(address)
+            if listens:
+                bound.listen(_BACKLOG)
             stack.pop_all()
     except OSError as error:
-        raise ConfigError(f"grpc-port: must be a free port ({error.strerror}). Given: {host}:{port}") from None
-    return reserved, _format_address(reserved)
+        raise ConfigError(f"{rule} ({error.strerror}). Given: {host}:{port}") from None
+    return bound
 
 
 def _format_address(of: socket.socket) -> str:
@@ -228,17 +230,15 @@ def serve(settings: ServerSettings, listener: socket.socket) -> None:
         for name, model in repository.models.items():
             versions = ", ".join(map(str, model.versions)) or "none yet"
             logger.info("model %s: versions %s", name, versions)
-        create_grpc = None
+        start_grpc = None
         if settings.grpc_address:
             # gRPC takes a while to load.
-            from qcnn.serving.grpc_server import create_server
+            from qcnn.serving.grpc_server import start_server
 
-            create_grpc = functools.partial(
-                create_server, settings.grpc_address, repository, metrics, settings.limits, predictions
+            start_grpc = functools.partial(
+                start_server, settings.grpc_address, repository, metrics, settings.limits, predictions
             )
-            logger.info("serving gRPC on %s", settings.grpc_address)
-        logger.info("serving on http://%s", _format_address(listener))
-        _Server(config, create_grpc, settings.drain_seconds).run(sockets=[listener])
+        _Server(config, start_grpc, settings.drain_seconds).run(sockets=[listener])
 
 
 def serve_in_processes(settings: ServerSettings, listener: socket.socket, processes: int) -> None:

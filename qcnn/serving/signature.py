@@ -67,6 +67,34 @@ class Signature:
             )
         return (TensorSpec(PREDICTION, "FP64", (-1,)),)
 
+    def input(self, name: Any) -> TensorSpec:
+        """Return the input of a name.
+
+        Raises:
+            RequestError: If there is none.
+        """
+        for spec in self.inputs:
+            if spec.name == name:
+                return spec
+        names = ", ".join(spec.name for spec in self.inputs)
+        raise bad_request(f"inputs: must be {names}. Given: {format_value(name)}")
+
+    def requested_outputs(self, names: Sequence[Any], field: str) -> list[str]:
+        """Return the names of the requested outputs, each once, all without a request.
+
+        Args:
+            names: Names in a request.
+            field: Field of the request with the names, for messages.
+
+        Raises:
+            RequestError: If there is no output of a name.
+        """
+        known = [spec.name for spec in self.outputs]
+        for name in names:
+            if name not in known:
+                raise bad_request(f"{field}: must be of {', '.join(known)}. Given: {format_value(name)}")
+        return list(dict.fromkeys(names)) or known
+
     def columns(self, inputs: Mapping[str, Any], max_rows: int) -> Columns:
         """Return the checked columns of the inputs of a request.
 
@@ -78,8 +106,8 @@ class Signature:
             RequestError: If an input is missing, unknown, not numeric or of another shape, or a value is invalid.
         """
         names = [spec.name for spec in self.inputs]
-        if unknown := [name for name in inputs if name not in names]:
-            raise bad_request(f"inputs: must be {', '.join(names)}. Given: {format_value(unknown[0])}")
+        for name in inputs:
+            self.input(name)
         if missing := [name for name in names if name not in inputs]:
             raise bad_request(f"inputs: must have {missing[0]}. Given: {', '.join(inputs) or 'none'}")
         columns: dict[str, npt.NDArray[np.float64]] = {}

@@ -65,14 +65,11 @@ def parse_infer(body: bytes, json_size: str | None, signature: Signature) -> Inf
     if not isinstance(identifier, str | None):
         raise bad_request(f"id: must be text. Given: {format_value(identifier)}")
     inputs: dict[str, npt.NDArray[Any]] = {}
-    specs = {spec.name: spec for spec in signature.inputs}
     for tensor in _objects(content.get("inputs"), "inputs"):
-        name = tensor.get("name")
-        if not isinstance(name, str) or name not in specs:
-            raise bad_request(f"inputs: must be {', '.join(specs)}. Given: {format_value(name)}")
-        if name in inputs:
-            raise bad_request(f"inputs: must have {name} once. Given: twice")
-        inputs[name], rest = _tensor(tensor, specs[name], rest)
+        spec = signature.input(tensor.get("name"))
+        if spec.name in inputs:
+            raise bad_request(f"inputs: must have {spec.name} once. Given: twice")
+        inputs[spec.name], rest = _tensor(tensor, spec, rest)
     if len(rest):
         raise bad_request(f"body: must end after the data of the inputs. Given: {len(rest)} more bytes")
     return InferRequest(inputs, identifier, _requested(content, signature))
@@ -80,15 +77,10 @@ def parse_infer(body: bytes, json_size: str | None, signature: Signature) -> Inf
 
 def _requested(content: Mapping[str, Any], signature: Signature) -> dict[str, bool]:
     is_binary = _parameters(content).get("binary_data_output", False) is True
-    names = [spec.name for spec in signature.outputs]
-    if not content.get("outputs"):
-        return dict.fromkeys(names, is_binary)
-    requested = {}
-    for output in _objects(content["outputs"], "outputs"):
-        if output.get("name") not in names:
-            raise bad_request(f"outputs: must be of {', '.join(names)}. Given: {format_value(output.get('name'))}")
-        requested[str(output["name"])] = _parameters(output).get("binary_data", is_binary) is True
-    return requested
+    outputs = _objects(content["outputs"], "outputs") if content.get("outputs") else []
+    names = signature.requested_outputs([output.get("name") for output in outputs], "outputs")
+    binary = {output["name"]: _parameters(output).get("binary_data", is_binary) is True for output in outputs}
+    return {name: binary.get(name, is_binary) for name in names}
 
 
 def _tensor(of: Mapping[str, Any], spec: TensorSpec, rest: memoryview) -> tuple[npt.NDArray[Any], memoryview]:

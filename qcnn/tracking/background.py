@@ -28,10 +28,11 @@ logger = logging.getLogger("qcnn")
 Listener: TypeAlias = Callable[..., None]
 
 _FIELDS = [field.name for field in dataclasses.fields(EpochMetrics)]
+# Start of a line of the process that is a warning.
+WARNING = "warning: "
 # Seconds that a run waits at its end for the rest to be sent, and after an error or interrupt.
 _LAST_SECONDS, _LAST_SECONDS_OF_FAILURE = 30.0, 3.0
 _POLL_SECONDS = 0.05
-_WARNING = "warning: "
 _CHUNK = 2**16
 
 
@@ -166,5 +167,5 @@ class _Process:
                 *lines, self._rest = (self._rest + content).split(b"\n")
                 for line in lines:
                     text = line.decode(errors="replace")
-                    is_warning = text.startswith(_WARNING)
-                    logger.log(logging.WARNING if is_warning else logging.INFO, "%s", text.removeprefix(_WARNING))
+                    is_warning = text.startswith(WARNING)
+                    logger.log(logging.WARNING if is_warning else logging.INFO, "%s", text.removeprefix(WARNING))

@@ -38,7 +38,8 @@ _SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
-LIBRARY = "mlflow"
+# Metrics of each epoch that an evaluation has, too.
+_EPOCH_METRICS = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
 # State of a run on the server, by the state of the training run.
 STATUS = {"running": "RUNNING", "succeeded": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
@@ -161,7 +162,7 @@ class MlflowServer:
 
         step = int(metrics.get("epochs", 0))
         with self._translated():
-            known = self._run(run_id).data.metrics.keys() & _EPOCH_METRICS
+            known = self._run(run_id).data.metrics.keys() & {*_EPOCH_METRICS}
             values = [Metric(name, value, time, step) for name, value in metrics.items() if name not in known]
             self._client.log_batch(
                 run_id, metrics=values, tags=[RunTag(key, value[:_MAX_VALUE]) for key, value in tags.items()]
@@ -243,9 +244,6 @@ class MlflowServer:
             raise TrackingError(f"tracking: {reason}. Given: {self._destination.display_name}") from None
 
 
-_EPOCH_METRICS = {"train_loss", "train_accuracy", "val_loss", "val_accuracy"}
-
-
 def experiment_id(client: MlflowClient) -> str:
     """Return the ID of the experiment, MLFLOW_EXPERIMENT_ID or the one of MLFLOW_EXPERIMENT_NAME."""
     from mlflow.exceptions import MlflowException
@@ -267,7 +265,7 @@ def experiment_id(client: MlflowClient) -> str:
 def epoch_values(epoch: TimedEpoch) -> dict[str, float]:
     """Return the metrics of an epoch by name. Only asynchronous training has staleness."""
     found = epoch.metrics
-    values = {name: getattr(found, name) for name in ("train_loss", "train_accuracy", "val_loss", "val_accuracy")}
+    values = {name: getattr(found, name) for name in _EPOCH_METRICS}
     values["seconds"] = found.seconds
     if found.largest_staleness:
         values |= {"staleness": found.staleness, "largest_staleness": float(found.largest_staleness)}

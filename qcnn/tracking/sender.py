@@ -21,14 +21,13 @@ from qcnn.model.history import EpochMetrics
 from qcnn.process.extras import missing
 from qcnn.process.standard_streams import open_standard_streams
 from qcnn.storage.copies import local_copy
+from qcnn.tracking.background import WARNING
 from qcnn.tracking.destination import Destination, TrackingError, destination_in
 from qcnn.tracking.epochs import Epochs, TimedEpoch
 from qcnn.tracking.identity import FOLDER, Identity, identity_of
 from qcnn.tracking.mlflow import MlflowServer, prepare
 from qcnn.tracking.tracked_run import Results, TrackedRun, study_run
 
-# Start of a line that the parent process logs as a warning.
-WARNING = "warning: "
 # Seconds between two requests, and after a failed one.
 _INTERVAL, _RETRY_INTERVAL = 1.0, 15.0
 _CHUNK = 2**16

@@ -17,7 +17,7 @@ from qcnn.components.resources import IMAGE
 from qcnn.jobs.kubernetes.api import PODS, REPLICA_SETS, NamespaceClient
 from qcnn.jobs.kubernetes.inference_service import INFERENCE_SERVICES
 from qcnn.jobs.kubernetes.model_server import PROGRAM
-from qcnn.serving.export import export_version
+from qcnn.serving.version_export import export_version
 from qcnn.targets import target_class
 from qcnn.targets.base import Deploys
 from qcnn.targets.settings import settings_from

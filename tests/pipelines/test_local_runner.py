@@ -16,7 +16,7 @@ import qcnn
 from qcnn.components.definitions.pipeline import generate_data
 from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
 from qcnn.experiment.parsing import from_json
-from qcnn.pipelines.parts import Registration
+from qcnn.pipelines.parts import RegistrationSettings
 from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
 from qcnn.registry.address import open_registry
@@ -38,7 +38,7 @@ def test_local_runner_trains_ten_classes_as_local_run(tmp_path: Path, monkeypatc
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     options = {**Options().model_dump(), "loss": "cross_entropy"}
     with _local_runner(tmp_path, monkeypatch):
-        outputs = main_pipeline(registration=Registration("cluster", str(tmp_path / "models")))(
+        outputs = main_pipeline(registration=RegistrationSettings("cluster", str(tmp_path / "models")))(
             **own, data_sha256=sha256, options=options
         ).outputs
     assert set(outputs) == set(Outputs._fields)

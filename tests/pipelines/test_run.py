@@ -11,7 +11,7 @@ from google.cloud import aiplatform_v1 as v1
 
 import qcnn
 from qcnn.pipelines.compiler import compile_qcnn
-from qcnn.pipelines.parts import Registration
+from qcnn.pipelines.parts import RegistrationSettings
 from qcnn.pipelines.vertex import VERTEX
 from qcnn.registry.address import open_registry
 from qcnn.storage.copies import new_file_copy
@@ -99,7 +99,9 @@ def test_last_step_registers_and_promotes_in_bucket(
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.process_environment()["STORAGE_EMULATOR_HOST"])
     address = f"gs://{vertex.bucket}/models"
-    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1", registration=Registration("cluster", address))
+    compile_qcnn(
+        VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1", registration=RegistrationSettings("cluster", address)
+    )
     job = v1.PipelineJob(
         display_name="qcnn",
         pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),

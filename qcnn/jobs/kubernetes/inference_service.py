@@ -15,6 +15,7 @@ from qcnn.jobs.kubernetes.model_server import (
     START_SECONDS,
     VERSION_ANNOTATION,
     ModelServer,
+    check_replicas,
     server_template,
 )
 
@@ -54,10 +55,7 @@ class InferenceSettings:
     traffic: int
 
     def __post_init__(self) -> None:
-        if self.min_replicas > self.max_replicas:
-            raise ConfigError(
-                f"min_replicas: must be at most max_replicas, {self.max_replicas}. Given: {self.min_replicas}"
-            )
+        check_replicas(self.min_replicas, self.max_replicas)
         if self.traffic < 100 and self.mode != "Knative":
             raise ConfigError(
                 f"traffic: must be 100 without --deployment-mode Knative, which splits traffic. Given: {self.traffic}"

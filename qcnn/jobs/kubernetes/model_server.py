@@ -173,10 +173,13 @@ class Scaling:
     cpu_utilization: int
 
     def __post_init__(self) -> None:
-        if self.min_replicas > self.max_replicas:
-            raise ConfigError(
-                f"min_replicas: must be at most max_replicas, {self.max_replicas}. Given: {self.min_replicas}"
-            )
+        check_replicas(self.min_replicas, self.max_replicas)
+
+
+def check_replicas(minimum: int, maximum: int) -> None:
+    """Raise ConfigError if a minimum number of pods exceeds the maximum."""
+    if minimum > maximum:
+        raise ConfigError(f"min_replicas: must be at most max_replicas, {maximum}. Given: {minimum}")
 
 
 def autoscaler(name: str, scaling: Scaling) -> Manifest:

@@ -206,7 +206,7 @@ class LocalTarget(BoundJobs[Connection], Predicts[PredictSettings], IsChecked[Lo
     ) -> Mapping[str, float | str]:
         """Predict the rows of a file, or a model's test split, whose first predictions are logged."""
         # Importing NumPy and pyarrow takes longer than all other imports here.
-        from qcnn.registry.lookup import model_copy
+        from qcnn.registry.references import model_copy
         from qcnn.results.predictions import files_or_streams_of
         from qcnn.trainer.predict import predict_file, predict_test_split
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from qcnn import data
+from qcnn.datasets.dataset_table import DatasetTable, make, write
 from qcnn.datasets.options import parse_options
-from qcnn.datasets.table import DatasetTable, make, write
 from qcnn.errors import ConfigError
 from qcnn.experiment.parsing import from_mapping
 from qcnn.tables import EXTENSIONS

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from qcnn.datasets.steps import reduce, scale
+from qcnn.datasets.fitted_steps import reduce, scale
 from qcnn.errors import ConfigError
 
 RANDOM = np.random.default_rng(3)

@@ -3,12 +3,12 @@
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.pipelines.parts import Registration
+from qcnn.pipelines.parts import RegistrationSettings
 
 
 @pytest.mark.parametrize("registry", ["gs://bucket/models", "/models", "mlflow:http://mlflow.lab:5000"])
 def test_registry_that_steps_can_reach_is_accepted(registry: str) -> None:
-    assert Registration("digits", registry).registry == registry
+    assert RegistrationSettings("digits", registry).registry == registry
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,6 @@ def test_registry_that_steps_can_reach_is_accepted(registry: str) -> None:
 )
 def test_registry_with_secrets_is_rejected_in_pipelines(registry: str, line: str) -> None:
     with pytest.raises(ConfigError) as error:
-        Registration("digits", registry)
+        RegistrationSettings("digits", registry)
     assert str(error.value).startswith(line)
     assert "planted" not in str(error.value)

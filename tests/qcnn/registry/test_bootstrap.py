@@ -5,7 +5,7 @@ import pytest
 
 from qcnn.registry import bootstrap
 from qcnn.registry.bootstrap import paired_bootstrap
-from qcnn.registry.gate import CONFIDENCE
+from qcnn.registry.defaults import CONFIDENCE
 
 
 def test_distribution_of_two_rows_is_exact() -> None:

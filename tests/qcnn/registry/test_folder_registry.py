@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from qcnn.errors import ArtifactError
 from qcnn.registry.address import open_registry
-from qcnn.registry.folder import FolderRegistry
+from qcnn.registry.folder_registry import FolderRegistry
 from qcnn.registry.gate import promote
 from qcnn.registry.registration import register
 from qcnn.serving.repository import open_repository
@@ -22,6 +21,7 @@ from qcnn.serving.versions import ModelSource, VersionPolicy
 from qcnn.storage.copies import local_copy
 from tests.buckets import new_bucket, new_s3_bucket
 from tests.qcnn.registry.models import BEST, Run, write_run
+from tests.qcnn.registry.simultaneous import promote_at_once, register_at_once
 
 # Process that ends in the middle of a registration.
 _KILLED = """
@@ -124,18 +124,7 @@ def test_killed_registration_is_completed_by_the_next(address: str, run: Run, fi
 
 def test_registrations_at_the_same_time_give_one_version_each(address: str, tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, factor) for name, factor in {"a": 0.5, "b": 1.0}.items()]
-    start, found = threading.Barrier(6), list[tuple[Path, int]]()
-
-    def add(run: Run) -> None:
-        with _opened(address) as registry:
-            start.wait(60)
-            found.append((run.folder, register(registry, str(run.folder), "cluster").version))
-
-    threads = [threading.Thread(target=add, args=(run,)) for run in runs * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = register_at_once(lambda: _opened(address), runs * 3, "cluster")
     # Each of the runs has one version, which all of its registrations return.
     assert len(found) == 6
     assert {number for _, number in found} == {1, 2}
@@ -153,27 +142,7 @@ def test_promotions_at_the_same_time_have_one_winner(
     with _opened(address) as registry:
         for name, factor in {"a": 0.5, "b": 1.0, "c": 1.1}.items():
             register(registry, str(write_run(tmp_path / name, factor).folder), "cluster")
-    start, lines, moved = threading.Barrier(3), list[str](), list[int]()
-
-    def move(version: int) -> None:
-        with _opened(address) as registry:
-            original = registry.move
-
-            def when_all_have_read(*arguments: object) -> bool:
-                start.wait(60)
-                return original(*arguments)  # type: ignore[arg-type]
-
-            monkeypatch.setattr(registry, "move", when_all_have_read)
-            try:
-                moved.append(promote(registry, "cluster", version=version).version)
-            except ArtifactError as error:
-                lines.append(str(error))
-
-    threads = [threading.Thread(target=move, args=(version,)) for version in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    moved, lines = promote_at_once(lambda: _opened(address), (1, 2, 3), "cluster", monkeypatch)
     (winner,) = moved
     assert len(lines) == 2
     assert all(

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,18 @@ import pytest
 import qcnn
 from qcnn.cli.output import NOT_PROMOTED
 from qcnn.errors import ArtifactError, ConfigError, WriteError
-from qcnn.registry import mlflow as mlflow_registry
+from qcnn.registry import mlflow_registry
 from qcnn.registry.address import open_registry
 from qcnn.registry.gate import promote
-from qcnn.registry.mlflow import MlflowRegistry
+from qcnn.registry.mlflow_registry import MlflowRegistry
 from qcnn.registry.registration import register
 from qcnn.serving.repository import open_repository
 from qcnn.serving.versions import VersionPolicy
 from qcnn.storage.store import UnreachableError
 from tests.mlflow_server import free_port, mlflow_server, silent_server
 from tests.qcnn.cli.conftest import Typed
-from tests.qcnn.registry.models import BEST, Run, write_run
+from tests.qcnn.registry.models import BEST, write_run
+from tests.qcnn.registry.simultaneous import promote_at_once, register_at_once
 from tests.qcnn.serving.server_process import running_server
 
 pytestmark = pytest.mark.long
@@ -180,18 +180,7 @@ def test_registrations_at_the_same_time_give_one_version_each(
     server: str, client: Any, name: str, tmp_path: Path
 ) -> None:
     runs = [write_run(tmp_path / each, factor) for each, factor in {"a": 0.5, "b": 1.0}.items()]
-    start, found = threading.Barrier(4), list[tuple[Path, int]]()
-
-    def add(run: Run) -> None:
-        with _opened(server) as registry:
-            start.wait(60)
-            found.append((run.folder, register(registry, str(run.folder), name).version))
-
-    threads = [threading.Thread(target=add, args=(run,)) for run in runs * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = register_at_once(lambda: _opened(server), runs * 2, name)
     assert len(found) == 4
     assert len(set(found)) == len({number for _, number in found}) == 2
     with _opened(server) as registry:
@@ -207,27 +196,7 @@ def test_promotions_at_the_same_time_have_one_winner(
     with _opened(server) as registry:
         for each, factor in {"a": 0.5, "b": 1.0, "c": 1.1}.items():
             register(registry, str(write_run(tmp_path / each, factor).folder), name)
-    start, lines, moved = threading.Barrier(3), list[str](), list[int]()
-
-    def move(version: int) -> None:
-        with _opened(server) as registry:
-            original = registry.move
-
-            def when_all_have_read(*arguments: Any) -> bool:
-                start.wait(60)
-                return original(*arguments)
-
-            monkeypatch.setattr(registry, "move", when_all_have_read)
-            try:
-                moved.append(promote(registry, name, version=version).version)
-            except ArtifactError as error:
-                lines.append(str(error))
-
-    threads = [threading.Thread(target=move, args=(version,)) for version in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    moved, lines = promote_at_once(lambda: _opened(server), (1, 2, 3), name, monkeypatch)
     (winner,) = moved
     assert len(lines) == 2
     for line in lines:

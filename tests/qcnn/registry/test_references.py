@@ -10,7 +10,7 @@ import pytest
 import qcnn
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.registry.address import open_registry
-from qcnn.registry.lookup import ModelReference, model_copy, parse_reference
+from qcnn.registry.references import ModelReference, model_copy, parse_reference
 from qcnn.registry.registration import register
 from tests.qcnn.registry.models import write_run
 

@@ -11,7 +11,7 @@ import qcnn
 from qcnn.artifact_io import load_description
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.results.model_folder import check_files, describe
-from qcnn.serving.export import ExportedVersion, export_version
+from qcnn.serving.version_export import ExportedVersion, export_version
 from qcnn.storage.copies import local_copy
 from tests.buckets import new_s3_bucket
 from tests.qcnn.serving.conftest import EXCITATIONS

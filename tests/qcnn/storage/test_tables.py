@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from qcnn.data.sidecar import read_sidecar
+from qcnn.datasets.dataset_table import make, write
 from qcnn.datasets.options import parse_options
-from qcnn.datasets.table import make, write
 from qcnn.errors import ConfigError
 from qcnn.tables import EXTENSIONS
 from qcnn.tables.table import new_table, open_table

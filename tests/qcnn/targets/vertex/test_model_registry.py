@@ -8,7 +8,7 @@ import pytest
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import complete_files
 from qcnn.errors import ArtifactError
-from qcnn.serving.export import export_version
+from qcnn.serving.version_export import export_version
 from qcnn.targets.vertex.model_registry import find_exported
 from tests.golden.make import GOLDEN
 
