@@ -27,7 +27,7 @@ LAYERS = (
         *("run_names", "tensorflow_internals", "plugins"),
     ),
     ("storage", "tables", "circuits"),
-    ("simulators",),
+    ("simulators", "published"),
     ("experiment", "provenance"),
     ("data",),
     ("datasets",),

@@ -1,0 +1,47 @@
+"""Gates of published circuits that Cirq does not name."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import cirq
+import sympy
+
+Angle: TypeAlias = float | sympy.Expr
+
+
+def u3(angles: Sequence[Angle], qubit: cirq.Qid) -> list[cirq.Operation]:
+    """Return the rotation U(theta, phi, lambda) of OpenQASM 3 up to a global phase.
+
+    Args:
+        angles: Angles theta about Y, phi about Z after it and lambda about Z before it, in radians.
+        qubit: Rotated qubit.
+    """
+    theta, phi, before = angles
+    return [cirq.rz(before)(qubit), cirq.ry(theta)(qubit), cirq.rz(phi)(qubit)]
+
+
+def controlled_rx(angle: Angle, control: cirq.Qid, target: cirq.Qid) -> cirq.Operation:
+    """Return RX of an angle in radians, controlled by another qubit."""
+    return cirq.ControlledGate(cirq.rx(angle)).on(control, target)
+
+
+def controlled_rz(angle: Angle, control: cirq.Qid, target: cirq.Qid) -> cirq.Operation:
+    """Return RZ of an angle in radians, controlled by another qubit."""
+    return cirq.ControlledGate(cirq.rz(angle)).on(control, target)
+
+
+class Parameters:
+    """Circuit parameters theta_0, theta_1, ... in the order in which a circuit takes them."""
+
+    def __init__(self) -> None:
+        self.taken: list[sympy.Symbol] = []
+
+    def take(self, count: int) -> Sequence[sympy.Symbol]:
+        """Return the next symbols."""
+        first = len(self.taken)
+        symbols = [sympy.Symbol(f"theta_{number}") for number in range(first, first + count)]
+        self.taken += symbols
+        return symbols
+
+    def __iter__(self) -> Iterator[sympy.Symbol]:
+        return iter(self.taken)
