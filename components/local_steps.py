@@ -6,12 +6,11 @@ Steps that need TensorFlow run in separate processes, which `run_in_subprocess` 
 import contextlib
 import dataclasses
 import json
-import logging
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from qcnn.atomic_files import complete_files, new_file, writable
 from qcnn.components.steps.dataset import dataset_metadata, write_dataset
 from qcnn.components.steps.evaluate import evaluate, export_weights, save_confusion, summarize, track
 from qcnn.components.steps.register import RegistrationTarget, load_metrics, register
-from qcnn.components.steps.study import read_trial, select_best, track_study
+from qcnn.components.steps.study import read_trial, select_best, track_study, write_rows
 from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import PRELOADED_MODULES, train_experiment
 from qcnn.errors import QcnnError, TrainingError
@@ -34,17 +33,28 @@ from qcnn.jobs.local.processes import GRACE, LineHandler
 from qcnn.process.error_lines import exit_immediately, log_to_stdout, translate_limit_errors
 from qcnn.process.error_transfer import from_values, to_values
 from qcnn.process.exit_codes import PERMANENT_ERROR
-from qcnn.process.library_loading import load_tensorflow
+from qcnn.process.library_loading import load_tensorflow, quiet_tracing
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results import model_folder
 from qcnn.results.class_scores import Confusion
 from qcnn.results.local_run import METADATA, RunFolders, of_run, of_trial
-from qcnn.studies.record import SELECT_STEP, folders_by_trial, load_metric, load_trials
+from qcnn.studies.record import (
+    SELECT_STEP,
+    folders_by_trial,
+    load_evaluated,
+    load_metric,
+    load_repeated,
+    load_trials,
+    save_evaluated,
+)
+from qcnn.studies.rows import RepeatedRows
 from qcnn.studies.trials import FailedTrial, Trial, best
 
 # Modules that the fork server imports for all steps of a run.
 STEP_MODULES = (*PRELOADED_MODULES, "qcnn.results.evaluate", "qcnn.results.report")
 
+# Tables in the folder of the last step of a study with repeated rows.
+_ROWS, _EVALUATED = "rows.csv", "trials.json"
 # A step that needs TensorFlow or matplotlib. Its arguments are paths.
 Step = Callable[..., None]
 
@@ -91,7 +101,8 @@ class BestTrial:
     """Result of a complete study.
 
     `best` is the index of the best trial, `folders` are its folders, and `trials` the results of all trials. `results`
-    is the path of the table of trials as CSV, and `table` as HTML. `metric` selected the best trial.
+    is the path of the table of trials as CSV, and `table` as HTML. `metric` selected the best trial. `repeated` are the
+    rows that the trials repeat, and `rows` the path of their table as CSV, or None.
     """
 
     best: int
@@ -100,15 +111,22 @@ class BestTrial:
     results: Path
     table: Path
     metric: str
+    repeated: RepeatedRows | None = None
+    rows: Path | None = None
 
 
 def read_study(study: Path) -> BestTrial:
     """Return the result of a study whose last step is complete."""
     folders = _trials(study)
     trials = [read_trial(each.training) for each in folders]
-    metric = load_metric(study)
-    chosen = best(trials, metric)
-    return BestTrial(chosen, _of_best(folders[chosen], study), trials, *_tables(study), metric)
+    metric, repeated = load_metric(study), load_repeated(study)
+    if repeated:
+        chosen, trials = load_evaluated(study / SELECT_STEP / _EVALUATED, trials)
+    else:
+        chosen = best(trials, metric)
+    selected = _of_best(folders[chosen], study)
+    rows = study / SELECT_STEP / _ROWS if repeated else None
+    return BestTrial(chosen, selected, trials, *_tables(study), metric, repeated, rows)
 
 
 def _trials(study: Path) -> list[RunFolders]:
@@ -184,8 +202,12 @@ def select_step(study: Path) -> None:
     trials, (results, page) = _trials(study), _tables(study)
     # The report is in the folder of the page.
     report = _of_best(trials[0], study).report.name
-    trainings = [str(trial.training) for trial in trials]
-    chosen = select_best(trainings, str(results), str(page), report, load_metric(study))
+    trainings, datasets = [str(trial.training) for trial in trials], [str(trial.dataset) for trial in trials]
+    repeated = load_repeated(study)
+    chosen, evaluated = select_best(trainings, str(results), str(page), report, load_metric(study), repeated, datasets)
+    if repeated:
+        write_rows(repeated, evaluated, study / SELECT_STEP / _ROWS)
+        save_evaluated(chosen, evaluated, study / SELECT_STEP / _EVALUATED)
     folders = _of_best(trials[chosen], study)
     if not folders.exported.exists():
         _export(folders)
@@ -194,7 +216,7 @@ def select_step(study: Path) -> None:
 
 
 def _export(folders: RunFolders) -> dict[str, Any]:
-    with _suppress_warnings():
+    with quiet_tracing():
         return export_weights(str(folders.training), str(folders.exported))
 
 
@@ -202,7 +224,7 @@ def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
     """Evaluate the exported model and return the metadata of all outputs."""
     shutil.rmtree(folders.predictions, ignore_errors=True)
     read = folders.exported, folders.dataset, folders.training, folders.predictions
-    with _suppress_warnings():
+    with quiet_tracing():
         metrics, confusion, metadata = evaluate(*map(str, (*read, folders.metrics, folders.report)))
     save_confusion(confusion, str(folders.confusion))
     summarize(metrics, _uris(folders), str(folders.summary))
@@ -225,20 +247,6 @@ def _confusion_matrix(confusion: Confusion) -> dict[str, Any]:
     """Return a confusion matrix in the format of KFP metadata (kfp.dsl.ClassificationMetrics)."""
     names = [{"displayName": name} for name in confusion.classes]
     return {"annotationSpecs": names, "rows": [{"row": row} for row in confusion.matrix]}
-
-
-@contextlib.contextmanager
-def _suppress_warnings() -> Iterator[None]:
-    """Context manager that suppresses TensorFlow's messages about files and compilation."""
-    load_tensorflow()
-    logger = logging.getLogger("tensorflow")
-    level = logger.level
-    # TensorFlow warns about functions that are compiled for each training run.
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _save_evaluation(folders: RunFolders) -> Mapping[str, float]:

@@ -62,6 +62,8 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_in_step) -> B
         ranges: dict = {},  # noqa: B006
         random: int = 0,
         metric: str = VAL_LOSS,
+        rows: list = [],  # noqa: B006
+        repeat: int = 0,
         data_sha256: dict = {},  # noqa: B006
     ) -> StudyOutputs:
         """Run a grid or random search and evaluate the best trial.
@@ -73,6 +75,10 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_in_step) -> B
             random: Number of trials to sample from grid and ranges. 0: all combinations of the grid.
             metric: Metric of the validation split that selects the best trial: val_loss (lowest) or val_accuracy
                 (highest).
+            rows: Rows instead of grid and ranges, each with fields of the experiment, and optionally `name`,
+                `published` and `differences`.
+            repeat: Number of seeds of each row or combination, whose trials are then evaluated. 0: a different seed for
+                each combination.
             data_sha256: SHA-256 of each data file of the trials, as printed by sha256sum, by URI.
         """
         planned = plan_study(
@@ -81,6 +87,8 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_in_step) -> B
             ranges=ranges,
             random=random,
             metric=metric,
+            rows=rows,
+            repeat=repeat,
             data_sha256=data_sha256,
         ).set_display_name("Plan study")
 
@@ -91,6 +99,8 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_in_step) -> B
             datasets=dsl.Collected(outputs.dataset),
             trainings=dsl.Collected(outputs.training),
             metric=metric,
+            rows=rows,
+            repeat=repeat,
         ).set_display_name("Select best")
 
         return StudyOutputs(*(chosen.outputs[name] for name in StudyOutputs._fields))

@@ -8,7 +8,16 @@ from qcnn.components.resources import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, metric: str, data_sha256: dict) -> List[str]:  # noqa: UP006
+def plan_study(
+    experiment: dict,
+    grid: dict,
+    ranges: dict,
+    random: int,
+    metric: str,
+    rows: list,
+    repeat: int,
+    data_sha256: dict,
+) -> List[str]:  # noqa: UP006
     """Validate a study and output the experiment of each trial.
 
     Args:
@@ -17,13 +26,15 @@ def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, metric: 
         ranges: Numeric ranges by field.
         random: Number of random trials. 0: all combinations of the grid.
         metric: Metric that selects the best trial.
+        rows: Rows instead of grid and ranges, each with fields of the experiment.
+        repeat: Number of seeds of each row or combination. 0: a different seed for each combination.
         data_sha256: SHA-256 of each data file of the study, by URI.
     """
     from qcnn.components.steps.study import plan_study as run
     from qcnn.process.error_lines import one_line_errors
 
     with one_line_errors():
-        return run(experiment, grid, ranges, random, data_sha256, metric)
+        return run(experiment, grid, ranges, random, data_sha256, metric, rows, repeat)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -50,6 +61,8 @@ def select_best(
     datasets: dsl.Input[List[dsl.Dataset]],  # noqa: UP006
     trainings: dsl.Input[List[dsl.Artifact]],  # noqa: UP006
     metric: str,
+    rows: list,
+    repeat: int,
     results: dsl.Output[dsl.Artifact],
     table: dsl.Output[dsl.HTML],
     model: dsl.Output[dsl.Model],
@@ -63,6 +76,8 @@ def select_best(
         datasets: Training, validation and test data of each trial.
         trainings: Checkpoints and history of each trial.
         metric: Metric of the validation split that selects the best trial.
+        rows: Rows that the trials repeat, or empty.
+        repeat: Number of seeds of each row, or 0.
         results: Table of all trials (CSV).
         table: Table of all trials (HTML).
         model: Exported model of the best trial.
@@ -74,15 +89,18 @@ def select_best(
     from qcnn.components.steps.study import select_best as run
     from qcnn.components.steps.study import track_trials
     from qcnn.process.error_lines import one_line_errors
+    from qcnn.studies.rows import parse_rows, repeated_rows
 
     with one_line_errors():
         # Programs select the viewer by file extension.
         results.path, table.path, report.path = f"{results.path}.csv", f"{table.path}.html", f"{report.path}.html"
-        best = run([training.path for training in trainings], results.path, table.path, report.uri, metric)
+        folders = [training.path for training in trainings], [dataset.path for dataset in datasets]
+        repeated = repeated_rows(parse_rows(rows), repeat, len(trainings))
+        best, _ = run(folders[0], results.path, table.path, report.uri, metric, repeated, folders[1])
         training, dataset = trainings[best].path, datasets[best].path
         model.metadata = export_weights(training, model.path)
-        folders = (model.path, dataset, training, predictions.path)
-        measured, _, predictions.metadata = evaluate(*folders, metrics.path, report.path)
+        evaluated = (model.path, dataset, training, predictions.path)
+        measured, _, predictions.metadata = evaluate(*evaluated, metrics.path, report.path)
         results.metadata = table.metadata = {"trials": len(trainings), "best": best}
         report.metadata = predictions.metadata
         uris = {"model": model.uri, "predictions": predictions.uri, "report": report.uri, "results": results.uri}

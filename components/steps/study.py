@@ -1,25 +1,36 @@
 """Steps of a study: plan the trials and select the best one."""
 
 import contextlib
+import dataclasses
 import logging
+import math
 import os
 import tempfile
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
+from qcnn import data
 from qcnn.atomic_files import new_file
 from qcnn.circuits.formats.loading import with_circuits, with_embedded_circuit
 from qcnn.errors import ArtifactError, ConfigError
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
-from qcnn.monitoring.validation_metrics import VAL_LOSS, parse_metric
+from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS, parse_metric
 from qcnn.planning.checks import STEP, check_experiments
-from qcnn.studies.record import format_rows, table, table_csv, table_page
+from qcnn.process.library_loading import quiet_tracing, start_compiler
+from qcnn.studies.record import format_rows, repeated_page, table, table_csv, table_page
+from qcnn.studies.row_results import best_row, legend, row_results, short_table
+from qcnn.studies.row_results import table as rows_table
+from qcnn.studies.rows import RepeatedRows, with_embedded_circuits
 from qcnn.studies.trials import (
+    Evaluated,
     FailedTrial,
+    Search,
     Trial,
     best,
     is_without,
@@ -41,6 +52,8 @@ def plan_study(
     random: int,
     data_sha256: Mapping[str, str],
     metric: str = VAL_LOSS,
+    rows: Sequence[Mapping[str, Any]] = (),
+    repeat: int = 0,
 ) -> list[str]:
     """Validate a study and return the experiment of each trial as JSON.
 
@@ -51,9 +64,12 @@ def plan_study(
         random: Number of random trials. 0: all combinations of the grid.
         data_sha256: SHA-256 of each data file of the study, by URI.
         metric: Metric that selects the best trial.
+        rows: Rows instead of grid and ranges.
+        repeat: Number of seeds of each row or combination. 0: see `Search`.
     """
-    search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random, "metric": metric})
-    trials = plan(with_embedded_circuit(experiment), search)
+    search = _search(experiment, grid, ranges, random, metric, rows, repeat)
+    varied = {name for row in search.rows for name in row.fields}
+    trials = plan(with_embedded_circuit(experiment, varied=varied), search)
     files = sorted({trial.data for trial in trials if trial.is_file})
     if files != sorted(data_sha256):
         raise ConfigError(
@@ -63,6 +79,20 @@ def plan_study(
     # A trial that cannot be trained fails here, and not after some of the trials.
     check_experiments(trials, STEP, logger.warning)
     return [trial.to_json() for trial in trials]
+
+
+def _search(
+    experiment: Mapping[str, Any],
+    grid: Mapping[str, Any],
+    ranges: Mapping[str, Any],
+    random: int,
+    metric: str,
+    rows: Sequence[Mapping[str, Any]],
+    repeat: int,
+) -> Search:
+    values = {"grid": with_circuits(grid), "range": ranges, "random": random, "metric": metric}
+    search = search_from_mapping({**values, "rows": rows, "repeat": repeat})
+    return dataclasses.replace(search, rows=with_embedded_circuits(experiment, search.rows))
 
 
 def plan_tuning(
@@ -91,10 +121,19 @@ def plan_tuning(
 logger = logging.getLogger("qcnn")
 
 
-def select_best(trainings: Sequence[str], results: str, page: str, report: str = "", metric: str = VAL_LOSS) -> int:
-    """Write the table of all trials and return the index of the best trial.
+def select_best(
+    trainings: Sequence[str],
+    results: str,
+    page: str,
+    report: str = "",
+    metric: str = VAL_LOSS,
+    repeated: RepeatedRows | None = None,
+    datasets: Sequence[str] = (),
+) -> tuple[int, list[Trial | FailedTrial]]:
+    """Write the table of all trials and return the index of the best trial, and the trials.
 
-    A failed trial is a row of the table. If all trials failed, the study fails.
+    A failed trial is a row of the table. If all trials failed, the study fails. Trials of repeated rows are evaluated
+    on their test splits, and the best one is the first of the row with the best mean.
 
     Args:
         trainings: Training folder of each trial.
@@ -102,19 +141,82 @@ def select_best(trainings: Sequence[str], results: str, page: str, report: str =
         page: Path of the table as HTML.
         report: Report of the best trial: a path relative to the page, or a URI, or empty if there is none.
         metric: Metric of the validation split that selects the best trial.
+        repeated: Rows that the trials repeat, or None.
+        datasets: Folder of the dataset of each trial. Only repeated rows need them.
     """
     metric = parse_metric(metric)
     trials = [read_trial(Path(training)) for training in trainings]
     if without := [number for number, trial in enumerate(trials) if is_without(trial, metric)]:
         what = "trials of regressions have no accuracy and are ranked by validation loss, after the others"
         logger.warning("metric %s: %s: %s", metric, what, ", ".join(map(str, without)))
-    header, rows = table(trials, metric)
-    for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(trials, report, metric))):
-        with new_file(path) as unfinished:
-            unfinished.write_text(text, encoding="utf-8")
-    for line in tabulate(format_rows(rows), header, "simple", disable_numparse=True).splitlines():
+    if repeated is None or all(isinstance(trial, FailedTrial) for trial in trials):
+        header, rows = table(trials, metric)
+        _write_tables({results: table_csv(header, rows), page: table_page(trials, report, metric)})
+        _log_table(header, format_rows(rows))
+        return best(trials, metric), trials
+    with quiet_tracing():
+        trials = _evaluated(trials, [*map(Path, trainings)], [*map(Path, datasets)])
+    found = row_results(repeated, trials)
+    row = best_row(found, metric, is_maximized=SELECTION_METRICS[metric].is_maximized)
+    chosen = next(number for number in repeated.trials_of(row) if isinstance(trials[number], Trial))
+    header, rows = table(trials, metric, chosen)
+    _write_tables({results: table_csv(header, rows), page: repeated_page(trials, found, chosen, report, metric)})
+    _log_table(*short_table(found))
+    for line in textwrap.wrap(legend(found), 110):
         logger.info("%s", line)
-    return best(trials, metric)
+    return chosen, trials
+
+
+def write_rows(repeated: RepeatedRows, trials: Sequence[Trial | FailedTrial], path: Path) -> None:
+    """Write the table of repeated rows as CSV.
+
+    Args:
+        repeated: Rows that the trials repeat.
+        trials: Evaluated trials.
+        path: Path of the table.
+    """
+    _write_tables({str(path): table_csv(*rows_table(row_results(repeated, trials)))})
+
+
+def _write_tables(texts: Mapping[str, str]) -> None:
+    for path, text in texts.items():
+        with new_file(Path(path)) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
+
+
+def _log_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    for line in tabulate(rows, header, "simple", disable_numparse=True).splitlines():
+        logger.info("%s", line)
+
+
+def _evaluated(
+    trials: Sequence[Trial | FailedTrial], trainings: Sequence[Path], datasets: Sequence[Path]
+) -> list[Trial | FailedTrial]:
+    """Return trials with the metrics of their test splits, which `qcnn run` of their experiments would print."""
+    start_compiler()
+    from qcnn.model.network import build_model
+    from qcnn.results.evaluate import evaluate_checkpoint
+    from qcnn.results.export import complete_checkpoint
+    from qcnn.trainer.programs import key
+
+    models: dict[str, Any] = {}
+
+    def model_of(config: ExperimentConfig) -> Any:
+        # Trials of a row follow each other and have the same model.
+        if key(config) not in models:
+            models.clear()
+            models[key(config)] = build_model(config)
+        return models[key(config)]
+
+    def evaluated(trial: Trial, training: Path, folder: Path) -> Trial:
+        dataset, checkpoint = data.load(folder), complete_checkpoint(training)
+        metrics = evaluate_checkpoint(checkpoint, dataset, model_of(checkpoint.config)).metrics
+        return dataclasses.replace(trial, evaluated=Evaluated(metrics, len(dataset.test), dataset.digest))
+
+    return [
+        evaluated(trial, training, folder) if isinstance(trial, Trial) else trial
+        for trial, training, folder in zip(trials, trainings, datasets, strict=True)
+    ]
 
 
 def read_trial(training: Path) -> Trial | FailedTrial:
@@ -130,7 +232,8 @@ def read_trial(training: Path) -> Trial | FailedTrial:
         raise ArtifactError(f"training: the folder has no checkpoint. Given: {training}")
     config = checkpoint.config
     chosen = exported_epoch(checkpoint.line.progress, config.options.export_checkpoint)
-    return Trial(config, checkpoint.epochs, chosen, checkpoint.fresh_mse)
+    seconds = math.fsum(epoch.seconds for epoch in checkpoint.history)
+    return Trial(config, checkpoint.epochs, chosen, checkpoint.fresh_mse, seconds)
 
 
 def track_study(study: Path, model: Path, metrics: Mapping[str, float], uris: Mapping[str, str]) -> None:

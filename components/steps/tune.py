@@ -109,7 +109,7 @@ def tune(
     text = json.dumps(dict(experiment))
     with contextlib.ExitStack() as stack:
         folders = [stack.enter_context(_training(each, folder, text)) for each in trials]
-        best = select_best([str(each) for each in folders], *table, metric=metric)
+        best, _ = select_best([str(each) for each in folders], *table, metric=metric)
     chosen = trials[best]
     metadata = provenance(from_json(text, chosen.values))
     trial_folder = posixpath.join(folder, chosen.id)

@@ -27,8 +27,20 @@ from qcnn.process.extras import translate_errors
 from qcnn.results import html, model_folder
 from qcnn.results.local_run import FILE, RunFolders, of_run, read_metrics, read_record
 from qcnn.run_names import timestamp
-from qcnn.studies.record import METRICS, compared_rows, is_study, load_metric, load_trials, save_trials, table
+from qcnn.studies.record import (
+    METRICS,
+    compared_rows,
+    is_study,
+    load_metric,
+    load_repeated,
+    load_trials,
+    save_trials,
+    table,
+)
 from qcnn.studies.record import has_succeeded as is_complete
+from qcnn.studies.row_results import row_results
+from qcnn.studies.row_results import table as rows_table
+from qcnn.studies.rows import RepeatedRows, parse_rows, repeated_rows, with_embedded_circuits
 from qcnn.studies.trials import FailedTrial, Trial, plan, search_from_mapping
 from qcnn.targets.local.callbacks import CallbackError, EpochCallback
 from qcnn.targets.local.runs import checked, run_experiment, run_study
@@ -264,12 +276,17 @@ Training = TrainingResult
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Result of a study: the fields and losses of each trial, and the best trial."""
+    """Result of a study: the fields and losses of each trial, and the best trial.
+
+    `rows` has the mean, standard error and verdict of each row of a study with `rows` or `repeat`, and is empty
+    otherwise. The best trial is then the first one of the row with the best mean.
+    """
 
     folder: Path
     trials: Sequence[Mapping[str, Any]]
     best: TrainingResult
-    _results: Sequence[Trial | FailedTrial] = dataclasses.field(repr=False, compare=False)
+    rows: Sequence[Mapping[str, Any]] = ()
+    _results: Sequence[Trial | FailedTrial] = dataclasses.field(default=(), repr=False, compare=False)
     _metric: str = dataclasses.field(default=VAL_LOSS, repr=False, compare=False)
 
     @translate_errors("Study.plot", "run")
@@ -294,8 +311,8 @@ class Study:
 
     def _repr_html_(self) -> str:
         """Return the table of trials for a notebook."""
-        rows = [list(trial.values()) for trial in self.trials]
-        return html.notebook_table("Study", str(self.folder), [*self.trials[0]], rows)
+        shown = self.rows or self.trials
+        return html.notebook_table("Study", str(self.folder), [*shown[0]], [list(each.values()) for each in shown])
 
 
 @translate_errors("qcnn.study", "run")
@@ -306,6 +323,8 @@ def study(
     ranges: Mapping[str, Sequence[Any]] | None = None,
     random: int = 0,
     metric: str = VAL_LOSS,
+    rows: Sequence[Mapping[str, Any]] = (),
+    repeat: int = 0,
     folder: str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> Study:
@@ -320,6 +339,10 @@ def study(
         ranges: (low, high) or (low, high, "log"), by field, to sample from.
         random: Number of random trials.
         metric: Metric of the validation split that selects the best trial: val_loss or val_accuracy.
+        rows: Rows instead of `grid` and `ranges`, each with fields of the experiment, and optionally `name`, the
+            `published` value to compare with, and `differences` to the published setting.
+        repeat: Number of seeds of each row or combination, the same for all, whose trials are evaluated on their test
+            splits. 0: one for each row, and another one for each combination.
         folder: Folder of the study. None: a new folder in runs/.
         progress: Whether to display a progress bar in a notebook or terminal.
 
@@ -345,11 +368,14 @@ def study(
         search["grid"] = {**search["grid"], "model": embedded}
     base = require_experiment(experiment).given
     search["grid"] = with_circuits(search["grid"], circuit_field(base, "inputs"))
-    parsed = search_from_mapping({**search, "random": random, "metric": metric})
+    search["rows"] = with_embedded_circuits(base, parse_rows(_plain_rows(rows, experiment.config.qubits)))
+    search |= {"random": random, "metric": metric, "repeat": repeat}
+    parsed = search_from_mapping({**search, "rows": [row.to_mapping() for row in search["rows"]]})
     configs = plan(base, parsed)
+    repeated = repeated_rows(parsed.rows, parsed.repeat, len(configs))
     root = (Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}").absolute()
     if is_study(root):
-        _check_trials(root, configs, parsed.metric)
+        _check_trials(root, configs, parsed.metric, repeated)
     if is_study(root) and is_complete(root):
         selected = read_study(root)
     else:
@@ -357,28 +383,40 @@ def study(
         trials = checked(configs, observer)
         if not is_study(root):
             _check_empty(root, "this study")
-            save_trials(trials, root, parsed.metric)
+            save_trials(trials, root, parsed.metric, repeated)
         selected = run_study(trials, root, observer)
-    header, rows = table(selected.trials, selected.metric)
-    records = freeze([dict(zip(header, row, strict=True)) for row in rows])
-    return Study(
-        root,
-        records,
-        read(from_config(configs[selected.best]), selected.folders),
-        tuple(selected.trials),
-        selected.metric,
-    )
+    best = read(from_config(configs[selected.best]), selected.folders)
+    records = _records(table(selected.trials, selected.metric, selected.best if repeated else None))
+    results = _records(rows_table(row_results(repeated, selected.trials))) if repeated else ()
+    return Study(root, records, best, results, tuple(selected.trials), selected.metric)
 
 
-def _check_trials(study: Path, configs: Sequence[ExperimentConfig], metric: str) -> None:
-    """Raise ArtifactError if a study has other trials or another metric.
+def _plain_rows(rows: Any, qubits: int) -> Any:
+    """Return rows in file format. Rows of another form are returned unchanged and rejected later."""
+    if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
+        return rows
+    plain = [to_plain(row) for row in rows]
+    return [
+        {**row, "model": embedded_circuit(row["model"], qubits)} if not isinstance(row.get("model", ""), str) else row
+        for row in plain
+    ]
+
+
+def _records(found: tuple[list[str], list[list[Any]]]) -> Sequence[Mapping[str, Any]]:
+    header, rows = found
+    records: Sequence[Mapping[str, Any]] = freeze([dict(zip(header, row, strict=True)) for row in rows])
+    return records
+
+
+def _check_trials(study: Path, configs: Sequence[ExperimentConfig], metric: str, repeated: RepeatedRows | None) -> None:
+    """Raise ArtifactError if a study has other trials, rows or another metric.
 
     The trials of the study have the metadata of their data files.
     """
     if (other := load_metric(study)) != metric:
         raise ArtifactError(f"metric: must be {other}, by which the study in {study} selects. Given: {metric}")
     trials = load_trials(study)
-    if trials != configs and trials != resolve_files(configs):
+    if load_repeated(study) != repeated or (trials != configs and trials != resolve_files(configs)):
         raise ArtifactError(f"folder: must hold a study of these trials, not of others. Given: {study}")
 
 

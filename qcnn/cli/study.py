@@ -16,7 +16,9 @@ from qcnn.components.local_steps import BestTrial
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.results.local_run import read_metrics
 from qcnn.run_names import timestamp
+from qcnn.studies.published_files import described_files
 from qcnn.studies.record import has_succeeded, load_trials, read_table, save_trials
+from qcnn.studies.tables import DATASETS, StudyTables
 from qcnn.studies.trials import StudyPlan
 from qcnn.targets.local.runs import checked, run_study
 
@@ -31,38 +33,67 @@ Run the trials of a hyperparameter search locally, one at a time, and evaluate t
 @click.option(
     "--resume", type=click.Path(path_type=Path), metavar="STUDY", help="Resume STUDY, skipping finished trials."
 )
+@click.option(
+    "--source",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Folder of the IDX files of the study's datasets, see `qcnn dataset`.",
+)
+@click.option("--list", "is_list", is_flag=True, help="List the files of published experiments and exit.")
 @tracking_option
 @format_option
 @experiment_options
 def study(
-    search: SearchOptions, runs: Path, resume: Path | None, output_format: str, options: ExperimentOptions
+    search: SearchOptions,
+    runs: Path,
+    resume: Path | None,
+    source: Path | None,
+    is_list: bool,
+    output_format: str,
+    options: ExperimentOptions,
 ) -> None:
     """Run a study locally, or resume it."""
-    if resume and (search.given or options.given):
-        given = " ".join(["--resume", *search.given, *options.given])
+    if is_list:
+        files = described_files()
+        lines = [f"{name.ljust(max(map(len, files)))}  {description}" for name, description in files.items()]
+        show(output_format, files, "\n".join(lines))
+        return
+    if resume and (search.given or options.given or source):
+        given = " ".join(["--resume", *search.given, *options.given, *(["--source"] if source else [])])
         raise ConfigError(f"study: must not have fields or a search space with --resume. Given: {given}")
     with stdout_to_stderr(output_format):
-        folder, selected = resume_study(resume) if resume else new_study(read_study(search, options), runs)
+        if resume:
+            folder, selected = resume_study(resume)
+        else:
+            folder = runs / f"qcnn-study-{timestamp()}"
+            tables = StudyTables(folder.absolute() / DATASETS, source)
+            selected = new_study(read_study(search, options, tables), folder, tables)
     outputs, metrics = artifacts(selected), read_metrics(selected.folders)
-    result = {"trials": read_table(selected.results), **to_json(metrics, outputs)}
+    rows = {"rows": read_table(selected.rows)} if selected.rows else {}
+    result = {**rows, "trials": read_table(selected.results), **to_json(metrics, outputs)}
     show(output_format, result, summary(metrics, outputs, "--runs", str(folder)))
 
 
-def new_study(study: StudyPlan, runs: Path) -> tuple[Path, BestTrial]:
-    """Run the trials of a new study in a folder in `runs`, and select and evaluate the best.
+def new_study(study: StudyPlan, folder: Path, tables: StudyTables) -> BestTrial:
+    """Run the trials of a new study in its folder, and select and evaluate the best.
+
+    Args:
+        study: Study to run.
+        folder: New folder of the study.
+        tables: Where its datasets are written.
 
     Returns:
-        The folder of the study, and the best trial.
+        The best trial.
 
     Raises:
         QcnnError: If a trial cannot run, see `check_experiments`.
         StepError: If no trial succeeds, or the best trial cannot be evaluated; the log contains the reason.
     """
-    folder = runs / f"qcnn-study-{timestamp()}"
     with terminal(folder) as observer:
+        tables.write(study.datasets, study.trials)
         trials = checked(study.trials, observer)
-        save_trials(trials, folder, study.metric)
-        return folder, run_study(trials, folder, observer)
+        save_trials(trials, folder, study.metric, study.repeated)
+        return run_study(trials, folder, observer)
 
 
 def resume_study(folder: Path) -> tuple[Path, BestTrial]:
@@ -85,6 +116,7 @@ def resume_study(folder: Path) -> tuple[Path, BestTrial]:
 def artifacts(selected: BestTrial) -> dict[str, Path]:
     """Return the paths of a study's artifacts by name."""
     return {
+        **({"rows": selected.rows} if selected.rows else {}),
         "results": selected.results,
         "table": selected.table,
         "model": selected.folders.exported,

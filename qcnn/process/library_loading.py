@@ -86,6 +86,20 @@ def paused_collection() -> Iterator[None]:
             gc.enable()
 
 
+@contextlib.contextmanager
+def quiet_tracing() -> Iterator[None]:
+    """Context manager that loads TensorFlow and suppresses its messages about files and compilation."""
+    load_tensorflow()
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    # TensorFlow warns about functions that are compiled for each training run.
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def start_compiler() -> None:
     """Initialize TensorFlow's XLA compiler without its messages. A strategy must be created before."""
     import tensorflow as tf

@@ -19,9 +19,12 @@ from qcnn.atomic_files import new_folder
 from qcnn.data import Samples
 from qcnn.data.samples import LABEL, NOISE_ERROR, PREDICTION, ROW
 from qcnn.errors import ArtifactError, TrainingError
+from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.saved import from_saved
 from qcnn.model.batches import shard
+from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.network import predictions_of
+from qcnn.model.optimizer import assign
 from qcnn.model.shots import sampled_outputs
 from qcnn.model.signs import has_sign, signs_match, unsigned_message
 from qcnn.results import export
@@ -124,12 +127,41 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> EvaluationResult:
     """
     model, description = export.load(model_folder)
     config = from_saved(description["experiment"])
+    _check_dataset(dataset, config, description["dataset_digest"])
+    return _evaluate(model, config, dataset, description)
+
+
+def evaluate_checkpoint(checkpoint: Checkpoint, dataset: data.Dataset, model: tf_keras.Model) -> EvaluationResult:
+    """Predict the test split with the weights that a checkpoint exports, see `evaluate`.
+
+    The description in the result has the metrics of training only.
+
+    Args:
+        checkpoint: Last checkpoint of a complete training run.
+        dataset: Dataset of the training run.
+        model: Model of the experiment, whose weights are replaced.
+
+    Raises:
+        ArtifactError: If the dataset does not match.
+        TrainingError: If a metric is not finite.
+    """
+    _check_dataset(dataset, checkpoint.config, checkpoint.dataset_digest)
+    assign(model.trainable_variables, export.exported_weights(checkpoint))
+    return _evaluate(model, checkpoint.config, dataset, {"training": export.training_metrics(checkpoint)})
+
+
+def _check_dataset(dataset: data.Dataset, config: ExperimentConfig, digest: str) -> None:
     data.check_fits(dataset, config)
-    if dataset.digest != description["dataset_digest"]:
+    if dataset.digest != digest:
         raise ArtifactError(
-            f"dataset: must be the dataset of the training run (digest {description['dataset_digest'][:12]}), so that "
-            f"its test split is held out. Given: {dataset.digest[:12]}"
+            f"dataset: must be the dataset of the training run (digest {digest[:12]}), so that its test split is held "
+            f"out. Given: {dataset.digest[:12]}"
         )
+
+
+def _evaluate(
+    model: tf_keras.Model, config: ExperimentConfig, dataset: data.Dataset, description: dict[str, Any]
+) -> EvaluationResult:
     predictions, rounding = predict(model, dataset.test), model.get_layer("quantum").rounding
 
     def score() -> dict[str, float]:

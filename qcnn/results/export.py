@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
@@ -15,6 +17,7 @@ from qcnn.circuits.formats.embedded import is_function, model_display_name
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
+from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.history import EpochMetrics, epoch_seconds, exported_epoch
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
@@ -54,17 +57,8 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     >>> sorted(path.name for path in Path("model").iterdir())
     ['model.json', 'predictor.json', 'qcnn.weights.h5', 'saved_model']
     """
-    checkpoint = checkpoints.load_latest(workdir / checkpoints.FOLDER)
-    if checkpoint is None:
-        raise ArtifactError(f"training: the folder has no checkpoint. Given: {workdir}")
+    checkpoint = complete_checkpoint(workdir)
     config = checkpoint.config
-    if not checkpoint.is_complete:
-        raise ArtifactError(
-            f"training: must be complete, {config.epochs} epochs. Given: {checkpoint.epochs} epochs in {workdir}"
-        )
-    history = checkpoint.history
-    which = "last" if config.options.export_checkpoint == "last" else "best"
-    epoch = exported_epoch(checkpoint.line.progress, config.options.export_checkpoint)
     # The simulator may compile a part of the circuit.
     start_compiler()
     model = build_model(config)
@@ -73,7 +67,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
         if config.options.export_checkpoint == "both":
             assign(model.trainable_variables, checkpoint.line.weights)
             model.save_weights(unfinished / _LAST_WEIGHTS)
-        assign(model.trainable_variables, checkpoint.line.best_weights if which == "best" else checkpoint.line.weights)
+        assign(model.trainable_variables, exported_weights(checkpoint))
         model.save_weights(unfinished / WEIGHTS)
         servable = servable_of(model, config, checkpoint.layout)
         tf.saved_model.save(
@@ -88,14 +82,8 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             "experiment": config.model_dump(),
             "dataset_digest": checkpoint.dataset_digest,
             "circuit": checkpoint.circuit,
-            "weights": which,
-            "training": {
-                "epochs": checkpoint.epochs,
-                "weights_epoch": epoch.epoch,
-                **_loss_metrics(epoch),
-                "epoch_seconds": epoch_seconds(history),
-                **_staleness(history),
-            },
+            "weights": _exported_epoch_name(config),
+            "training": training_metrics(checkpoint),
             **data.describe(checkpoint.layout, checkpoint.source),
             "weights_sha256": sha256_of(unfinished / WEIGHTS),
             "provenance": {
@@ -105,6 +93,46 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
         }
         save_description(description, unfinished / FILE, complete_files(unfinished))
     return description
+
+
+def complete_checkpoint(workdir: Path) -> Checkpoint:
+    """Return the last checkpoint of a complete training run.
+
+    Raises:
+        ArtifactError: If there is no checkpoint, or training is not complete.
+    """
+    checkpoint = checkpoints.load_latest(workdir / checkpoints.FOLDER)
+    if checkpoint is None:
+        raise ArtifactError(f"training: the folder has no checkpoint. Given: {workdir}")
+    if not checkpoint.is_complete:
+        raise ArtifactError(
+            f"training: must be complete, {checkpoint.config.epochs} epochs. Given: {checkpoint.epochs} epochs in "
+            f"{workdir}"
+        )
+    return checkpoint
+
+
+def exported_weights(checkpoint: Checkpoint) -> Sequence[npt.NDArray[np.float64]]:
+    """Return the weights of the exported epoch, in the order of the trainable variables."""
+    is_best = _exported_epoch_name(checkpoint.config) == "best"
+    return checkpoint.line.best_weights if is_best else checkpoint.line.weights
+
+
+def training_metrics(checkpoint: Checkpoint) -> dict[str, float]:
+    """Return the metrics of training in model.json: epochs, losses of the exported epoch, and time."""
+    epoch = exported_epoch(checkpoint.line.progress, checkpoint.config.options.export_checkpoint)
+    history = checkpoint.history
+    return {
+        "epochs": checkpoint.epochs,
+        "weights_epoch": epoch.epoch,
+        **_loss_metrics(epoch),
+        "epoch_seconds": epoch_seconds(history),
+        **_staleness(history),
+    }
+
+
+def _exported_epoch_name(config: ExperimentConfig) -> str:
+    return "last" if config.options.export_checkpoint == "last" else "best"
 
 
 def _write_predictor(servable: tf.Module, config: ExperimentConfig, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,25 +18,37 @@ from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_ACCURACY, 
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import RunRecord, check_output, read_record
-from qcnn.studies.trials import SEEDS, FailedTrial, Trial, best, ranking
+from qcnn.studies.row_results import RowResult, page_parts
+from qcnn.studies.rows import RepeatedRows
+from qcnn.studies.trials import SEEDS, Evaluated, FailedTrial, Trial, best, ranking
 
 if TYPE_CHECKING:
     from qcnn.results import comparison
 
-_FILE, _METRIC = "study.json", "metric"
+_FILE, _METRIC, _REPEATED = "study.json", "metric", "repeated"
+_CHOSEN = "chosen"
 # Name and output folder of the last step of a study.
 SELECT_STEP = "select-best"
 
 
-def save_trials(trials: Sequence[ExperimentConfig], folder: Path, metric: str = VAL_LOSS) -> None:
-    """Write the experiments of a study's trials, and the metric that selects the best, into its folder.
+def save_trials(
+    trials: Sequence[ExperimentConfig], folder: Path, metric: str = VAL_LOSS, repeated: RepeatedRows | None = None
+) -> None:
+    """Write the experiments of a study's trials, and what its last step needs, into its folder.
+
+    Args:
+        trials: Experiments of the trials.
+        folder: Folder of the study.
+        metric: Metric that selects the best trial.
+        repeated: Rows that the trials repeat, or None.
 
     Raises:
         ArtifactError: If the folder cannot be written.
     """
     with new_file(folder / _FILE) as unfinished:
         selected = {} if metric == VAL_LOSS else {_METRIC: metric}
-        save_description({"trials": [trial.model_dump() for trial in trials], **selected}, unfinished)
+        rows = {_REPEATED: repeated.to_mapping()} if repeated else {}
+        save_description({"trials": [trial.model_dump() for trial in trials], **selected, **rows}, unfinished)
 
 
 def load_trials(folder: Path) -> list[ExperimentConfig]:
@@ -57,6 +70,49 @@ def load_metric(folder: Path) -> str:
     """
     with readable("study", folder / _FILE):
         return parse_metric(load_description("study", folder / _FILE, unversioned=True).get(_METRIC))
+
+
+def load_repeated(folder: Path) -> RepeatedRows | None:
+    """Read the rows that the trials of a study repeat, or None if it has none.
+
+    Raises:
+        ArtifactError: If the folder is no study folder, or the file is damaged.
+    """
+    with readable("study", folder / _FILE):
+        found = load_description("study", folder / _FILE, unversioned=True).get(_REPEATED)
+        return None if found is None else RepeatedRows.from_mapping(found)
+
+
+def save_evaluated(chosen: int, trials: Sequence[Trial | FailedTrial], path: Path) -> None:
+    """Write the index of the exported trial and what the test splits of all trials gave.
+
+    Raises:
+        ArtifactError: If the file cannot be written.
+    """
+    found = [
+        dataclasses.asdict(each.evaluated) if isinstance(each, Trial) and each.evaluated else None for each in trials
+    ]
+    with new_file(path) as unfinished:
+        save_description({_CHOSEN: chosen, "evaluated": found}, unfinished)
+
+
+def load_evaluated(path: Path, trials: Sequence[Trial | FailedTrial]) -> tuple[int, list[Trial | FailedTrial]]:
+    """Return the content of a file of `save_evaluated`: the index of the exported trial, and trials with their metrics.
+
+    Args:
+        path: Path of the file.
+        trials: Trials of the study.
+
+    Raises:
+        ArtifactError: If the file is missing or damaged.
+    """
+    with readable("study", path):
+        content = load_description("study", path, unversioned=True)
+        found = [None if each is None else Evaluated(**each) for each in content["evaluated"]]
+        return int(content[_CHOSEN]), [
+            dataclasses.replace(trial, evaluated=each) if isinstance(trial, Trial) else trial
+            for trial, each in zip(trials, found, strict=True)
+        ]
 
 
 def is_study(folder: Path) -> bool:
@@ -97,32 +153,45 @@ def _record(trial: Path) -> RunRecord:
         raise ArtifactError(f"study: a trial's record is damaged. Given: {trial / RUN_FILE}") from None
 
 
-_CHOSEN = "chosen"
 # Metrics of a trial, the one that selects the best trial first.
 METRICS = (VAL_LOSS, "train_loss", VAL_ACCURACY, "fresh_mse")
 _MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
+# Metrics of the test split, if trials have them.
+_TESTED = ("loss", "accuracy")
 
 
-def table(trials: Sequence[Trial | FailedTrial], metric: str = VAL_LOSS) -> tuple[list[str], list[list[Any]]]:
+def table(
+    trials: Sequence[Trial | FailedTrial], metric: str = VAL_LOSS, chosen: int | None = None
+) -> tuple[list[str], list[list[Any]]]:
     """Return the column names and one row per trial, with fields that differ, metrics and the best.
 
-    The best is selected by `metric`. If a trial has failed, the last column has the reasons.
+    If a trial has failed, the last column has the reasons.
+
+    Args:
+        trials: Trials of the study.
+        metric: Metric that selects the best trial.
+        chosen: Index of the trial that is marked. None: the best one.
     """
     fields = [_field_values(trial.experiment) for trial in trials]
     differing = [name for name in ALL_FIELDS if len({own[name] for own in fields}) > 1]
     failures = [trial.reason if isinstance(trial, FailedTrial) else "" for trial in trials]
-    chosen = None if all(failures) else best(trials, metric)
+    tested = [trial.evaluated.metrics if isinstance(trial, Trial) and trial.evaluated else {} for trial in trials]
+    names = [name for name in _TESTED if any(name in metrics for metrics in tested)]
+    if chosen is None and not all(failures):
+        chosen = best(trials, metric)
     rows = [
         [
             number,
             *(own[name] for name in differing),
             *(_measures(trial) if isinstance(trial, Trial) else [""] * len(_MEASURED)),
+            *(tested[number].get(name, "") for name in names),
             "best" if number == chosen else "",
             *([failure] if any(failures) else []),
         ]
         for number, (trial, own, failure) in enumerate(zip(trials, fields, failures, strict=True))
     ]
-    return ["trial", *differing, *_MEASURED, _CHOSEN, *(["failure"] if any(failures) else [])], rows
+    header = ["trial", *differing, *_MEASURED, *(f"test_{name}" for name in names), _CHOSEN]
+    return [*header, *(["failure"] if any(failures) else [])], rows
 
 
 def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -146,30 +215,34 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
 
 def compared_rows(
-    trials: Sequence[Trial | FailedTrial], report: str = "", metric: str = VAL_LOSS
+    trials: Sequence[Trial | FailedTrial], report: str = "", metric: str = VAL_LOSS, chosen: int | None = None
 ) -> "tuple[list[str], list[comparison.ComparedRow]]":
     """Return the trials as rows to compare, best first, with the names of their columns.
 
     Args:
         trials: Trials of the study.
-        report: Path of the report of the best trial, or empty.
+        report: Path of the report of the marked trial, or empty.
         metric: Metric that selects the best trial.
+        chosen: Index of the trial that is first and marked. None: the best one.
     """
     # Matplotlib takes a second to import.
     from qcnn.results import comparison
 
-    names, cells = table(trials, metric)
-    # The best trial has a mark instead. A field and a measured value may have the same name.
-    chosen = names.index(_CHOSEN)
+    names, cells = table(trials, metric, chosen)
+    order = ranking(trials, metric)
+    if chosen is not None:
+        order = [chosen, *(number for number in order if number != chosen)]
+    # The trial has a mark instead. A field and a measured value may have the same name.
+    marks = names.index(_CHOSEN)
     header = [name if name not in names[:index] else f"trained {name}" for index, name in enumerate(names)]
-    header.pop(chosen)
+    header.pop(marks)
     experiments = [trial.experiment for trial in trials]
     dumped = [experiment.model_dump() for experiment in experiments]
     fields = comparison.independent_fields(_searched_fields(experiments), dumped)
     rows = []
-    for rank, number in enumerate(ranking(trials, metric)):
+    for rank, number in enumerate(order):
         values, texts = (
-            dict(zip(header, row[:chosen] + row[chosen + 1 :], strict=True))
+            dict(zip(header, row[:marks] + row[marks + 1 :], strict=True))
             for row in (cells[number], *format_rows([cells[number]]))
         )
         own = {name: value for name, value in _field_values(trials[number].experiment).items() if name in fields}
@@ -200,6 +273,31 @@ def table_page(trials: Sequence[Trial | FailedTrial], report: str = "", metric: 
     if figures := comparison.field_figures(rows, metric):
         parts += [html.heading(selected.title.capitalize()), html.columns(map(html.figure, figures))]
     subtitle = f"{len(trials)} trials, the {selected.best} first; a click on a column sorts by it"
+    return html.document("Study", subtitle, parts, sortable=True)
+
+
+def repeated_page(
+    trials: Sequence[Trial | FailedTrial], results: Sequence[RowResult], chosen: int, report: str, metric: str
+) -> str:
+    """Return the page of a study with repeated rows: the rows, and its trials.
+
+    Args:
+        trials: Trials of the study, evaluated.
+        results: Results of the rows.
+        chosen: Index of the exported trial.
+        report: Report of this trial, as in `table_page`.
+        metric: Metric that selects the best row.
+    """
+    # Matplotlib takes a second to import.
+    from qcnn.results import comparison
+
+    is_uri = "://" in report
+    header, rows = compared_rows(trials, "" if is_uri else report, metric, chosen)
+    parts = [*page_parts(results), html.heading("Trials"), comparison.table(header, rows)]
+    selected = SELECTION_METRICS[metric]
+    note = f"Trial {chosen} is exported: the first seed of the row with the {selected.best} in the mean."
+    parts.append(html.note(f"{note} Its report: {report}" if is_uri else note))
+    subtitle = f"{len(results)} rows, {len(trials)} trials; a click on a column sorts by it"
     return html.document("Study", subtitle, parts, sortable=True)
 
 

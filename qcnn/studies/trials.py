@@ -19,6 +19,8 @@ from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.experiment.saved import from_saved
 from qcnn.model.history import EpochMetrics
 from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS, parse_metric
+from qcnn.studies.rows import SEED_PLACEHOLDER, RepeatedRows, StudyRow, parse_rows, repeated_rows
+from qcnn.studies.tables import StudyDataset
 
 MAX_TRIALS = 1000
 # Number of trials that are trained at the same time.
@@ -39,22 +41,25 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """Search space: lists of values (`grid`) and ranges by field.
+    """Search space: lists of values (`grid`) and ranges by field, or `rows`.
 
     `random` is the number of trials to sample, or 0 for all combinations of the grid. `metric` selects the best trial.
+    `repeat` is the number of seeds of each row or combination, or 0: then trials of a grid have different seeds.
     """
 
     grid: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     ranges: Mapping[str, Range] = dataclasses.field(default_factory=dict)
     random: int = 0
     metric: str = VAL_LOSS
+    rows: Sequence[StudyRow] = ()
+    repeat: int = 0
 
 
 def search_from_mapping(values: Mapping[str, Any]) -> Search:
     """Parse a search space.
 
-    The keys are `grid` (field: values), `range` (field: [low, high] or [low, high, log]), `random` (a number) and
-    `metric` (val_loss or val_accuracy).
+    The keys are `grid` (field: values), `range` (field: [low, high] or [low, high, log]), `random` (a number),
+    `metric` (val_loss or val_accuracy), `rows` (see `qcnn.studies.rows.parse_rows`) and `repeat` (a number).
 
     Raises:
         ConfigError: If a value has another form.
@@ -65,10 +70,21 @@ def search_from_mapping(values: Mapping[str, Any]) -> Search:
     if not isinstance(ranges, Mapping):
         what = "must be a mapping of fields to [low, high] or [low, high, log]"
         raise ConfigError(f"range: {what}. Given: {format_value(ranges)}")
-    if not isinstance(random, int | float) or (isinstance(random, float) and not random.is_integer()):
-        raise ConfigError(f"random: must be an integer. Given: {format_value(random)}")
     ranges_of = {str(name): _range(str(name), bounds) for name, bounds in ranges.items()}
-    return Search(dict(grid), ranges_of, int(random), parse_metric(values.get("metric")))
+    return Search(
+        dict(grid),
+        ranges_of,
+        _integer("random", random),
+        parse_metric(values.get("metric")),
+        parse_rows(values.get("rows")),
+        _integer("repeat", values.get("repeat") or 0),
+    )
+
+
+def _integer(name: str, value: Any) -> int:
+    if not isinstance(value, int | float) or (isinstance(value, float) and not value.is_integer()):
+        raise ConfigError(f"{name}: must be an integer. Given: {format_value(value)}")
+    return int(value)
 
 
 def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
@@ -78,7 +94,10 @@ def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
         ConfigError: If there are no trials, too many trials, or unknown fields.
     """
     _check(search)
-    yield from _random(search, seed) if search.random else _grid_values(search)
+    if search.rows:
+        yield from (dict(row.fields) for row in search.rows)
+    else:
+        yield from _random(search, seed) if search.random else _grid_values(search)
 
 
 def _range(name: str, bounds: Any) -> Range:
@@ -92,8 +111,15 @@ def _range(name: str, bounds: Any) -> Range:
 
 def _check(search: Search) -> None:
     """Raise ConfigError if a search has no trials, too many trials, or unknown fields."""
-    if not search.grid and not search.ranges:
-        raise ConfigError("study: must have values or ranges for at least one field. Given: none")
+    if search.rows and (search.grid or search.ranges or search.random):
+        raise ConfigError("rows: must not be given with grid, range or random. Given: both")
+    if not search.grid and not search.ranges and not search.rows:
+        raise ConfigError("study: must have values or ranges for at least one field, or rows. Given: none")
+    if search.repeat < 0 or search.repeat > MAX_TRIALS:
+        raise ConfigError(f"repeat: must be 1 to {MAX_TRIALS}, or 0 for none. Given: {format_value(search.repeat)}")
+    varied = (*search.grid, *search.ranges, *(name for row in search.rows for name in row.fields))
+    if (search.rows or search.repeat) and "seed" in varied:
+        raise ConfigError("seed: must not be searched with rows or repeat, which count it up. Given: seed")
     if search.ranges and not search.random:
         raise ConfigError(
             f"random: must be the number of trials to sample from the ranges. Given: ranges {', '.join(search.ranges)}"
@@ -113,7 +139,8 @@ def _check(search: Search) -> None:
                 f"{name}: a range must be of numbers, the lower first, above 0 on a log scale. Given: "
                 f"{bounds.low:g} to {bounds.high:g}, {bounds.scale}"
             )
-    count = search.random or math.prod(len(values) for values in search.grid.values())
+    count = len(search.rows) or search.random or math.prod(len(values) for values in search.grid.values())
+    count *= max(1, search.repeat)
     if not 1 <= count <= MAX_TRIALS:
         raise ConfigError(f"study: must have at least 1 and at most {MAX_TRIALS} trials. Given: {format_value(count)}")
 
@@ -146,16 +173,34 @@ SEEDS = 2**32
 
 
 @dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """Metrics of a trial on its test split.
+
+    Attributes:
+        metrics: Metrics by name, those of the evaluation of a run.
+        samples: Number of test samples.
+        split: Digest of all samples, in the order of the splits.
+    """
+
+    metrics: Mapping[str, float]
+    samples: int
+    split: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Trial:
     """Trained trial.
 
     `chosen` is the epoch whose weights would be exported, and `fresh_mse` the error of these weights on fresh samples.
+    `seconds` is the duration of all epochs. `evaluated` is set in studies with repeated rows.
     """
 
     experiment: ExperimentConfig
     epochs: int
     chosen: EpochMetrics
     fresh_mse: float | None = None
+    seconds: float = 0.0
+    evaluated: Evaluated | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,27 +213,37 @@ class FailedTrial:
 
 @dataclasses.dataclass(frozen=True)
 class StudyPlan:
-    """Requested study: the search as in a study file, the shared experiment fields, and the trials."""
+    """Requested study: the search as in a study file, the shared experiment fields, the trials, and its datasets."""
 
     search: Mapping[str, Any]
     shared: Mapping[str, Any]
     trials: Sequence[ExperimentConfig]
+    datasets: Mapping[str, StudyDataset] = dataclasses.field(default_factory=dict)
 
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments of the study pipeline."""
         searched = {"grid": self.search["grid"] or {}, "ranges": self.search["range"] or {}}
         metric = {} if self.metric == VAL_LOSS else {"metric": self.metric}
-        return {"experiment": self.shared, **searched, "random": self.search["random"] or 0, **metric}
+        rows = {name: self.search[name] for name in ("rows", "repeat") if self.search.get(name)}
+        return {"experiment": self.shared, **searched, "random": self.search["random"] or 0, **metric, **rows}
 
     @property
     def metric(self) -> str:
         """Metric that selects the best trial."""
         return parse_metric(self.search.get("metric"))
 
+    @property
+    def repeated(self) -> RepeatedRows | None:
+        """Rows that the trials repeat, or None."""
+        return repeated_rows(parse_rows(self.search.get("rows")), self.search.get("repeat") or 0, len(self.trials))
+
 
 def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     """Return the experiments of a study's trials, each with a different seed unless the seed is searched.
+
+    Rows that are repeated have the same seeds, and the trials of a row follow each other. In the path of a data file,
+    `{seed}` stands for the seed.
 
     Raises:
         ConfigError: If the search is invalid, or a trial cannot run.
@@ -198,12 +253,22 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     >>> [(trial.learning_rate, trial.seed) for trial in trials]
     [(0.01, 7), (0.1, 8)]
     """
-    seed = from_mapping(base).seed
+    seed = from_mapping(merge(base, search.rows[0].fields) if search.rows else base).seed
     trials = []
     for number, fields in enumerate(draw(search, seed)):
-        with_seed = fields if "seed" in fields else {"seed": (seed + number) % SEEDS, **fields}
-        trials.append(from_mapping(merge(base, with_seed)))
+        is_repeated = bool(search.rows or search.repeat)
+        counted = range(max(1, search.repeat)) if is_repeated else [number]
+        for each in counted:
+            with_seed = fields if "seed" in fields else {"seed": (seed + each) % SEEDS, **fields}
+            trials.append(from_mapping(_with_seed_in_path(merge(base, with_seed))))
     return trials
+
+
+def _with_seed_in_path(fields: dict[str, Any]) -> dict[str, Any]:
+    data = fields.get("data")
+    if isinstance(data, str) and SEED_PLACEHOLDER in data:
+        return {**fields, "data": data.replace(SEED_PLACEHOLDER, str(fields["seed"]))}
+    return fields
 
 
 def best(trials: Sequence[Trial | FailedTrial], metric: str = VAL_LOSS) -> int:

@@ -19,8 +19,10 @@ from qcnn.experiment.parsing import from_json
 from qcnn.pipelines.parts import RegistrationSettings
 from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
+from qcnn.pipelines.study import study as study_pipeline
 from qcnn.registry.address import open_registry
 from qcnn.results.local_run import METADATA
+from qcnn.studies.record import SELECT_STEP
 from tests.buckets import ROWS
 from tests.class_runs import rows_of
 from tests.shared_training_runs import assert_same_training
@@ -68,6 +70,29 @@ def test_local_runner_generates_data_from_file(tmp_path: Path, monkeypatch: pyte
         outputs = generate_data(**{**words, **own}).outputs
     assert outputs["dataset"].metadata["data_sha256"] == sha256
     assert from_json(outputs["experiment"]).options.max_samples == 40
+
+
+@pytest.mark.long
+def test_local_runner_repeats_rows_as_local_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: dict[str, Any] = {"qubits": 4, "rounds": 10, "epochs": 2, "workers": 1, "strategy": "none", "seed": 3}
+    published = {"value": 0.9, "spread": 0.1, "spread_is": "std", "runs": 5, "source": "a table"}
+    rows: list[dict[str, Any]] = [{"model": "deep", "published": published}, {"learning_rate": 0.1}]
+    with _local_runner(tmp_path, monkeypatch):
+        outputs = study_pipeline()(experiment=shared, rows=rows, repeat=2).outputs
+    study = qcnn.study(qcnn.Experiment(**shared), rows=rows, repeat=2, folder=tmp_path / "here", progress=False)
+    ours = (study.folder / SELECT_STEP / "results.csv").read_bytes()
+    assert Path(f"{outputs['results'].path}").read_bytes() == ours
+    assert {**outputs["metrics"].metadata, "epoch_seconds": 0} == {**study.best.metrics, "epoch_seconds": 0}
+    page = Path(outputs["table"].path).read_text()
+    for row in study.rows:
+        assert f"{row['mean']:.4f} ± {row['standard_error']:.4f}" in page
+    # The last trial of the second row.
+    alone = qcnn.train(
+        qcnn.Experiment(**{**shared, "learning_rate": 0.1, "seed": 4}), tmp_path / "alone", progress=False
+    )
+    trial = study.trials[3]
+    assert (trial["test_loss"], trial["test_accuracy"]) == (alone.metrics["loss"], alone.metrics["accuracy"])
+    assert study.rows[1]["mean"] == (study.trials[2]["test_accuracy"] + trial["test_accuracy"]) / 2
 
 
 def _assert_has_classes(outputs: Mapping[str, Any], names: tuple[str, ...]) -> None:

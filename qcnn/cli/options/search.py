@@ -9,39 +9,44 @@ import click
 from qcnn.circuits.formats.loading import circuit_field, with_circuits, with_embedded_circuit
 from qcnn.cli.options.experiment import ExperimentOptions
 from qcnn.cli.options.settings import options_as
-from qcnn.errors import ConfigError
+from qcnn.errors import ConfigError, format_value
 from qcnn.experiment.config import ALL_FIELDS
-from qcnn.experiment.parsing import as_parameters, parse_flag
+from qcnn.experiment.parsing import as_parameters, parse_flag, with_options
 from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS
+from qcnn.studies.published_files import resolve_file
+from qcnn.studies.rows import parse_rows, with_embedded_circuits
+from qcnn.studies.tables import DATASETS, StudyTables, parse_datasets
 from qcnn.studies.trials import StudyPlan, plan, search_from_mapping
 
 # Follows the first sentence of the help, which depends on the target.
 STUDY_NOTES = """
 The best trial has the lowest validation loss, or the best value of --metric. The file of --config may contain grid,
-range, random and metric in addition to the fields of the experiment. The seeds of the trials count up from the seed of
-the experiment, unless the search contains the seed.
+range, random, metric, repeat, rows and datasets in addition to the fields of the experiment. The seeds of the trials
+count up from the seed of the experiment, unless the search contains the seed. With --repeat, every combination has the
+same seeds and is evaluated on its test split.
 """
-# Keys of a study file in addition to the fields of the experiment; also flags.
-_KEYS = ("grid", "range", "random", "metric")
+# Keys of a study file in addition to the fields of the experiment. All but rows and datasets are also flags.
+_KEYS = ("grid", "range", "random", "metric", "repeat", "rows")
 
 
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
-    """Values of --grid, --range, --random and --metric."""
+    """Values of --grid, --range, --random, --metric and --repeat."""
 
     grid: Sequence[str]
     range: Sequence[str]
     random: int | None
     metric: str | None = None
+    repeat: int | None = None
 
     @property
     def given(self) -> list[str]:
         """The given flags."""
-        values = {"--grid": self.grid, "--range": self.range, "--random": self.random, "--metric": self.metric}
+        values = {f"--{field.name}": getattr(self, field.name) for field in dataclasses.fields(self)}
         return [flag for flag, value in values.items() if value not in (None, ())]
 
     def merged_into(self, file_values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return grid, range, random and metric of a study file, overridden by the flags.
+        """Return the search of a study file, overridden by the flags.
 
         Raises:
             ConfigError: If a flag cannot be parsed.
@@ -51,10 +56,12 @@ class SearchOptions:
             "range": _override(file_values.get("range"), dict(map(_bounds, self.range))),
             "random": file_values.get("random") if self.random is None else self.random,
             "metric": file_values.get("metric") if self.metric is None else self.metric,
+            "repeat": file_values.get("repeat") if self.repeat is None else self.repeat,
+            "rows": file_values.get("rows"),
         }
 
 
-# Adds --grid, --range, --random and --metric to a command, and passes it `search`.
+# Adds --grid, --range, --random, --metric and --repeat to a command, and passes it `search`.
 search_options = options_as(
     "search",
     SearchOptions,
@@ -71,23 +78,45 @@ search_options = options_as(
         metavar="METRIC",
         help=f"Metric that selects the best trial: {' or '.join(SELECTION_METRICS)}.  [default: {VAL_LOSS}]",
     ),
+    click.option("--repeat", type=int, metavar="K", help="Train and evaluate every combination with the same K seeds."),
 )
 
 
-def read_study(search: SearchOptions, options: ExperimentOptions) -> StudyPlan:
+def read_study(search: SearchOptions, options: ExperimentOptions, tables: StudyTables | None = None) -> StudyPlan:
     """Return the study of a file, overridden by flags.
+
+    Args:
+        search: Flags of the search.
+        options: Flags and file of the experiment.
+        tables: Where tables of the study are written. None: the target cannot write them.
 
     Raises:
         ConfigError: If a file cannot be read, or the search space or an experiment is invalid.
     """
+    if options.config is not None:
+        options = dataclasses.replace(options, config=resolve_file(options.config))
     merged = options.merged()
     searched = search.merged_into({key: merged.pop(key, None) for key in _KEYS})
+    given = merged.pop(DATASETS, None)
+    if given is not None and tables is None:
+        raise ConfigError(
+            f"{DATASETS}: must be files that the target reads; write them with `qcnn dataset NAME --output URI` and "
+            f"set data to the URI. Given: {format_value(given)}"
+        )
+    datasets = parse_datasets(given, tables.source if tables else None)
+    if tables:
+        merged, searched["rows"] = tables.with_paths(datasets, merged, searched["rows"])
+    rows = parse_rows(searched["rows"])
     varied = [name for each in ("grid", "range") if isinstance(searched[each], Mapping) for name in searched[each]]
+    varied += {name for row in rows for name in row.fields}
     shared = with_embedded_circuit(merged, varied=varied)
     searched["grid"] = with_circuits(searched["grid"], circuit_field(shared, "inputs"))
+    searched["rows"] = [row.to_mapping() for row in with_embedded_circuits(merged, rows)]
     trials = plan(shared, search_from_mapping(searched))
-    options.print_if_requested({**as_parameters(shared), **{key: value for key, value in searched.items() if value}})
-    return StudyPlan(searched, as_parameters(shared), trials)
+    # Without the fields of a row, others may have no valid value.
+    fields = with_options(shared) if rows else as_parameters(shared)
+    options.print_if_requested({**fields, **{key: value for key, value in searched.items() if value}})
+    return StudyPlan(searched, fields, trials, datasets)
 
 
 def _override(file_value: Any, flags: dict[str, Any]) -> Any:

@@ -115,7 +115,9 @@ def study_of_four(training: qcnn.Training) -> qcnn.Study:
     ]
     results.append(FailedTrial(last, "<i>no</i>"))
     header, rows = table(results)
-    return qcnn.Study(training.folder, [dict(zip(header, row, strict=True)) for row in rows], training, results)
+    return qcnn.Study(
+        training.folder, [dict(zip(header, row, strict=True)) for row in rows], training, _results=results
+    )
 
 
 def test_study_plots_metrics_by_searched_fields(study_of_four: qcnn.Study) -> None:

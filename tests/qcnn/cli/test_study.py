@@ -17,6 +17,7 @@ from qcnn.experiment.parsing import from_mapping
 from qcnn.model import checkpoints
 from qcnn.studies.record import SELECT_STEP, save_trials
 from qcnn.targets.local.target import find_runs, read_run
+from tests.forks import run
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 QCNN = Path(sys.executable).with_name("qcnn")
@@ -177,7 +178,7 @@ def test_study_in_use_is_not_resumed(typed: Typed, tmp_path: Path, monkeypatch: 
             ("--resume", "nowhere", "--grid", "seed=1", "--qubits", "4"),
             "study: must not have fields or a search space with --resume. Given: --resume --grid --qubits",
         ),
-        ((), "study: must have values or ranges for at least one field. Given: none"),
+        ((), "study: must have values or ranges for at least one field, or rows. Given: none"),
         (("--grid", "qubits"), "grid: must be FIELD=VALUE,.... Given: qubits"),
         (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 1 and at most 32768. Given: 'x'"),
         (
@@ -205,3 +206,81 @@ def test_invalid_study_is_an_error_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     assert typed("study", *arguments) == (2, "", f"error: {line}\n")
     assert not list(tmp_path.iterdir())
+
+
+# Rows of digits with published values, of which the second cannot be reached.
+REPEATED = """
+qubits: 4
+encoding: ry
+workers: 1
+strategy: none
+epochs: 3
+learning_rate: 0.1
+repeat: 3
+datasets:
+  digits: {name: digits, classes: "0,1", pca: 4}
+rows:
+  - name: reached
+    data: digits
+    published: {value: 0.95, spread: 0.2, spread_is: std, runs: 5, rows: 90, source: a table}
+    differences: [other digits]
+  - name: not reached
+    data: digits
+    model: deep
+    published: {metric: loss, value: 0.0001, spread: 0.0001, spread_is: std, runs: 5, source: another table}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("forks")
+def test_repeated_rows_are_compared_with_published_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.yaml").write_text(REPEATED)
+    done = run("-m", "qcnn.cli", "study", "--config", "rows.yaml", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [(row["name"], row["runs"], row["verdict"]) for row in result["rows"]] == [
+        ("reached", 3, "agrees (other setting)"),
+        ("not reached", 3, "differs"),
+    ]
+    seeds = [(trial["seed"], trial["model"]) for trial in result["trials"]]
+    assert seeds == [(seed, model) for model in ("hybrid", "deep") for seed in (0, 1, 2)]
+    first = [trial["test_accuracy"] for trial in result["trials"][:3]]
+    assert result["rows"][0]["mean"] == pytest.approx(sum(first) / 3)
+    # The exported model is that of the first seed of a row, not the best of all.
+    (chosen,) = [trial for trial in result["trials"] if trial["chosen"]]
+    assert chosen["seed"] == 0
+    (study,) = (tmp_path / "runs").iterdir()
+    assert [path.name for path in study.glob("datasets/*.parquet")] == ["digits.parquet"]
+    page = (study / SELECT_STEP / "table.html").read_text().replace("<wbr>", "")
+    assert "the same split for all seeds" in page
+    assert "a table. other setting: other digits" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--config", "published/none"), "config: must be a file, or one of published/"),
+        (("--config", "published/../trials"), "config: must be a file, or one of published/"),
+        (("--grid", "qubits=4", "--repeat", "-2"), "repeat: must be 1 to 1000, or 0 for none. Given: -2"),
+        (("--config", "rows.yaml", "--target", "kubeflow"), "datasets: must be files that the target reads; write "),
+        (("--config", "rows.yaml", "--grid", "qubits=4"), "rows: must not be given with grid, range or random. "),
+    ],
+)
+def test_invalid_repeated_study_is_one_line(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.yaml").write_text(REPEATED)
+    code, out, err = typed("study", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {line}")
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.yaml"]
+
+
+def test_published_studies_are_listed_with_descriptions(typed: Typed) -> None:
+    code, out, _ = typed("study", "--list", "--format", "json")
+    assert code == 0
+    for name, description in json.loads(out).items():
+        assert name.startswith("published/")
+        assert len(description) > 20
