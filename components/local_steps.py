@@ -225,7 +225,8 @@ def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
     shutil.rmtree(folders.predictions, ignore_errors=True)
     read = folders.exported, folders.dataset, folders.training, folders.predictions
     with quiet_tracing():
-        metrics, confusion, metadata = evaluate(*map(str, (*read, folders.metrics, folders.report)))
+        written = folders.metrics, folders.report, folders.evaluation
+        metrics, confusion, metadata = evaluate(*map(str, (*read, *written)))
     save_confusion(confusion, str(folders.confusion))
     summarize(metrics, _uris(folders), str(folders.summary))
     return {
@@ -234,6 +235,7 @@ def _evaluate(folders: RunFolders) -> dict[Path, Mapping[str, Any]]:
         folders.confusion: {"confusionMatrix": _confusion_matrix(confusion)} if confusion.classes else {},
         folders.report: metadata,
         folders.summary: metadata,
+        **({folders.baselines: metadata} if folders.baselines.exists() else {}),
     }
 
 

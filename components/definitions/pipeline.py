@@ -134,7 +134,7 @@ def evaluate(
         dataset: Training, validation and test data.
         training: Checkpoints and history.
         metrics: Metrics on the test split.
-        predictions: Predictions for the test split (CSV).
+        predictions: Predictions for the test split (CSV), and results of classical models (JSON) if they are fitted.
         confusion: Confusion matrix, for classification.
         report: Report of the run.
         summary: Metrics and artifact URIs.
@@ -147,7 +147,8 @@ def evaluate(
         # Programs select the viewer by file extension.
         report.path, summary.path = f"{report.path}.html", f"{summary.path}.md"
         folders = (model.path, dataset.path, training.path, predictions.path)
-        measured, matrix, predictions.metadata = run(*folders, metrics.path, report.path)
+        # The folder of predictions has the results of classical models, too.
+        measured, matrix, predictions.metadata = run(*folders, metrics.path, report.path, predictions.path)
         report.metadata = predictions.metadata
         if matrix.classes:
             confusion.log_confusion_matrix(list(matrix.classes), list(matrix.matrix))

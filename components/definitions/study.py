@@ -82,7 +82,7 @@ def select_best(
         table: Table of all trials (HTML).
         model: Exported model of the best trial.
         metrics: Metrics of the best trial on its test split.
-        predictions: Predictions for the test split (CSV).
+        predictions: Predictions for the test split (CSV), and results of classical models (JSON) if they are fitted.
         report: Report of the best trial.
     """
     from qcnn.components.steps.evaluate import evaluate, export_weights
@@ -100,7 +100,8 @@ def select_best(
         training, dataset = trainings[best].path, datasets[best].path
         model.metadata = export_weights(training, model.path)
         evaluated = (model.path, dataset, training, predictions.path)
-        measured, _, predictions.metadata = evaluate(*evaluated, metrics.path, report.path)
+        # The folder of predictions has the results of classical models, too.
+        measured, _, predictions.metadata = evaluate(*evaluated, metrics.path, report.path, predictions.path)
         results.metadata = table.metadata = {"trials": len(trainings), "best": best}
         report.metadata = predictions.metadata
         uris = {"model": model.uri, "predictions": predictions.uri, "report": report.uri, "results": results.uri}

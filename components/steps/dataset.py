@@ -57,6 +57,7 @@ def write_dataset(
 
     Raises:
         ArtifactError: If the data file is invalid or another one, or the folder cannot be written.
+        ConfigError: If the experiment cannot use these samples.
     """
     dataset = data.generate(config)
     if data_sha256 and dataset.source and dataset.source.sha256 != data_sha256:
@@ -64,8 +65,9 @@ def write_dataset(
             f"data_sha256: must be that of the file, {dataset.source.sha256}, which has changed since the run was "
             f"submitted. Given: {data_sha256} with data {config.data}"
         )
+    complete = data.with_file_metadata(config, dataset)
     data.save(dataset, folder)
-    return data.with_file_metadata(config, dataset), dataset
+    return complete, dataset
 
 
 def check_sha256(config: ExperimentConfig, data_sha256: str, run: str) -> None:

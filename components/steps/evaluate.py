@@ -1,24 +1,38 @@
 """Steps that export a model and measure its error."""
 
+from __future__ import annotations
+
+import dataclasses
 import itertools
 import json
+import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
 from qcnn import data
 from qcnn.atomic_files import new_file
+from qcnn.experiment.saved import from_saved
 from qcnn.model.checkpoints import load_history
 from qcnn.process.library_loading import load_tensorflow
+from qcnn.results.baselines import Baseline, fit_baselines, metrics_of, save_baselines
 from qcnn.results.class_scores import Confusion
+from qcnn.results.local_run import BASELINES_FILE
+from qcnn.results.metric_titles import baseline_texts
 from qcnn.results.model_folder import describe
 from qcnn.tracking.background import sent_later, track_results
 from qcnn.tracking.destination import destination_in
 from qcnn.tracking.tracked_run import Results, run_folder, training_run
+
+if TYPE_CHECKING:
+    from qcnn.experiment.config import ExperimentConfig
+    from qcnn.results.evaluate import EvaluationResult
+
+logger = logging.getLogger("qcnn")
 
 
 def export_weights(training: str, model: str) -> dict[str, Any]:
@@ -32,9 +46,11 @@ def export_weights(training: str, model: str) -> dict[str, Any]:
 
 
 def evaluate(
-    model: str, dataset: str, training: str, predictions: str, metrics: str, report: str
+    model: str, dataset: str, training: str, predictions: str, metrics: str, report: str, baselines: str
 ) -> tuple[dict[str, float], Confusion, dict[str, Any]]:
     """Evaluate a model on the test split and write predictions, metrics and report.
+
+    With the field `baseline`, classical models are fitted, too, and their metrics are added to those of the model.
 
     Args:
         model: Folder of the exported model.
@@ -43,6 +59,7 @@ def evaluate(
         predictions: Folder for predictions.csv.
         metrics: Path of the metrics (JSON).
         report: Path of the report (HTML).
+        baselines: Folder for the results of classical models (JSON), which exist with the field `baseline` only.
 
     Returns:
         The metrics, the confusion matrix, and the metadata of predictions and report.
@@ -56,13 +73,39 @@ def evaluate(
     result = evaluation.evaluate(Path(model), held_out)
     evaluation.report(result)
     evaluation.save_predictions(result, Path(predictions))
+    fitted = fitted_baselines(result, held_out, from_saved(result.description["experiment"]), {})
+    if fitted:
+        save_baselines(fitted, held_out, Path(baselines) / BASELINES_FILE)
+    result = dataclasses.replace(result, metrics=result.metrics | metrics_of(fitted))
     with new_file(Path(metrics)) as unfinished:
         unfinished.write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
     confusion = result.confusion
-    page = report_page(result.description, history, result.samples, result.predictions, result.metrics, confusion)
+    page = report_page(
+        result.description, history, result.samples, result.predictions, result.metrics, confusion, fitted
+    )
     with new_file(Path(report)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return result.metrics, confusion, {"weights": result.description["weights"], **result.description["provenance"]}
+
+
+def fitted_baselines(
+    result: EvaluationResult, dataset: data.Dataset, config: ExperimentConfig, fits: MutableMapping[object, Any]
+) -> tuple[Baseline, ...]:
+    """Fit classical models if the experiment compares its network with them, and log their results.
+
+    Args:
+        result: Evaluation of the network.
+        dataset: Dataset of the experiment.
+        config: Experiment.
+        fits: Fits of other experiments, see `fit_baselines`.
+    """
+    if not config.options.baseline:
+        return ()
+    logger.info("fitting classical models of scikit-learn")
+    fitted = fit_baselines(dataset, result.parameters, result.predictions, config.seed, result.rounding, fits)
+    for title, text in baseline_texts(metrics_of(fitted)).items():
+        logger.info("%s: %s", title, text)
+    return fitted
 
 
 def track(model: str, training: str, metrics: Mapping[str, float], uris: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.atomic_files import new_file
 from qcnn.circuits.formats.loading import with_circuits, with_embedded_circuit
+from qcnn.components.steps.evaluate import fitted_baselines
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model import checkpoints
@@ -23,6 +24,7 @@ from qcnn.model.history import exported_epoch
 from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS, parse_metric
 from qcnn.planning.checks import STEP, check_experiments
 from qcnn.process.library_loading import quiet_tracing, start_compiler
+from qcnn.results.baselines import metrics_of
 from qcnn.studies.record import format_rows, repeated_page, table, table_csv, table_page
 from qcnn.studies.row_results import best_row, legend, row_results, short_table
 from qcnn.studies.row_results import table as rows_table
@@ -200,6 +202,7 @@ def _evaluated(
     from qcnn.trainer.programs import key
 
     models: dict[str, Any] = {}
+    fits: dict[object, Any] = {}
 
     def model_of(config: ExperimentConfig) -> Any:
         # Trials of a row follow each other and have the same model.
@@ -210,7 +213,8 @@ def _evaluated(
 
     def evaluated(trial: Trial, training: Path, folder: Path) -> Trial:
         dataset, checkpoint = data.load(folder), complete_checkpoint(training)
-        metrics = evaluate_checkpoint(checkpoint, dataset, model_of(checkpoint.config)).metrics
+        result = evaluate_checkpoint(checkpoint, dataset, model_of(checkpoint.config))
+        metrics = result.metrics | metrics_of(fitted_baselines(result, dataset, checkpoint.config, fits))
         return dataclasses.replace(trial, evaluated=Evaluated(metrics, len(dataset.test), dataset.digest))
 
     return [

@@ -75,6 +75,7 @@ class FieldArguments(TypedDict, total=False):
     steps_per_epoch: Integer
     feature_scaling: Literal["minmax", "none"]
     max_samples: Integer
+    baseline: Switch
     chief: Switch
     ps: Integer
     evaluator: Switch
@@ -141,6 +142,7 @@ class FieldValues:
     steps_per_epoch: int
     feature_scaling: Literal["minmax", "none"]
     max_samples: int
+    baseline: bool
     chief: bool
     ps: int
     evaluator: bool

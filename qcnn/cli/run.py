@@ -30,7 +30,7 @@ from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.experiment.saved import from_saved
 from qcnn.planning.checks import LOCAL
 from qcnn.results.local_run import FILE, RunFolders, load_metrics, of_run, of_trial, read_metrics, read_record
-from qcnn.results.metric_titles import titled_metrics
+from qcnn.results.metric_titles import baseline_texts, titled_metrics
 from qcnn.run_names import timestamp
 from qcnn.targets.errors import StepError
 from qcnn.targets.local.runs import checked, run_experiment
@@ -255,6 +255,7 @@ def artifacts(folders: RunFolders) -> dict[str, Path]:
         "confusion": folders.confusion,
         "report": folders.report,
         "summary": folders.summary,
+        **({"baselines": folders.baselines} if folders.baselines.exists() else {}),
         "tensorboard": folders.link,
     }
 
@@ -273,6 +274,7 @@ def summary(metrics: Mapping[str, float], outputs: Mapping[str, Path], *logs: st
         *logs: Arguments of qcnn tensorboard that select the run.
     """
     rows = [(title, f"{value:.4f}") for title, value in titled_metrics(metrics, _METRICS).items()]
+    rows += baseline_texts(metrics).items()
     rows += [(name, _relative(str(path))) for name, path in outputs.items()]
     program = _relative(str(Path(sys.executable).with_name("qcnn")))
     rows.append(("view with", tensorboard_command(*map(_relative, logs), program=program)))

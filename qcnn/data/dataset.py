@@ -16,7 +16,7 @@ from qcnn.circuits.preparation import InputSpec
 from qcnn.data.file_data import read
 from qcnn.data.generators import generate_excitations
 from qcnn.data.samples import EXCITATIONS, LABEL, PI, ROW, SPLITS, Dataset, FeatureLayout, Samples, Source
-from qcnn.errors import ArtifactError, format_value
+from qcnn.errors import ArtifactError, ConfigError, format_value
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.fields import MAX_CLASSES
 from qcnn.storage.copies import local_copy
@@ -223,6 +223,10 @@ def _invalid_values(
 def generate(config: ExperimentConfig) -> Dataset:
     """Generate the dataset of an experiment, or read it from the experiment's data file.
 
+    Raises:
+        ArtifactError: If a row of the file is invalid.
+        ConfigError: If the experiment cannot use these samples.
+
     >>> from qcnn.experiment.parsing import from_mapping
     >>> dataset = generate(from_mapping({"qubits": 4, "rounds": 10, "seed": 7}))
     >>> len(dataset.train), len(dataset.validation), len(dataset.test)
@@ -236,9 +240,24 @@ def generate(config: ExperimentConfig) -> Dataset:
         # Only these experiments need the modules of the chains.
         from qcnn.data.ground_states import generate_ground_states
 
-        return generate_ground_states(config)
-    generated = generate_excitations(config)
-    return _with_classes(generated) if config.is_classification else generated
+        generated = generate_ground_states(config)
+    else:
+        generated = generate_excitations(config)
+        generated = _with_classes(generated) if config.is_classification else generated
+    _check_baseline(config, generated)
+    return generated
+
+
+def _check_baseline(config: ExperimentConfig, dataset: Dataset) -> None:
+    """Raise ConfigError if classical models cannot be fitted to generated samples.
+
+    Files and custom Hamiltonians have rows of each class.
+    """
+    if config.options.baseline and len(found := np.unique(dataset.train.label)) < 2:
+        raise ConfigError(
+            "baseline: must be 0 unless the training split has samples of two classes; increase rounds. "
+            f"Given: 1 with label {found[0]} in all of its {len(dataset.train)} samples"
+        )
 
 
 def _with_classes(dataset: Dataset) -> Dataset:

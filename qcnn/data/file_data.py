@@ -182,6 +182,11 @@ def with_file_metadata(config: ExperimentConfig, dataset: Dataset) -> Experiment
     """
     if not config.is_file:
         return config
+    if config.options.baseline and dataset.layout.is_regression:
+        raise ConfigError(
+            "baseline: must be 0 with labels that are real numbers, because classical models are compared by accuracy. "
+            f"Given: 1 with {config.data}"
+        )
     counts = SplitCounts(*(len(samples) for _, samples in dataset.splits()))
     total = sum(dataclasses.astuple(counts))
     values: dict[str, Any] = {"max_samples": total}

@@ -8,6 +8,8 @@ ANGLES, SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY, FRE
 _TRAJECTORIES = 10
 # Order of the rows of a known dataset.
 DATASET_ROWS = 11
+# Subset of the rows to which a classical model is fitted.
+BASELINE_ROWS = 12
 _SHOTS = {"train": _TRAIN_SHOTS, "validation": _VALIDATION_SHOTS, "test": _TEST_SHOTS}
 
 

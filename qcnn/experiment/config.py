@@ -92,7 +92,10 @@ _GENERATED_CLASSES = 2
 _MAX_WEIGHTS = 2**24
 _AUTOMATIC = "0: automatic."
 # Fields that results, and the names of jobs, contain only if they are used: earlier releases did not have them.
-_WRITTEN_IF_USED = ("loss", "head", "classes", "momentum", "steps_per_epoch", "observables", "inputs", "feature_map")
+_WRITTEN_IF_USED = (
+    *("loss", "head", "classes", "momentum", "steps_per_epoch", "observables", "inputs", "feature_map"),
+    "baseline",
+)
 # Fields that change a circuit, which are empty afterwards, see `formats.loading.with_embedded_circuit`.
 CIRCUIT_FIELDS = ("observables", "inputs", "feature_map")
 
@@ -235,6 +238,11 @@ class Options(_FrozenModel):
     )
     max_samples: Annotated[Integer, Purpose.DATA, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
         0, ge=0, le=MAX_SAMPLES, description="Maximum number of rows to read from the data file. 0: all."
+    )
+    baseline: Annotated[Switch, Purpose.MONITORING, Affects.RUN] = Field(
+        False,
+        description="1: evaluation also fits a logistic regression, a support vector machine and a perceptron, and "
+        "compares the network with them. Labels must be classes.",
     )
     chief: Annotated[Switch, Purpose.DISTRIBUTION, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         False, description=f"1: make one of the workers a dedicated chief ({strategies_with('chief')})."

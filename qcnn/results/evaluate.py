@@ -52,7 +52,8 @@ class EvaluationResult:
 
     Predictions are numbers (samples,), or with loss cross_entropy probabilities (samples, classes). `layout` is the
     feature layout of the samples. `errors` are the standard errors of estimated predictions, or None. `rounding` is the
-    bound below which predictions have no sign, see `qcnn.model.signs`.
+    bound below which predictions have no sign, see `qcnn.model.signs`. `parameters` is the number of trainable
+    parameters of the network.
     """
 
     description: dict[str, Any]
@@ -62,6 +63,7 @@ class EvaluationResult:
     layout: data.FeatureLayout = data.EXCITATIONS
     errors: npt.NDArray[np.float64] | None = None
     rounding: float = 0.0
+    parameters: int = 0
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -188,7 +190,10 @@ def _evaluate(
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise TrainingError(f"{name}: must be finite. Given: {value}")
-    return EvaluationResult(description, dataset.test, predictions, metrics, dataset.layout, errors, rounding)
+    parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
+    return EvaluationResult(
+        description, dataset.test, predictions, metrics, dataset.layout, errors, rounding, parameters
+    )
 
 
 def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:

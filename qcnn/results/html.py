@@ -184,6 +184,18 @@ def pairs(values: Mapping[str, object]) -> str:
     return f'<div class="table"><table class="pairs">{"".join(rows)}</table></div>'
 
 
+def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a horizontally scrolling table of texts.
+
+    Args:
+        header: Column names.
+        rows: Cells of each row.
+    """
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{_breakable(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
 def notebook_table(title: str, subtitle: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return a table for the output of a notebook cell, which has the style of the notebook.
 

@@ -18,6 +18,8 @@ from qcnn.errors import ArtifactError
 from qcnn.results import model_folder
 
 FILE = "run.json"
+# Results of classical models, in the folder of the evaluation.
+BASELINES_FILE = "baselines.json"
 # Output of the steps.
 LOG = "log.txt"
 # Output metadata in the folder of a step, in the format of the KFP executor.
@@ -181,6 +183,11 @@ class RunFolders:
     def metrics(self) -> Path:
         """File of the metrics."""
         return self.evaluation / "metrics"
+
+    @property
+    def baselines(self) -> Path:
+        """Results of classical models, which exist with the field `baseline` only."""
+        return self.evaluation / BASELINES_FILE
 
     @property
     def registration(self) -> Path:

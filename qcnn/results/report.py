@@ -17,10 +17,13 @@ from qcnn.experiment.fields import EXCITATIONS
 from qcnn.experiment.parsing import with_display_values
 from qcnn.model.history import EpochMetrics
 from qcnn.results import html, plots
+from qcnn.results.baseline_columns import describe_columns
+from qcnn.results.baselines import INTERVAL, INTERVAL_SOURCE, Baseline
 from qcnn.results.class_scores import Confusion
 from qcnn.results.error_accumulator import ClassAccumulator, ErrorAccumulator
 from qcnn.results.html import ReportFigure
-from qcnn.results.metric_titles import titled_metrics
+from qcnn.results.local_run import BASELINES_FILE
+from qcnn.results.metric_titles import BASELINES, titled_metrics
 
 # Titles of metrics, in the order of the page.
 _HEADLINE = {
@@ -49,6 +52,7 @@ def report_page(
     predictions: npt.NDArray[np.float64],
     metrics: Mapping[str, float],
     confusion: Confusion | None = None,
+    baselines: Sequence[Baseline] = (),
 ) -> str:
     """Return the HTML report of a run, with equal bytes for equal input.
 
@@ -59,6 +63,7 @@ def report_page(
         predictions: Predictions for the test split, (samples,) or (samples, classes).
         metrics: Metrics of the evaluation.
         confusion: Confusion matrix of classes with names.
+        baselines: Results of classical models.
     """
     subject, experiment = ReportedRun.of(description), with_display_values(description["experiment"])
     experiment.update(experiment.pop("options"))
@@ -73,12 +78,57 @@ def report_page(
             html.tiles(_headline(metrics, subject.bound, is_generated=subject.is_generated)),
             html.heading("Figures"),
             html.columns(map(_figure_on_page, figures)),
+            *_baseline_section(baselines, subject.layout),
             html.heading("Experiment"),
             html.columns(map(html.pairs, _halves(experiment))),
             html.heading("Metrics and provenance"),
             html.columns([html.pairs(_format_metrics(metrics)), html.pairs(_provenance(description))]),
         ],
     )
+
+
+def _baseline_section(baselines: Sequence[Baseline], layout: data.FeatureLayout) -> Iterator[str]:
+    """Yield heading, table and notes of classical models, or nothing without them."""
+    if not baselines:
+        return
+    header = (
+        *("model", "test accuracy", "network minus model", "95 % interval", "parameters"),
+        *("chosen by validation split", "validation accuracy", "training rows", "seconds"),
+    )
+    yield html.heading("Classical models")
+    yield html.plain_table(header, [_baseline_cells(each) for each in baselines])
+    first = baselines[0]
+    yield html.note(
+        f"scikit-learn on the same split of the same data: {first.columns} columns ({describe_columns(layout)}). "
+        "Models are fitted to training rows only. The settings with the highest accuracy on the validation split are "
+        f"chosen, of equal ones those with the lowest log loss; {BASELINES_FILE} has all of them. The network has "
+        f"{first.network_parameters} trainable parameters, and the perceptron the number of hidden units with which it "
+        "is nearest to that."
+    )
+    yield html.note(
+        f"Differences are over the same {first.test_rows} test rows. Interval: {INTERVAL} with b rows that only the "
+        f"network classifies correctly, c that only the model does, and n rows ({INTERVAL_SOURCE})."
+    )
+    for each in baselines:
+        if not each.converged:
+            yield html.note(f"{BASELINES[each.model]}: the fit ended at its maximum number of iterations.")
+
+
+def _baseline_cells(baseline: Baseline) -> list[str]:
+    chosen = next(each for each in baseline.tried if each.settings == baseline.settings)
+    hidden = f" ({baseline.hidden_units} hidden units)" if baseline.hidden_units else ""
+    all_rows = baseline.train_rows == baseline.available_rows
+    return [
+        BASELINES[baseline.model],
+        f"{baseline.accuracy:.4f}",
+        f"{baseline.difference:+.4f}",
+        f"{baseline.difference_low:+.4f} to {baseline.difference_high:+.4f}",
+        f"{baseline.parameters}{hidden}",
+        ", ".join(f"{name} {value:.3g}" for name, value in baseline.settings.items()),
+        f"{chosen.accuracy:.4f}",
+        f"{baseline.train_rows}" if all_rows else f"{baseline.train_rows} of {baseline.available_rows}, random",
+        f"{baseline.seconds:.1f}",
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
