@@ -111,7 +111,7 @@ MODEL_REGISTRY = https://github.com/kubeflow/model-registry
 	@UV_PROJECT_ENVIRONMENT=.venv-model-registry UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen \
 	  --only-group model-registry-server --python $(BIN)/python
 	@mkdir -p build && rm -rf build/model-registry
-	@git clone --quiet --depth 1 --branch v0.3.8 $(MODEL_REGISTRY) build/model-registry
+	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch v0.3.8 $(MODEL_REGISTRY) build/model-registry
 	@cd build/model-registry && go build -buildvcs=false -o ../../.venv-model-registry/bin/model-registry .
 	@rm -rf build/model-registry && touch $@
 

@@ -30,7 +30,7 @@ _PREDICT = "import qcnn, sys; qcnn.load(sys.argv[1]).predict(qubit=[0, 3], angle
 _SIGNATURE = (
     "import pathlib, sys; from qcnn.tracking.pyfunc_model import signature_of as f; f(pathlib.Path(sys.argv[1]))"
 )
-_CLIENT = "from qcnn.registry.kubeflow_client import KubeflowClient as C; C('http://localhost:1', '').close()"
+_CLIENT = "import mr_openapi, qcnn.registry.kubeflow_registry"
 _RUN = ("qcnn", "run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1")
 # One command for each extra, by a program of the environment. It loads the libraries of the extra without a network.
 COMMANDS: Mapping[str, Sequence[str]] = {

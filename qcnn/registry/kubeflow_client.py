@@ -181,16 +181,20 @@ def _read_token() -> str | None:
     """Return the token that Kubeflow's client sends, or None.
 
     Raises:
-        ConfigError: If the file that the environment names cannot be read.
+        ConfigError: If the file that the environment names has no token.
     """
     named = os.environ.get(TOKEN_VARIABLE)
     try:
-        return Path(named or _POD_TOKEN).read_text().strip() or None
+        token = Path(named or _POD_TOKEN).read_text().strip()
     except (OSError, ValueError) as error:
-        if named:
-            reason = single_line(getattr(error, "strerror", None) or "no text")
-            raise ConfigError(f"{TOKEN_VARIABLE}: must be the path of a token ({reason}). Given: {named}") from None
-        return None
+        if not named:
+            return None
+        reason = getattr(error, "strerror", None) or "it is no text"
+    else:
+        if token.isascii() and token.isprintable() and " " not in token:
+            return token or None
+        reason = "it is not one word"
+    raise ConfigError(f"{TOKEN_VARIABLE}: must be the path of a token ({reason}). Given: {named or _POD_TOKEN}")
 
 
 def _message_of(error: Any) -> str:

@@ -5,10 +5,12 @@ import importlib
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from qcnn.registry import kubeflow_client
+from qcnn.registry.kubeflow_address import TOKEN_VARIABLE
 from tests.mlflow_server import free_port, silent_server
 from tests.qcnn.cli.conftest import Typed
 
@@ -35,6 +37,21 @@ def test_server_that_does_not_respond_is_one_line(typed: Typed, monkeypatch: pyt
     with silent_server() as url:
         found = typed("models", "--registry", f"kubeflow:{url}")
     assert found == (2, "", f"error: registry: no response in 0.5 s. Given: kubeflow:{url}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "No such file or directory"), (b"planted\nHost: other", "it is not one word"), (b"\xff", "it is no text")],
+)
+def test_file_without_token_is_one_line(
+    typed: Typed, content: bytes | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    monkeypatch.setenv(TOKEN_VARIABLE, str(path))
+    line = f"error: {TOKEN_VARIABLE}: must be the path of a token ({reason}). Given: {path}\n"
+    assert typed("models", "--registry", "kubeflow:http://127.0.0.1:1") == (2, "", line)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import pytest
 import qcnn
 from qcnn.cli.output import NOT_PROMOTED
 from qcnn.errors import ArtifactError, ConfigError
+from qcnn.registry import kubeflow_client
 from qcnn.registry.address import open_registry
 from qcnn.registry.gate import promote
 from qcnn.registry.kubeflow_address import TOKEN_VARIABLE
@@ -40,6 +41,7 @@ _API = "/api/model_registry/v1alpha3"
 # Process that ends before the model artifact of its version exists.
 _KILLED = """
 import os, signal, sys
+from qcnn.registry import kubeflow_client
 from qcnn.registry.address import open_registry
 from qcnn.registry.registration import register
 registry = open_registry(sys.argv[1])
@@ -159,7 +161,7 @@ def test_versions_are_stored_with_records_and_labels(
                 "description": "ring",
                 "customProperties": {
                     **_model(rest, name)["customProperties"],
-                    "team": {"string_value": "blue", "metadataType": "MetadataStringValue"},
+                    "team": _text("blue"),
                 },
             },
         )
@@ -377,6 +379,42 @@ def test_versions_of_other_tools_cannot_be_promoted(server: str, rest: httpx.Cli
         assert promote(registry, name).version == 2
         # A promotion marks the model as one of this project.
         assert (name in registry.names(), registry.labels(name).versions) == (True, {"champion": 2})
+
+
+def test_lists_have_all_pages(server: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubeflow_client, "_PAGE_SIZE", "1")
+    with _opened(server) as registry:
+        for number in (1, 2, 3):
+            run = write_run(tmp_path / str(number), number / 10)
+            for each in (name, f"{name}.{number}"):
+                register(registry, str(run.folder), each)
+            promote(registry, name, force=True)
+        assert [(each.number, each.problem) for each in registry.versions(name)] == [(1, ""), (2, ""), (3, "")]
+        assert [each.version for each in registry.promotions(name)] == [1, 2, 3]
+        assert {name, *(f"{name}.{number}" for number in (1, 2, 3))} <= {*registry.names()}
+
+
+def test_damaged_properties_are_one_line(server: str, rest: httpx.Client, name: str, tmp_path: Path) -> None:
+    with _opened(server) as registry:
+        register(registry, str(write_run(tmp_path / "a", 0.5).folder), name)
+        promote(registry, name)
+        (version,) = _versions(rest, name)
+        path, properties = f"/model_versions/{version['id']}", version["customProperties"]
+        rest.patch(path, json={"customProperties": {**properties, "qcnn.registered": _text("soon")}})
+        (damaged,) = registry.versions(name)
+        assert damaged.problem.startswith("damaged: custom properties: 1 validation error")
+        assert "\n" not in damaged.problem
+        moves = rest.get(f"{path}/artifacts", params={"artifactType": "doc-artifact"}).json()["items"]
+        update = {"artifactType": "doc-artifact", "customProperties": {"qcnn.label.stable": _text("first")}}
+        rest.patch(f"/artifacts/{moves[0]['id']}", json=update).raise_for_status()
+        with pytest.raises(ArtifactError, match=r"^labels: must be names of versions\. Given: 'first' for 'stable'$"):
+            registry.labels(name)
+        # A record is for readers.
+        assert registry.promotions(name) == []
+
+
+def _text(value: str) -> dict[str, str]:
+    return {"string_value": value, "metadataType": "MetadataStringValue"}
 
 
 def test_underscore_in_name_means_an_underscore(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
