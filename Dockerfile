@@ -17,7 +17,7 @@ RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap
 # no code in the image imports.
 RUN case "$EXTRA" in \
       tfq) extras="--extra tfq" ;; \
-      *) extras="--extra run --extra vertex --extra mlflow ${EXTRA:+--extra $EXTRA}" ;; \
+      *) extras="--extra run --extra vertex --extra mlflow --extra kubeflow-registry ${EXTRA:+--extra $EXTRA}" ;; \
     esac \
  && uv export --quiet --frozen --no-default-groups $extras --prune kfp --prune kfp-kubernetes --no-emit-project \
       --no-emit-package libclang --output-file requirements.txt \

@@ -23,7 +23,7 @@ fast = $(if $(ARGS),,--fast)
 # Files that determine what an environment contains.
 installed = uv.lock pyproject.toml scripts/setup.py $(wildcard hatch_build.py qcnn/simulators/kernels/*.[chi]*)
 # Tests of `make test-all` and `make test-long`.
-complete = "not faults and not cluster and not kfp and not tfq"
+complete = "not faults and not cluster and not kfp and not tfq and not model_registry"
 # The test paths in ARGS, or else those of the target.
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 cluster_tests = $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
@@ -34,7 +34,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels run demo-vertex push training inference tensorboard delete-training delete-inference \
   delete-tensorboard k8s-demo test test-all test-long test-complete test-durations test-tfq test-oldest test-faults test-cluster test-kfp \
-  lint types docs compile image figures frameworks simulators audit sbom wheels release-check clean
+  test-model-registry lint types docs compile image figures frameworks simulators audit sbom wheels release-check clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
@@ -84,8 +84,8 @@ test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv
 # The oldest supported releases of the direct dependencies, with the newest of all others. Old releases use functions
 # that the others deprecate.
 .venv-oldest/.complete: .venv/.complete
-	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --extra mlflow --resolution lowest-direct \
-	  --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
+	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --extra mlflow --extra kubeflow-registry \
+	  --resolution lowest-direct --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
 	@UV_PYTHON_DOWNLOADS=never .uv/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
 	@.uv/uv pip install --quiet --python .venv-oldest/bin/python -r build/oldest.txt --group test
 	@.uv/uv pip install --quiet --python .venv-oldest/bin/python --no-deps --editable . && touch $@
@@ -104,6 +104,19 @@ test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG (req
 
 test-kfp: .venv/.complete ## run the tests on the KFP backend at KFP_HOST (requires the image KFP_IMAGE there)
 	@$(BIN)/pytest -m kfp $(call tests,tests/kfp tests/test_kfp_backend.py)
+
+# Kubeflow Model Registry, which is published as source and as an image. Its database PostgreSQL is in a Python package.
+MODEL_REGISTRY = https://github.com/kubeflow/model-registry
+.venv-model-registry/.complete: .venv/.complete
+	@UV_PROJECT_ENVIRONMENT=.venv-model-registry UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen \
+	  --only-group model-registry-server --python $(BIN)/python
+	@mkdir -p build && rm -rf build/model-registry
+	@git -c advice.detachedHead=false clone --quiet --depth 1 --branch v0.3.8 $(MODEL_REGISTRY) build/model-registry
+	@cd build/model-registry && go build -buildvcs=false -o ../../.venv-model-registry/bin/model-registry .
+	@rm -rf build/model-registry && touch $@
+
+test-model-registry: .venv-model-registry/.complete ## run the tests on a Kubeflow Model Registry, built from MODEL_REGISTRY (requires git and Go)
+	@$(BIN)/pytest -m model_registry $(call tests,tests/qcnn/registry)
 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -174,7 +187,8 @@ simulators: .venv-frameworks/.complete ## benchmark the simulators and other fra
 
 audit: .venv-audit/.complete ## check the images' packages in uv.lock for known vulnerabilities; also fails if the database is unreachable
 	@mkdir -p build
-	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --extra mlflow --extra gpu --prune kfp --prune kfp-kubernetes \
+	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --extra mlflow --extra kubeflow-registry --extra gpu \
+	  --prune kfp --prune kfp-kubernetes \
 	  --no-emit-project --output-file build/requirements.txt
 	@.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement build/requirements.txt $(ARGS)
 
@@ -194,4 +208,4 @@ release-check: docs .venv-release/.complete ## build and check the files of a re
 	@$(BIN)/python scripts/release_check.py $(ARGS)
 
 clean: ## delete the environments and build/; runs/ is kept
-	rm -rf .venv .venv-frameworks .venv-audit .venv-mlflow .venv-release .uv build
+	rm -rf .venv .venv-frameworks .venv-audit .venv-mlflow .venv-model-registry .venv-release .uv build

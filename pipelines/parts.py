@@ -15,9 +15,8 @@ from qcnn.components.definitions.pipeline import tensorboard, train
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.experiment.fields import describe
-from qcnn.registry.address import check_without_secrets, is_service
+from qcnn.registry.address import check_for_steps
 from qcnn.serving.versions import check_name
-from qcnn.storage.store import check_reachable
 
 # Automatic values stay unresolved, because they depend on the fields of each run.
 DEFAULTS = ExperimentConfig.model_construct()
@@ -72,7 +71,8 @@ class RegistrationSettings:
 
     Attributes:
         name: Name of the model in the registry.
-        registry: URI of a folder in a bucket, an absolute path at which the steps have a volume, or mlflow:URL.
+        registry: URI of a folder in a bucket, an absolute path at which the steps have a volume, mlflow:URL, or
+            kubeflow:URL#FOLDER.
 
     Raises:
         ConfigError: If the name is invalid, or the registry cannot be reached.
@@ -83,9 +83,7 @@ class RegistrationSettings:
 
     def __post_init__(self) -> None:
         check_name(self.name, "register")
-        if not is_service(self.registry):
-            check_reachable("registry", self.registry)
-        check_without_secrets(self.registry)
+        check_for_steps(self.registry)
 
 
 class TrainStep(Protocol):

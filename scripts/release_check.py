@@ -30,6 +30,7 @@ _PREDICT = "import qcnn, sys; qcnn.load(sys.argv[1]).predict(qubit=[0, 3], angle
 _SIGNATURE = (
     "import pathlib, sys; from qcnn.tracking.pyfunc_model import signature_of as f; f(pathlib.Path(sys.argv[1]))"
 )
+_CLIENT = "import mr_openapi, qcnn.registry.kubeflow_registry"
 _RUN = ("qcnn", "run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1")
 # One command for each extra, by a program of the environment. It loads the libraries of the extra without a network.
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -38,6 +39,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "vertex": ("qcnn", "submit", "--target", "vertex", "--dry-run", *_GOOGLE, *_IMAGE),
     "serve": ("python", "-c", _PREDICT, str(_MODEL)),
     "mlflow": ("python", "-c", _SIGNATURE, str(_MODEL)),
+    "kubeflow-registry": ("python", "-c", _CLIENT),
     "run": _RUN,
     "tfq": (*_RUN, "--simulator", "tfq"),
 }

@@ -34,7 +34,7 @@ PLATFORMS = {
 SOURCES = ("kfp", "kfp-kubernetes", "kfp-server-api")
 # Extras and dependency groups by type of installation.
 INSTALLED = {
-    "a wheel with all extras": (("gpu", "kubeflow", "mlflow", "run", "serve", "vertex"), ()),
+    "a wheel with all extras": (("gpu", "kubeflow", "kubeflow-registry", "mlflow", "run", "serve", "vertex"), ()),
     "a clone": ((), ("dev", "docs")),
     "TensorFlow Quantum": (("tfq",), ()),
 }

@@ -55,6 +55,7 @@ LIBRARIES = {
     "h5py": _Library("h5py", ("serve", "run")),
     "pyarrow": _Library("pyarrow", ("serve", "vertex", "run")),
     "mlflow": _Library("MLflow's client", ("mlflow",)),
+    "mr_openapi": _Library("Kubeflow's model registry client", ("kubeflow-registry",)),
     "prometheus_client": _Library("Prometheus' client", ("serve", "run")),
     "uvicorn": _Library("uvicorn", ("serve", "run")),
     "httptools": _Library("httptools", ("serve", "run")),

@@ -7,12 +7,17 @@ import urllib.parse
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError, has_credentials
+from qcnn.registry.defaults import FOLDER
+from qcnn.registry.kubeflow_address import PREFIX, parse_kubeflow
+from qcnn.storage.store import check_reachable
 
 if TYPE_CHECKING:
     from qcnn.registry.interface import Registry
 
 # Environment variable with the address of the registry, and the address without it.
-VARIABLE, DEFAULT = "QCNN_REGISTRY", "models"
+VARIABLE, DEFAULT = "QCNN_REGISTRY", FOLDER
+# Help of the option --registry.
+HELP = "Model registry: a folder, one in a bucket, mlflow:URL, or kubeflow:URL#FOLDER."
 _MLFLOW = "mlflow:"
 
 
@@ -20,8 +25,8 @@ def open_registry(address: str | None = None) -> Registry:
     """Return the registry of an address. Each type of registry has a module in this package.
 
     Args:
-        address: Path or URI of a folder, or mlflow:URL of an MLflow server. None: the address in the environment, or
-            the default folder.
+        address: Path or URI of a folder, mlflow:URL of an MLflow server, or kubeflow:URL#FOLDER of a Kubeflow Model
+            Registry and the folder of its files. None: the address in the environment, or the default folder.
 
     Raises:
         ConfigError: If the address is invalid, or a bucket has no credentials.
@@ -29,18 +34,30 @@ def open_registry(address: str | None = None) -> Registry:
     """
     address = address or os.environ.get(VARIABLE) or DEFAULT
     # These imports load NumPy and pydantic, or the client of the server.
-    if is_service(address):
+    if address.startswith(_MLFLOW):
         from qcnn.registry.mlflow_registry import MlflowRegistry
 
         return MlflowRegistry(address)
+    if address.startswith(PREFIX):
+        from qcnn.registry.kubeflow_registry import KubeflowRegistry
+
+        return KubeflowRegistry(address)
     from qcnn.registry.folder_registry import FolderRegistry
 
     return FolderRegistry(address)
 
 
-def is_service(address: str) -> bool:
-    """Return whether an address is that of a server, and not of a folder."""
-    return address.startswith(_MLFLOW)
+def check_for_steps(address: str) -> None:
+    """Check an address that the steps of a pipeline use.
+
+    Raises:
+        ConfigError: If the steps cannot reach its files, or it has secrets.
+    """
+    check_without_secrets(address)
+    if address.startswith(PREFIX):
+        check_reachable("registry: the folder of the files", parse_kubeflow(address).files)
+    elif not address.startswith(_MLFLOW):
+        check_reachable("registry", address)
 
 
 def check_without_secrets(address: str) -> None:
@@ -49,7 +66,9 @@ def check_without_secrets(address: str) -> None:
     Raises:
         ConfigError: If it is that of a server and has a user name, password or query.
     """
-    if is_service(address):
+    if address.startswith(PREFIX):
+        parse_kubeflow(address)
+    elif address.startswith(_MLFLOW):
         uri = address.removeprefix(_MLFLOW)
         if has_credentials(uri) or urllib.parse.urlsplit(uri).query:
             raise ConfigError(

@@ -1,4 +1,5 @@
-"""Default label and confidence of a promotion, which commands display without loading NumPy."""
+"""Default folder of a registry, and label and confidence of a promotion, which commands display without NumPy."""
 
 CHAMPION = "champion"
 CONFIDENCE = 0.95
+FOLDER = "models"

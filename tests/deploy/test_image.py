@@ -90,7 +90,11 @@ def test_all_stages_have_same_base_image() -> None:
 
 @pytest.mark.parametrize(
     ("extra", "installed"),
-    [("", "run vertex mlflow"), ("gpu", "run vertex mlflow gpu"), ("tfq", "tfq")],
+    [
+        ("", "run vertex mlflow kubeflow-registry"),
+        ("gpu", "run vertex mlflow kubeflow-registry gpu"),
+        ("tfq", "tfq"),
+    ],
 )
 def test_extra_is_installed_on_request_only(extra: str, installed: str) -> None:
     (selection,) = re.findall(r"RUN (case (?:.*\\\n)*? *esac)", DOCKERFILE)

@@ -2,11 +2,11 @@
 
 import click
 
-from qcnn.registry.address import DEFAULT, VARIABLE
+from qcnn.registry.address import DEFAULT, HELP, VARIABLE
 
 # Adds --registry to a command, and passes it `registry`, the address or None for the default.
 registry_option = click.option(
     "--registry",
     metavar="FOLDER|URI",
-    help=f"Model registry: a folder, one in a bucket, or mlflow:URL.  [env var: {VARIABLE}; default: {DEFAULT}]",
+    help=f"{HELP}  [env var: {VARIABLE}; default: {DEFAULT}]",
 )

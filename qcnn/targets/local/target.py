@@ -24,7 +24,7 @@ from qcnn.experiment.saved import from_saved
 from qcnn.model.history import EpochMetrics
 from qcnn.process.error_lines import one_line_errors
 from qcnn.process.signals import terminated_as_interrupt
-from qcnn.registry.address import DEFAULT, VARIABLE
+from qcnn.registry.address import DEFAULT, HELP, VARIABLE
 from qcnn.results.local_run import (
     FILE,
     LOG,
@@ -86,7 +86,7 @@ class PredictSettings(TargetSettings):
 
     model: str | None = setting("Folder of a model or of a run.", None, metavar="MODEL", is_argument=True)
     registry: str | None = setting(
-        "Model registry: a folder, one in a bucket, or mlflow:URL.",
+        HELP,
         None,
         variables=(VARIABLE,),
         shown=DEFAULT,

@@ -82,6 +82,27 @@ def test_commands_register_promote_and_list(typed: Typed, tmp_path: Path) -> Non
             ("run", "--register", "a", "--registry", "mlflow:http://user:password@host"),
             "registry: must have no credentials for a step of a pipeline; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRAC",
         ),
+        (
+            ("models", "--registry", "kubeflow:"),
+            "registry: must be kubeflow:http://HOST or kubeflow:https://HOST, and #F",
+        ),
+        (
+            ("models", "--registry", "kubeflow:http://host:port"),
+            "registry: must be kubeflow:http://HOST or kubeflow:htt",
+        ),
+        (
+            ("models", "--registry", "kubeflow:http://a b"),
+            "registry: must be kubeflow:http://HOST or kubeflow:https://",
+        ),
+        (
+            ("models", "--registry", "kubeflow:http://host#ftp://host/a"),
+            "uri: must be a local folder or gs://BUCKET/FO",
+        ),
+        (("models", "--registry", "kubeflow:http://user:password@host"), "registry: must have no credentials; set KF_"),
+        (
+            ("run", "--register", "a", "--registry", "kubeflow:http://user:password@host"),
+            "registry: must have no crede",
+        ),
         (("models", "--registry", "gs://user:password@bucket"), "uri: must not contain a user name or password"),
         (("serve", "cluster@champion"), "name: must be that of a model in "),
         (("predict", "cluster@2", "--data", "rows.csv"), "name: must be that of a model in "),

@@ -6,7 +6,16 @@ from qcnn.errors import ConfigError
 from qcnn.pipelines.parts import RegistrationSettings
 
 
-@pytest.mark.parametrize("registry", ["gs://bucket/models", "/models", "mlflow:http://mlflow.lab:5000"])
+@pytest.mark.parametrize(
+    "registry",
+    [
+        "gs://bucket/models",
+        "/models",
+        "mlflow:http://mlflow.lab:5000",
+        "kubeflow:http://registry.kubeflow:8080#gs://bucket/models",
+        "kubeflow:https://gateway.lab/registry/#/models",
+    ],
+)
 def test_registry_that_steps_can_reach_is_accepted(registry: str) -> None:
     assert RegistrationSettings("digits", registry).registry == registry
 
@@ -20,6 +29,13 @@ def test_registry_that_steps_can_reach_is_accepted(registry: str) -> None:
             "mlflow:http://host?token=planted",
             "registry: must have no credentials for a step of a pipeline; set MLFLOW_",
         ),
+        ("kubeflow:http://user:planted@host#gs://bucket/a", "registry: must have no credentials; set KF_PIPELINES_SA_"),
+        (
+            "kubeflow:http://host?token=planted#gs://bucket/a",
+            "registry: must be kubeflow:http://HOST or kubeflow:https",
+        ),
+        ("kubeflow:http://host#gs://user:planted@bucket", "uri: must not contain a user name or password"),
+        ("kubeflow:http://host", "registry: the folder of the files: must be gs://BUCKET/FOLDER"),
     ],
 )
 def test_registry_with_secrets_is_rejected_in_pipelines(registry: str, line: str) -> None:
