@@ -3,7 +3,8 @@
 Source: arXiv:2108.00661, and QCNN_circuit.py and unitary.py of github.com/takh04/QCNN at commit 9091189. Each of nine
 two-qubit circuits is the convolution of two networks on eight qubits: `qcnn_...` with pooling, and `chain_...`, a chain
 without pooling. All convolutions of a layer share their parameters. Qubit 4 is read out.
-`early_chain_...` is the chain of an earlier commit, `no_pooling_su4` the network without its pooling layers.
+`early_chain_...` is the chain of an earlier commit, `no_pooling_su4` the network without its pooling layers, and
+`open_qcnn_9` the network without the pairs that close its layers to rings.
 
 The authors' label 1 is the first class, the digit 0, and has the probability (1 - z) / 2. This is the model of
 `--classes 0,1` with `head: expectation`. Their squared error assigns z = 1 to the digit 0: `--classes 1,0`.
@@ -32,6 +33,8 @@ _QCNN_LAYERS: tuple[tuple[tuple[Pair, ...], tuple[Pair, ...]], ...] = (
     (((0, 6), (0, 2), (4, 6), (2, 4)), ((2, 0), (6, 4))),
     (((0, 4),), ((0, 4),)),
 )
+# Pairs that close a layer to a ring.
+_CLOSING = ((0, 7), (0, 6))
 _CHAIN_LAYERS: tuple[tuple[Pair, ...], ...] = (
     ((0, 1), (2, 3), (4, 5), (6, 7), (1, 2), (3, 4), (5, 6)),
     ((2, 3), (4, 5)),
@@ -102,13 +105,15 @@ def _pooling(angle: Angles, source: cirq.Qid, sink: cirq.Qid) -> list[cirq.Opera
     return [controlled_rz(angle[0], source, sink), cirq.X(source), controlled_rx(angle[1], source, sink)]
 
 
-def _qcnn(qubits: Qubits, convolution: Convolution, count: int) -> Ansatz:
+def _qcnn(qubits: Qubits, convolution: Convolution, count: int, *, is_open: bool = False) -> Ansatz:
     _check(qubits)
     parameters, circuit = Parameters(), cirq.Circuit()
     # The parameters of all convolutions precede those of all poolings.
     of_layers = [parameters.take(count) for _ in _QCNN_LAYERS]
     for (pairs, pools), angles in zip(_QCNN_LAYERS, of_layers, strict=True):
-        circuit.append(convolution(angles, qubits[a], qubits[b]) for a, b in pairs)
+        circuit.append(
+            convolution(angles, qubits[a], qubits[b]) for a, b in pairs if not (is_open and (a, b) in _CLOSING)
+        )
         pooling = parameters.take(2)
         circuit.append(_pooling(pooling, qubits[source], qubits[sink]) for source, sink in pools)
     return Ansatz(circuit, parameters, qubits[_READOUT])
@@ -231,6 +236,11 @@ def early_chain_9(qubits: Qubits) -> Ansatz:
 def early_chain_su4(qubits: Qubits) -> Ansatz:
     """Return the chain of commit 4ca56d0 with the convolution SU(4): 45 parameters."""
     return _chain(qubits, _su4, 15, _EARLY_CHAIN_LAYERS)
+
+
+def open_qcnn_9(qubits: Qubits) -> Ansatz:
+    """Return the network with pooling without its closing pairs, with convolutional circuit 9: 12 parameters."""
+    return _qcnn(qubits, _circuit_9, 2, is_open=True)
 
 
 def no_pooling_su4(qubits: Qubits) -> Ansatz:

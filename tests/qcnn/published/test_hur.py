@@ -33,12 +33,13 @@ _LAYERS = {
     "early_chain": (["01", "23", "45", "67", "12", "34", "56"], ["02", "46", "24"], ["04"]),
 }
 _LAYERS["no_pooling"] = _LAYERS["qcnn"]
+_LAYERS["open_qcnn"] = (_LAYERS["qcnn"][0][1:], _LAYERS["qcnn"][1][1:], _LAYERS["qcnn"][2])
 _POOLS = (["10", "32", "54", "76"], ["20", "64"], ["04"])
 # Numbers of parameters: columns of the paper's tables, with pooling and without.
-_PARAMETERS = {"qcnn": 6, "chain": 0, "early_chain": 0, "no_pooling": 0}
+_PARAMETERS = {"qcnn": 6, "open_qcnn": 6, "chain": 0, "early_chain": 0, "no_pooling": 0}
 _OF_CIRCUIT = {"ttn": 2, "5": 10, "6": 10, "9": 2, "13": 6, "14": 6, "15": 4, "so4": 6, "su4": 15}
 _NAMES = [f"{family}_{name}" for family in ("qcnn", "chain") for name in _CIRCUITS]
-_NAMES += ["early_chain_9", "early_chain_su4", "no_pooling_su4"]
+_NAMES += ["early_chain_9", "early_chain_su4", "no_pooling_su4", "open_qcnn_9"]
 
 
 def _matrix(gate: str, angles: Iterator[float]) -> Complex:
@@ -82,7 +83,7 @@ def _z(name: str, parameters: npt.NDArray[np.float64], state: Complex) -> float:
         for pair in pairs:
             shared = parameters[layer * count : (layer + 1) * count].tolist()
             tensor = _apply(tensor, _CIRCUITS[circuit], [int(wire) for wire in pair], shared)
-        for pair in _POOLS[layer] if family == "qcnn" else ():
+        for pair in _POOLS[layer] if "qcnn" in family else ():
             tensor = _apply(tensor, _POOLING, [int(wire) for wire in pair], pooled[2 * layer : 2 * layer + 2].tolist())
     weights = (np.abs(tensor) ** 2).sum(axis=tuple(axis for axis in range(8) if axis != 4))
     return float(weights[0] - weights[1])
