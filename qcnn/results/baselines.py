@@ -187,7 +187,13 @@ def perceptron_units(columns: int, outputs: int, parameters: int) -> int:
 
 
 def save_baselines(baselines: Sequence[Baseline], dataset: Dataset, path: Path) -> None:
-    """Write all results as JSON, with the columns and the formula of the interval."""
+    """Write all results as JSON, with the columns and the formula of the interval.
+
+    Args:
+        baselines: Results.
+        dataset: Dataset of the results.
+        path: File to create.
+    """
     content = {
         "columns": describe_columns(dataset.layout),
         "difference": "accuracy of the network minus that of the model, over the same test rows",
