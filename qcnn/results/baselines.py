@@ -22,13 +22,13 @@ from qcnn.results.baseline_columns import column_count, columns_of, describe_col
 from qcnn.results.row_metrics import row_metrics
 
 BASELINES = ("logistic_regression", "svm", "perceptron")
-# Maximum numbers of training rows, and of validation rows that choose the settings. The time of a support vector
-# machine grows with the square of the rows.
-MAX_ROWS = {"logistic_regression": 100_000, "svm": 10_000, "perceptron": 50_000}
-MAX_VALIDATION_ROWS = 10_000
-# Maximum of training rows times parameters of a linear model, or columns: half a GiB of columns.
-_MAX_WORK = 2**26
-_MAX_ITERATIONS = {"logistic_regression": 10_000, "svm": 10_000_000, "perceptron": 1_000}
+# Limits that keep all fits of a model to a few minutes on one core: training rows, the product of rows and parameters
+# (columns for the support vector machine), and iterations of the solver.
+MAX_ROWS = {"logistic_regression": 100_000, "svm": 10_000, "perceptron": 10_000}
+_MAX_PRODUCT = {"logistic_regression": 2**25, "svm": 2**25, "perceptron": 2**23}
+_MAX_ITERATIONS = {"logistic_regression": 10_000, "svm": 100_000, "perceptron": 1_000}
+# Maximum number of validation rows that choose the settings.
+MAX_VALIDATION_ROWS = 5_000
 # Number of values of the columns of a part.
 _PART = 2**22
 # Quantile of the normal distribution of a 95 % interval.
@@ -150,7 +150,7 @@ def fit_baselines(
     with threadpool_limits(limits=1):
         problem = _Problem(dataset, seed)
         kinds = (
-            _logistic_regression(linear_model),
+            _logistic_regression(linear_model, problem),
             _support_vector_machine(svm, problem),
             _perceptron(neural_network, problem, parameters),
         )
@@ -185,15 +185,29 @@ def metrics_of(baselines: Sequence[Baseline]) -> dict[str, float]:
     return {name: value for each in baselines for name, value in each.metrics.items()}
 
 
-def perceptron_units(columns: int, classes: int, parameters: int) -> int:
-    """Return the number of hidden units, at least 1, with which a perceptron has nearly a number of parameters."""
-    outputs = _outputs(classes)
+def perceptron_units(columns: int, outputs: int, parameters: int) -> int:
+    """Return the number of hidden units, at least 1, with which a perceptron has nearly a number of parameters.
+
+    Args:
+        columns: Number of columns.
+        outputs: Number of outputs, one for two classes.
+        parameters: Number of parameters.
+
+    >>> perceptron_units(8, 1, 60), perceptron_units(8, 10, 511), perceptron_units(191, 1, 40)
+    (6, 26, 1)
+    """
     # Weights and bias of a unit, and its weights to the outputs.
     return max(1, round((parameters - outputs) / (columns + 1 + outputs)))
 
 
 def save_baselines(baselines: Sequence[Baseline], dataset: Dataset, path: Path) -> None:
-    """Write all results as JSON, with the columns and the formula of the interval."""
+    """Write all results as JSON, with the columns and the formula of the interval.
+
+    Args:
+        baselines: Results.
+        dataset: Dataset of the results.
+        path: File to create.
+    """
     content = {
         "columns": describe_columns(dataset.layout),
         "difference": "accuracy of the network minus that of the model, over the same test rows",
@@ -217,15 +231,22 @@ class _Problem:
         layout = dataset.layout
         self.columns = column_count(layout, dataset.qubits)
         self.classes = len(layout.class_names)
+        # A linear model has one output for two classes.
+        self.outputs = 1 if self.classes == 2 else self.classes
         # The rows of every model are the first ones of one order.
         self.order = permutation(BASELINE_ROWS, seed, len(dataset.train))
         chosen = permutation(BASELINE_ROWS, seed, len(dataset.validation), stream=1)[:MAX_VALIDATION_ROWS]
         self.validation = dataset.validation.take(np.sort(chosen))
 
-    def train_rows(self, model: str) -> Samples:
-        """Return the training rows of a model in their original order."""
-        by_work = _MAX_WORK // (self.columns * (1 if model == "svm" else _outputs(self.classes)))
-        return self.dataset.train.take(np.sort(self.order[: max(1, min(MAX_ROWS[model], by_work))]))
+    def train_rows(self, model: str, parameters: int) -> Samples:
+        """Return the training rows of a model in their original order.
+
+        Args:
+            model: Name of the model.
+            parameters: Number of its parameters, or of columns.
+        """
+        count = max(1, min(MAX_ROWS[model], _MAX_PRODUCT[model] // parameters))
+        return self.dataset.train.take(np.sort(self.order[:count]))
 
     def columns_of(self, samples: Samples) -> _Floats:
         return columns_of(samples, self.dataset.layout, self.dataset.qubits)
@@ -249,6 +270,7 @@ class _Kind:
         name: Name of the model.
         grid: Settings to try, of which the simplest model is first.
         create: Returns an estimator with settings.
+        rows: Training rows.
         logits: Whether the estimator returns a decision function instead of probabilities.
         hidden_units: Units of its hidden layer, or None.
     """
@@ -256,33 +278,37 @@ class _Kind:
     name: str
     grid: Sequence[_Settings]
     create: Callable[..., Any]
+    rows: Samples
     logits: bool = False
     hidden_units: int | None = None
 
 
-def _logistic_regression(library: ModuleType) -> _Kind:
+def _logistic_regression(library: ModuleType, problem: _Problem) -> _Kind:
+    rows = problem.train_rows("logistic_regression", (problem.columns + 1) * problem.outputs)
     limit = _MAX_ITERATIONS["logistic_regression"]
 
     def create(C: float) -> Any:  # noqa: N803 - the name of the setting in scikit-learn
         return library.LogisticRegression(C=C, max_iter=limit)
 
-    return _Kind("logistic_regression", [{"C": 10.0**power} for power in range(-2, 5)], create)
+    return _Kind("logistic_regression", [{"C": 10.0**power} for power in range(-2, 5)], create, rows)
 
 
 def _support_vector_machine(library: ModuleType, problem: _Problem) -> _Kind:
+    rows = problem.train_rows("svm", problem.columns)
     # The default of scikit-learn, or 1 for equal values.
-    variance = float(problem.in_parts(problem.train_rows("svm"), lambda values: values).var())
+    variance = float(problem.in_parts(rows, lambda values: values).var())
     scale = 1 / (problem.columns * variance) if variance else 1.0
-    grid = [{"C": 10.0**power, "gamma": scale * factor} for power in range(-1, 4) for factor in (0.1, 1.0, 10.0)]
+    grid = [{"C": 10.0**power, "gamma": scale * factor} for power in range(-1, 3) for factor in (0.1, 1.0, 10.0)]
 
     def create(C: float, gamma: float) -> Any:  # noqa: N803
         return library.SVC(C=C, gamma=gamma, max_iter=_MAX_ITERATIONS["svm"])
 
-    return _Kind("svm", grid, create, logits=True)
+    return _Kind("svm", grid, create, rows, logits=True)
 
 
 def _perceptron(library: ModuleType, problem: _Problem, parameters: int) -> _Kind:
-    units = perceptron_units(problem.columns, problem.classes, parameters)
+    units = perceptron_units(problem.columns, problem.outputs, parameters)
+    rows = problem.train_rows("perceptron", units * (problem.columns + 1 + problem.outputs) + problem.outputs)
     grid = [{"alpha": 10.0**-power, "start": start} for power in range(-1, 4) for start in range(3)]
     limit = _MAX_ITERATIONS["perceptron"]
 
@@ -292,24 +318,23 @@ def _perceptron(library: ModuleType, problem: _Problem, parameters: int) -> _Kin
             (units,), "tanh", solver="lbfgs", alpha=alpha, random_state=seed, max_iter=limit, max_fun=2 * limit
         )
 
-    return _Kind("perceptron", grid, create, hidden_units=units)
+    return _Kind("perceptron", grid, create, rows, hidden_units=units)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Tuned:
-    """Fitted estimator with the chosen settings, the settings that were tried, rows and seconds."""
+    """Fitted estimator with the chosen settings, the settings that were tried, and seconds."""
 
     kind: _Kind
     estimator: Any
     tried: tuple[TriedSettings, ...]
     chosen: TriedSettings
-    rows: int
     seconds: float
 
 
 def _tuned_once(problem: _Problem, kind: _Kind, fits: MutableMapping[object, Any]) -> _Tuned:
     """Return a fit that was made before for equal rows and settings, or fit the model."""
-    uses_all = len(problem.train_rows(kind.name)) == len(problem.dataset.train)
+    uses_all = len(kind.rows) == len(problem.dataset.train)
     uses_all = uses_all and len(problem.validation) == len(problem.dataset.validation)
     has_seed = kind.hidden_units is not None or not uses_all
     key = (problem.dataset.digest, kind.name, kind.hidden_units, problem.seed if has_seed else None)
@@ -322,15 +347,14 @@ def _tuned_once(problem: _Problem, kind: _Kind, fits: MutableMapping[object, Any
 def _tuned(problem: _Problem, kind: _Kind) -> _Tuned:
     """Fit a model with all settings, and choose by the validation split."""
     began = time.monotonic()
-    rows = problem.train_rows(kind.name)
-    columns, classes = problem.in_parts(rows, lambda values: values), problem.classes_of(rows)
+    columns, classes = problem.in_parts(kind.rows, lambda values: values), problem.classes_of(kind.rows)
     tried, estimators = [], [kind.create(**settings) for settings in kind.grid]
     for settings, estimator in zip(kind.grid, estimators, strict=True):
         converged = _fit(estimator, columns, classes)
         tried.append(_score(problem, kind, estimator, settings, converged=converged))
     # Of equal settings, `min` returns the first ones.
     chosen = min(range(len(tried)), key=lambda number: (-tried[number].accuracy, tried[number].log_loss))
-    return _Tuned(kind, estimators[chosen], tuple(tried), tried[chosen], len(rows), time.monotonic() - began)
+    return _Tuned(kind, estimators[chosen], tuple(tried), tried[chosen], time.monotonic() - began)
 
 
 def _fit(estimator: Any, columns: _Floats, classes: _Integers) -> bool:
@@ -378,7 +402,7 @@ def _compare(problem: _Problem, tuned: _Tuned, network: npt.NDArray[np.bool_], p
         parameters,
         tuned.kind.hidden_units,
         problem.columns,
-        tuned.rows,
+        len(tuned.kind.rows),
         len(problem.dataset.train),
         len(test),
         tuned.chosen.converged,
@@ -394,8 +418,3 @@ def _parameter_count(estimator: Any) -> int:
         return sum(array.size for array in (*estimator.coefs_, *estimator.intercepts_))
     weights = estimator.dual_coef_ if hasattr(estimator, "dual_coef_") else estimator.coef_
     return int(weights.size + estimator.intercept_.size)
-
-
-def _outputs(classes: int) -> int:
-    """Return the number of outputs of a linear model: one for two classes."""
-    return 1 if classes == 2 else classes

@@ -93,7 +93,7 @@ def _baseline_section(baselines: Sequence[Baseline], layout: data.FeatureLayout)
         return
     header = (
         *("model", "test accuracy", "network minus model", "95 % interval", "parameters"),
-        *("chosen by validation split", "validation accuracy", "training rows", "seconds"),
+        *("settings", "validation accuracy", "training rows", "seconds"),
     )
     yield html.heading("Classical models")
     yield html.plain_table(header, [_baseline_cells(each) for each in baselines])

@@ -23,7 +23,7 @@ def error_line(capfd: pytest.CaptureFixture[str]) -> str:
 def trained_model(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapping[str, str]) -> Path:
     """Folder of a small exported model, next to the folder of its dataset."""
     folder = tmp_path_factory.mktemp("steps")
-    fields = {"qubits": 4, "rounds": 10, "epochs": 1, "strategy": "none", "workers": 1}
+    fields = {"qubits": 4, "rounds": 10, "epochs": 1, "strategy": "none", "workers": 1, "baseline": 1}
     experiment, _ = generate_data(fields, str(folder / "dataset"))
     with forked_training(fork_variables):
         train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))

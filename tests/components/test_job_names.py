@@ -54,6 +54,10 @@ def test_name_is_the_same_in_each_release(job: JobSpec, name: str) -> None:
     assert _name(job) == name
 
 
+def test_name_does_not_depend_on_classical_models() -> None:
+    assert _name(_job({"options": {"baseline": 1}})) == _name(_job({}))
+
+
 def test_name_and_hash_do_not_depend_on_new_field_with_default(monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = {name: field for name, field in Options.model_fields.items() if name != "shots"}
     without = {name: value for name, value in from_mapping({}).options.model_dump().items() if name in earlier}

@@ -14,6 +14,7 @@ from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.machines import CustomJobMachines, machine_for, vertex_settings
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
+from qcnn.studies.tables import DATASETS, StudyTables
 from qcnn.targets.settings import PodFields
 from qcnn.yaml_files import read_file
 from tests.docs.documents import ROOT, blocks
@@ -43,13 +44,18 @@ def test_first_example_is_default_experiment() -> None:
 
 
 def _trials(path: Path) -> Sequence[ExperimentConfig]:
-    return read_study(SearchOptions((), (), None), ExperimentOptions(str(path), {})).trials
+    tables = StudyTables(path.parent / DATASETS)
+    return read_study(SearchOptions((), (), None), ExperimentOptions(str(path), {}), tables).trials
 
 
 def test_studies_have_expected_trials(tmp_path: Path) -> None:
-    (block,) = blocks(ROOT / "docs" / "studies.md", "yaml")
-    (tmp_path / "study.yaml").write_text(block.text)
+    searched, repeated = blocks(ROOT / "docs" / "studies.md", "yaml")
+    (tmp_path / "study.yaml").write_text(searched.text)
     assert len(_trials(tmp_path / "study.yaml")) == 20
+    (tmp_path / "rows.yaml").write_text(repeated.text)
+    trials = _trials(tmp_path / "rows.yaml")
+    assert [trial.seed for trial in trials] == [0, 1, 2, 3, 4] * 2
+    assert [trial.options.baseline for trial in trials] == [False] * 5 + [True] * 5
     trials = _trials(EXAMPLES / "study.yaml")
     assert len(trials) == 12
     assert {trial.model for trial in trials} == {"hybrid", "deep"}

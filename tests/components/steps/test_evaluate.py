@@ -19,7 +19,7 @@ def test_export_and_evaluate_report_missing_inputs(
         in_component(export_weights, str(tmp_path / "training"), str(tmp_path / "model"))
     assert error_line(capfd).startswith("error: training: the folder has no checkpoint")
     generate_data({"qubits": 4}, str(tmp_path / "dataset"))
-    outputs = [str(tmp_path / name) for name in ("predictions", "metrics", "report")]
+    outputs = [str(tmp_path / name) for name in ("predictions", "metrics", "report", "baselines")]
     with pytest.raises(SystemExit):
         in_component(evaluate, *(str(tmp_path / name) for name in ("model", "dataset", "training")), *outputs)
     assert error_line(capfd).startswith("error: training: the folder has no checkpoint")
@@ -37,7 +37,7 @@ def test_export_and_evaluate_report_missing_inputs(
 
 def test_evaluate_writes_metrics_report_and_predictions(tmp_path: Path, trained_model: Path) -> None:
     inputs = (trained_model, trained_model.parent / "dataset", trained_model.parent / "training")
-    outputs = (tmp_path / name for name in ("predictions", "metrics", "report.html"))
+    outputs = (*(tmp_path / name for name in ("predictions", "metrics", "report.html")), tmp_path)
     metrics, confusion, metadata = evaluate(*map(str, (*inputs, *outputs)))
     assert json.loads((tmp_path / "metrics").read_text()) == metrics
     assert {"commit", "dirty", "lock_sha256", "image", "seed", "simulator", "tensorflow", "experiment"} <= set(metadata)
@@ -51,6 +51,17 @@ def test_evaluate_writes_metrics_report_and_predictions(tmp_path: Path, trained_
         rows = list(csv.DictReader(file))
     assert sum(map(sum, matrix)) == len(rows)
     assert sum(matrix[0]) == sum(row["label"] == "-1" for row in rows)
+    # The experiment has the field `baseline`.
+    content, page = json.loads((tmp_path / "baselines.json").read_text()), (tmp_path / "report.html").read_text()
+    assert [each["model"] for each in content["models"]] == ["logistic_regression", "svm", "perceptron"]
+    for each in content["models"]:
+        for name in ("accuracy", "difference", "difference_low", "difference_high"):
+            assert metrics[f"{each['model']}_{name}"] == each[name]
+        # 21 circuit parameters, and dense layers of 2 readouts, 8 units and 1 output.
+        assert each["network_parameters"] == 21 + (2 + 1) * 8 + 8 + 1
+        assert each["difference"] == pytest.approx(metrics["accuracy"] - each["accuracy"], abs=1e-12)
+    assert "<h2>Classical models</h2>" in page
+    assert f"<td>{content['models'][2]['parameters']} (7 hidden units)</td>" in page
 
 
 def test_summary_has_metrics_and_artifact_uris(tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("--momentum", "1"), "momentum: must be a finite number, at least 0 and less than 1"),
         (("--momentum", "0.5"), "momentum: must be 0.9 unless optimizer is nesterov"),
     ],
+    "baseline": [(("--baseline", "2"), "baseline: must be an integer, at least 0 and at most 1")],
     "steps_per_epoch": [(("--steps-per-epoch", "-1"), "steps_per_epoch: must be an integer, at least 0")],
 }
 CASES = [(flags, message) for cases in REJECTED.values() for flags, message in cases]

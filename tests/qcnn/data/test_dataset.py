@@ -9,7 +9,7 @@ import pytest
 
 from qcnn import data
 from qcnn.artifact_io import load_description, save_description
-from qcnn.errors import ArtifactError
+from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.parsing import from_mapping
 
 CONFIG = from_mapping({"qubits": 5, "rounds": 40, "seed": 3})
@@ -23,6 +23,14 @@ def test_generate_same_seed_gives_equal_bytes(tmp_path: Path) -> None:
         data.save(data.generate(CONFIG), tmp_path / name)
     for file in ("dataset.npz", "dataset.json"):
         assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
+
+
+def test_generate_for_classical_models_needs_two_classes() -> None:
+    fields = {"qubits": 4, "rounds": 1, "train_fraction": 0.25, "validation_fraction": 0.25, "workers": 1, "seed": 1}
+    data.generate(from_mapping({**fields, "strategy": "none"}))
+    config = from_mapping({**fields, "strategy": "none", "baseline": 1})
+    with pytest.raises(ConfigError, match=r"^baseline: must be 0 unless .*two classes; increase rounds. Given: 1 with"):
+        data.generate(config)
 
 
 def test_generate_other_seed_gives_other_samples() -> None:

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from qcnn import data
 from qcnn.artifact_io import load_description, save_description
 from qcnn.data import file_data
-from qcnn.errors import QcnnError
+from qcnn.errors import ConfigError, QcnnError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
 from qcnn.tables import EXTENSIONS
@@ -103,6 +103,14 @@ def test_read_radians_and_real_labels_unchanged(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.sort(values), np.float32(0.1 * np.arange(20)))
     assert dataset.layout.is_regression
     assert dataset.train.label.dtype == np.float64
+
+
+def test_classical_models_need_classes(tmp_path: Path) -> None:
+    path = _csv(tmp_path / "a.csv", "a,label", [(0.1 * number, 0.3 * number) for number in range(20)])
+    # The second experiment uses the read of the first one.
+    configs = [_config(path, encoding="rz", options={"baseline": baseline}) for baseline in (0, 1)]
+    with pytest.raises(ConfigError, match=rf"^baseline: must be 0 with labels that are real .* Given: 1 with {path}$"):
+        data.resolve_files(configs)
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.npz", "a.jsonl"])

@@ -449,3 +449,11 @@ def test_from_saved_earlier_names_are_read(caplog: pytest.LogCaptureFixture) -> 
     found = from_saved({"data": "a.csv", "options": {**_EARLIER_NAMES, "stop_at": "0.2", "samples": 20}})
     assert (found.options.max_samples, found.options.target_val_loss) == (20, "0.2")
     assert not caplog.messages
+
+
+def test_baseline_is_written_only_if_it_is_used() -> None:
+    assert "baseline" not in from_mapping({}).to_json()
+    config = from_mapping({"baseline": 1})
+    assert config.options.baseline is True
+    assert '"baseline": 1' in config.to_json()
+    assert from_json(config.to_json()) == config

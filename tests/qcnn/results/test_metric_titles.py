@@ -2,7 +2,7 @@
 
 import pytest
 
-from qcnn.results.metric_titles import titled_metrics
+from qcnn.results.metric_titles import baseline_texts, titled_metrics
 
 TITLES = {"mse": "test MSE", "loss": "test loss", "accuracy": "sign accuracy"}
 
@@ -21,3 +21,11 @@ TITLES = {"mse": "test MSE", "loss": "test loss", "accuracy": "sign accuracy"}
 def test_titled_metrics(metrics: dict[str, float], expected: dict[str, float]) -> None:
     assert titled_metrics(metrics, TITLES) == expected
     assert list(titled_metrics(metrics, TITLES)) == list(expected)
+
+
+def test_baseline_texts_have_accuracy_difference_and_interval() -> None:
+    values = {"accuracy": 0.9, "difference": -0.05, "difference_low": -0.11, "difference_high": 0.012}
+    metrics = {"accuracy": 0.85, **{f"svm_{name}": value for name, value in values.items()}}
+    expected = "accuracy 0.9000, network -0.0500 (95 %: -0.1100 to +0.0120)"
+    assert baseline_texts(metrics) == {"SVM (RBF kernel)": expected}
+    assert baseline_texts({"accuracy": 0.85}) == {}
