@@ -1,7 +1,7 @@
 """Network of tutorial 11 of Qiskit Machine Learning, "The Quantum Convolution Neural Network".
 
 Source: docs/tutorials/11_quantum_convolutional_neural_networks.ipynb of github.com/qiskit-community/
-qiskit-machine-learning at commit 5b5a221. The tutorial precedes the circuit by ZFeatureMap: `feature_map: z`.
+qiskit-machine-learning at commit 5b5a221. The features are the inputs of ZFeatureMap with two repetitions.
 """
 
 import math
@@ -11,6 +11,7 @@ import cirq
 import sympy
 
 from qcnn.circuits.ansatz import Ansatz
+from qcnn.circuits.feature_maps import with_feature_map
 from qcnn.errors import ConfigError
 from qcnn.published.rotations import Parameters
 
@@ -18,7 +19,7 @@ QUBITS = 8
 
 
 def network(qubits: Sequence[cirq.Qid]) -> Ansatz:
-    """Return three layers of convolution and pooling, with separate parameters for each pair: 63 parameters.
+    """Return ZFeatureMap and three layers of convolution and pooling, each pair with its own parameters, 63 in all.
 
     The second half of the qubits of a layer remains. Z of the last qubit is read out.
     """
@@ -36,7 +37,7 @@ def network(qubits: Sequence[cirq.Qid]) -> Ansatz:
         half = len(active) // 2
         circuit.append(_pooling(parameters.take(3), a, b) for a, b in zip(active[:half], active[half:], strict=True))
         active = active[half:]
-    return Ansatz(circuit, parameters, active[0])
+    return with_feature_map(Ansatz(circuit, parameters, active[0]), qubits, "z")
 
 
 def _pooling(angles: Sequence[sympy.Symbol], a: cirq.Qid, b: cirq.Qid) -> list[cirq.Operation]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from qiskit import QuantumCircuit
+from qiskit.circuit.library import z_feature_map
 from qiskit.quantum_info import Pauli, Statevector
 
 from qcnn.circuits.ansatz import Ansatz, ring
@@ -159,7 +160,8 @@ def test_qiskit_tutorial_equals_the_circuit_built_with_qiskit() -> None:
     ansatz = qiskit_tutorial.network(ring(8))
     # 24 + 12 + 6 of the convolutions and 12 + 6 + 3 of the poolings, as in 11_qcnn_initial_point.json.
     assert len(ansatz.symbols) == 63
-    angles, circuit = iter(_parameters(ansatz)), QuantumCircuit(8)
+    features = np.random.default_rng(8).uniform(0, math.pi / 2, 8).tolist()
+    angles, circuit = iter(_parameters(ansatz)), z_feature_map(8).assign_parameters(features)
     for first in (0, 4, 6):
         count = 8 - first
         for a, b in [*((k, k + 1) for k in range(0, count, 2)), *((k, (k + 1) % count) for k in range(1, count, 2))]:
@@ -168,11 +170,13 @@ def test_qiskit_tutorial_equals_the_circuit_built_with_qiskit() -> None:
             circuit.rz(math.pi / 2, first + a)
         for k in range(count // 2):
             _qiskit_pooling(circuit, [next(angles) for _ in range(3)], first + k, first + count // 2 + k)
-    # Qiskit's first qubit is the least significant.
-    initial = Statevector(_State(_amplitudes(8)).tensor.transpose().ravel())
-    expected = initial.evolve(circuit).expectation_value(Pauli("Z"), [7]).real
-    zero, one = _final_state(ansatz, 8).probabilities(7)
-    assert zero - one == pytest.approx(expected, abs=1e-12)
+    expected = Statevector(circuit).expectation_value(Pauli("Z"), [7]).real
+    values = dict(zip((*ansatz.symbols, *ansatz.inputs), [*_parameters(ansatz), *features], strict=True))
+    found = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
+        ansatz.circuit, [cirq.Z(ring(8)[7])], values, qubit_order=ring(8)
+    )
+    assert ansatz.readouts == (ring(8)[7],)
+    assert found[0].real == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("is_stripe", [True, False])
