@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from google.protobuf import json_format
 from kfp import dsl
 
-from qcnn.components.definitions.pipeline import generate_data, register
+from qcnn.components.definitions.pipeline import evaluate, generate_data, register
 from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
 from qcnn.experiment.fields import field_type
 from qcnn.experiment.parsing import from_json
@@ -95,3 +96,16 @@ def test_register_promotes_better_model_only(tmp_path: Path, capsys: pytest.Capt
     assert any(line.endswith("must have the qubits of version 2, 4. Given: 6 in version 4") for line in lines)
     with contextlib.closing(open_registry(str(tmp_path / "models"))) as registry:
         assert registry.labels("cluster").versions == {"champion": 2}
+
+
+def test_evaluate_outputs_metrics_and_file_of_classical_models(trained_model: Path, tmp_path: Path) -> None:
+    inputs = {name: dsl.Artifact(uri=str(trained_model.parent / name)) for name in ("model", "dataset", "training")}
+    kinds = {"confusion": dsl.ClassificationMetrics, "metrics": dsl.Metrics}
+    names = ("metrics", "predictions", "confusion", "report", "summary")
+    outputs = {name: kinds.get(name, dsl.Artifact)(uri=str(tmp_path / name)) for name in names}
+    evaluate.python_func(**inputs, **outputs)
+    content = json.loads((tmp_path / "predictions" / "baselines.json").read_text())
+    for each in content["models"]:
+        for name in ("accuracy", "difference", "difference_low", "difference_high"):
+            assert outputs["metrics"].metadata[f"{each['model']}_{name}"] == each[name]
+    assert "| svm_difference_low " in (tmp_path / "summary.md").read_text()

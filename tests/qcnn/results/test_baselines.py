@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
 from qcnn.circuits.preparation import preparation_of
 from qcnn.data import Dataset, FeatureLayout, Samples, generate
@@ -40,15 +42,29 @@ def _dataset(classes: int, *, signs: bool = False, sizes: tuple[int, int, int] =
         number = (np.floor(direction / (2 * np.pi) * classes) % classes).astype(np.int8)
         return Samples({"features": points}, np.where(number > 0, 1, -1).astype(np.int8) if signs else number)
 
-    return Dataset(*map(samples, sizes), qubits=3, rounds=0, seed=0, layout=layout)
+    train, validation, test = map(samples, sizes)
+    return Dataset(train, validation, test, qubits=3, rounds=0, seed=0, layout=layout)
 
 
 def _network(dataset: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return predictions that are correct for a part of the test rows."""
     random = np.random.default_rng(5)
     if dataset.layout.is_classification:
-        return random.dirichlet(np.ones(len(dataset.layout.classes)), len(dataset.test))
-    return random.normal(size=len(dataset.test)) + dataset.test.label
+        return np.asarray(random.dirichlet(np.ones(len(dataset.layout.classes)), len(dataset.test)))
+    return np.asarray(random.normal(size=len(dataset.test)) + dataset.test.label)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads of small matrices wait for each other on a busy machine."""
+    with threadpool_limits(limits=1):
+        yield
+
+
+@pytest.fixture
+def few_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the fits of tests that need no converged perceptron."""
+    monkeypatch.setattr(baselines, "_MAX_ITERATIONS", {**baselines._MAX_ITERATIONS, "perceptron": 50})
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +149,7 @@ def test_test_labels_do_not_change_fits(signs: Dataset, of_signs: tuple[Baseline
         assert abs(after.accuracy - 0.5) < 0.1 < before.accuracy - 0.5
 
 
+@pytest.mark.usefixtures("few_iterations")
 def test_shuffled_training_labels_give_chance() -> None:
     random, columns = np.random.default_rng(0), 12
     names = tuple(f"x{number}" for number in range(columns))
@@ -142,7 +159,8 @@ def test_shuffled_training_labels_give_chance() -> None:
         points = random.normal(size=(count, columns)).astype(np.float32)
         return Samples({"features": points}, np.where(points[:, :3].sum(axis=1) > 0, 1, -1).astype(np.int8))
 
-    dataset = Dataset(*map(samples, (80, 40, 200)), qubits=columns, rounds=0, seed=0, layout=layout)
+    train, validation, test = map(samples, (80, 40, 200))
+    dataset = Dataset(train, validation, test, qubits=columns, rounds=0, seed=0, layout=layout)
     network = _network(dataset)
     # With true labels of the validation split, the choice of settings would learn from it.
     shuffles = [_shuffled(_shuffled(dataset, "train", seed), "validation", seed) for seed in range(6)]
@@ -159,7 +177,7 @@ def test_paired_difference_has_interval_of_agresti_and_min() -> None:
     # Wald's interval of a table with 12.5 and 5.5 discordant pairs of 102.
     p, q, n = 12.5 / 102, 5.5 / 102, 102
     half = 1.959964 * math.sqrt((p + q - (p - q) ** 2) / n)
-    assert (low, high) == (pytest.approx(p - q - half, abs=1e-7), pytest.approx(p - q + half, abs=1e-7))
+    assert [low, high] == pytest.approx([p - q - half, p - q + half], abs=1e-7)
 
 
 def test_paired_difference_of_equal_models_has_a_width() -> None:
@@ -188,6 +206,7 @@ def test_parameters_are_those_of_estimators(of_three: tuple[Baseline, ...], of_s
     assert (of_signs[2].hidden_units, of_signs[2].parameters) == (10, 10 * 3 + 11)
 
 
+@pytest.mark.usefixtures("few_iterations")
 def test_more_rows_than_the_limit_are_a_random_subset(monkeypatch: pytest.MonkeyPatch) -> None:
     signs = _dataset(2, signs=True, sizes=(50, 30, 50))
     monkeypatch.setattr(baselines, "MAX_ROWS", {**baselines.MAX_ROWS, "svm": 30})
@@ -205,6 +224,7 @@ def test_fits_that_do_not_converge_are_marked(signs: Dataset, monkeypatch: pytes
     assert not any(each.converged for each in fit_baselines(signs, 40, _network(signs), seed=0))
 
 
+@pytest.mark.usefixtures("few_iterations")
 def test_rounding_counts_as_wrong() -> None:
     signs = _dataset(2, signs=True, sizes=(40, 20, 50))
     predictions = 1e-9 * signs.test.label.astype(np.float64)
