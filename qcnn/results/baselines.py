@@ -22,9 +22,9 @@ from qcnn.results.baseline_columns import column_count, columns_of, describe_col
 from qcnn.results.row_metrics import row_metrics
 
 BASELINES = ("logistic_regression", "svm", "perceptron")
-# Limits that keep all fits of a model to a few minutes on one core: training rows, the product of rows and parameters
-# (columns for the support vector machine), and iterations of the solver.
-MAX_ROWS = {"logistic_regression": 100_000, "svm": 10_000, "perceptron": 10_000}
+# Limits of the time of a model: training rows, the product of rows and parameters (columns for the support vector
+# machine), and iterations of the solver.
+MAX_ROWS = {"logistic_regression": 100_000, "svm": 5_000, "perceptron": 10_000}
 _MAX_PRODUCT = {"logistic_regression": 2**25, "svm": 2**25, "perceptron": 2**23}
 _MAX_ITERATIONS = {"logistic_regression": 10_000, "svm": 100_000, "perceptron": 1_000}
 # Maximum number of validation rows that choose the settings.
