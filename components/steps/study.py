@@ -26,7 +26,7 @@ from qcnn.planning.checks import STEP, check_experiments
 from qcnn.process.library_loading import quiet_tracing, start_compiler
 from qcnn.results.baselines import metrics_of
 from qcnn.studies.record import format_rows, repeated_page, table, table_csv, table_page
-from qcnn.studies.row_results import best_row, legend, row_results, short_table
+from qcnn.studies.row_results import baseline_table, best_row, legend, row_results, short_table
 from qcnn.studies.row_results import table as rows_table
 from qcnn.studies.rows import RepeatedRows, with_embedded_circuits
 from qcnn.studies.trials import (
@@ -164,6 +164,9 @@ def select_best(
     header, rows = table(trials, metric, chosen)
     _write_tables({results: table_csv(header, rows), page: repeated_page(trials, found, chosen, report, metric)})
     _log_table(*short_table(found))
+    classical = baseline_table(found)
+    if classical[1]:
+        _log_table(*classical)
     for line in textwrap.wrap(legend(found), 110):
         logger.info("%s", line)
     return chosen, trials

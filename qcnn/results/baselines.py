@@ -21,7 +21,6 @@ from qcnn.model.array_losses import losses
 from qcnn.results.baseline_columns import column_count, columns_of, describe_columns, in_parts
 from qcnn.results.row_metrics import row_metrics
 
-BASELINES = ("logistic_regression", "svm", "perceptron")
 # Limits of the time of a model: training rows, the product of rows and parameters (columns for the support vector
 # machine), and iterations of the solver.
 MAX_ROWS = {"logistic_regression": 100_000, "svm": 5_000, "perceptron": 10_000}
@@ -173,11 +172,6 @@ def paired_difference(first: npt.NDArray[np.bool_], second: npt.NDArray[np.bool_
     n, b, c = len(first), int(np.sum(first & ~second)), int(np.sum(second & ~first))
     center, half = (b - c) / (n + 2), _QUANTILE * math.sqrt(b + c + 1 - (b - c) ** 2 / (n + 2)) / (n + 2)
     return (b - c) / n, max(-1.0, center - half), min(1.0, center + half)
-
-
-def baseline_metric(name: str) -> str:
-    """Return the name of the metric with the accuracy of a model."""
-    return f"{name}_accuracy"
 
 
 def metrics_of(baselines: Sequence[Baseline]) -> dict[str, float]:

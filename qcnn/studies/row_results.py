@@ -10,7 +10,7 @@ from typing import Any
 from qcnn.experiment.config import ALL_FIELDS, all_fields
 from qcnn.experiment.parsing import with_display_values
 from qcnn.results import html
-from qcnn.results.baselines import BASELINES, baseline_metric
+from qcnn.results.metric_titles import BASELINES
 from qcnn.studies.published_values import COMPARED_METRICS
 from qcnn.studies.rows import RepeatedRows, StudyRow
 from qcnn.studies.trials import FailedTrial, Trial
@@ -89,9 +89,9 @@ class RowResult:
         """Return the accuracies of a classical model, and the paired difference of the network to it.
 
         Args:
-            name: One of `qcnn.results.baselines.BASELINES`.
+            name: One of `qcnn.results.metric_titles.BASELINES`.
         """
-        accuracies, own = self._values(baseline_metric(name)), self._values("accuracy")
+        accuracies, own = self._values(f"{name}_accuracy"), self._values("accuracy")
         if not accuracies or len(accuracies) != len(own):
             return None
         pairs = [ours - theirs for ours, theirs in zip(own, accuracies, strict=True)]
@@ -199,14 +199,12 @@ def _or_empty(value: float | None) -> Any:
 
 def short_table(results: Sequence[RowResult]) -> tuple[list[str], list[list[str]]]:
     """Return the table of rows for a terminal and a page, with means and errors in one cell."""
-    names = [name for name in BASELINES if any(result.baseline(name) for result in results)]
     has_published = any(result.row.published for result in results)
     has_name = any(result.row.name for result in results)
     fields = [] if all(result.row.name for result in results) else list(results[0].fields)
     header = [
         *("row", *(["name"] if has_name else []), *fields, "metric", "runs", "mean", "best", "worst"),
         *(["published", "difference", "verdict"] if has_published else []),
-        *(name.replace("_", " ") for name in names),
         "seconds",
     ]
     rows = []
@@ -219,7 +217,6 @@ def short_table(results: Sequence[RowResult]) -> tuple[list[str], list[list[str]
                 *(result.metric, f"{len(result.trials)}/{result.requested}"),
                 *([""] * 3 if own is None else [_with_error(own.mean, own.error), *map(_digits, result.ends)]),
                 *(_comparison_texts(result) if has_published else []),
-                *(_baseline_text(result, name) for name in names),
                 f"{result.seconds:.1f}",
             ]
         )
@@ -244,22 +241,33 @@ def _interval_text(interval: Interval | None) -> str:
     return "" if interval is None else f"{interval.difference:+.4f} [{interval.low:+.4f}, {interval.high:+.4f}]"
 
 
-def _baseline_text(result: RowResult, name: str) -> str:
-    found = result.baseline(name)
-    if found is None:
-        return ""
-    accuracy, paired = found
-    return f"{accuracy.mean:.4f}" + (f" ({_interval_text(paired)})" if paired else "")
+def baseline_table(results: Sequence[RowResult]) -> tuple[list[str], list[list[str]]]:
+    """Return the table of classical models for a terminal and a page, without rows if no row has them."""
+    rows = []
+    for number, result in enumerate(results):
+        for name in BASELINES:
+            if found := result.baseline(name):
+                accuracy, paired = found
+                texts = [_with_error(accuracy.mean, accuracy.error), _interval_text(paired)]
+                rows.append([str(number), result.row.name, BASELINES[name], *texts])
+    return ["row", "name", "model", "accuracy", "network minus model"], rows
 
 
 def page_parts(results: Sequence[RowResult]) -> list[str]:
     """Return the parts of the page about the rows as HTML."""
     header, rows = short_table(results)
-    cells = [html.TableRow([html.Cell(text, text) for text in row], "transparent") for row in rows]
-    parts = [html.heading("Rows"), html.table(header, cells), html.note(legend(results))]
+    parts = [html.heading("Rows"), _html_table(header, rows), html.note(legend(results))]
+    header, rows = baseline_table(results)
+    if rows:
+        parts += [html.heading("Classical models"), _html_table(header, rows)]
     if sources := _sources(results):
         parts += [html.heading("Published values"), html.pairs(sources)]
     return parts
+
+
+def _html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    cells = [html.TableRow([html.Cell(text, text) for text in row], "transparent") for row in rows]
+    return html.table(header, cells)
 
 
 def legend(results: Sequence[RowResult]) -> str:
@@ -282,8 +290,8 @@ def legend(results: Sequence[RowResult]) -> str:
         )
     if any(result.baseline(name) for result in results for name in BASELINES):
         text += (
-            "Classical models have the accuracy on the same test rows, and in parentheses the paired difference of the "
-            "network to it over the seeds with its 95 % interval."
+            "Classical models have the mean accuracy on the same test rows. The difference of the network to it is "
+            "paired over the seeds and has its 95 % interval (Student)."
         )
     return text.strip()
 

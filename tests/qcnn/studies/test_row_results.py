@@ -11,7 +11,7 @@ import pytest
 
 from qcnn.experiment.parsing import from_mapping
 from qcnn.studies.record import repeated_page, table_csv
-from qcnn.studies.row_results import best_row, legend, row_results, short_table, table
+from qcnn.studies.row_results import baseline_table, best_row, legend, row_results, short_table, table
 from qcnn.studies.rows import RepeatedRows, StudyRow, parse_rows
 from qcnn.studies.trials import Evaluated, FailedTrial, Trial
 from tests.qcnn.studies.test_trials import a_trial
@@ -92,6 +92,8 @@ def test_classical_models_have_the_paired_difference() -> None:
     half = 4.302653 * statistics.stdev([0.05, 0.04, 0.06]) / 3**0.5
     assert float(found["svm_low"]) == pytest.approx(0.05 - half)
     assert not [name for name in found if name.startswith("perceptron")]
+    _, rows = baseline_table(row_results(_rows({"name": "first"}), trials))
+    assert rows == [["0", "first", "SVM (RBF kernel)", "0.9200 ± 0.0100", "+0.0500 [+0.0252, +0.0748]"]]
 
 
 def test_best_row_has_best_mean_of_validation_split() -> None:
