@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import shutil
@@ -141,4 +142,7 @@ class StudyTables:
                 write(make(each), path)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
+            # The folder of the study, unless it has other content.
+            with contextlib.suppress(OSError):
+                self.folder.parent.rmdir()
             raise

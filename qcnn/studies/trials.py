@@ -371,6 +371,8 @@ def shared_experiment(base: Mapping[str, Any], search: Search) -> ExperimentConf
         ConfigError: If the search is invalid or has no number of trials, a trial cannot run, or trials differ in data
             or processes.
     """
+    if name := "rows" if search.rows else "repeat" if search.repeat else "":
+        raise ConfigError(f"{name}: must not be given with a tuner, which selects the trials. Given: {name}")
     if not search.random:
         raise ConfigError("random: must be the number of trials of the tuner. Given: none")
     sampled = plan(base, search)

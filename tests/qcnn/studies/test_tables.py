@@ -37,13 +37,13 @@ def test_study_writes_the_tables_that_its_trials_read(tmp_path: Path) -> None:
 
 
 def test_table_that_cannot_be_written_leaves_none(tmp_path: Path) -> None:
-    tables = StudyTables(tmp_path / "datasets", tmp_path)
+    tables = StudyTables(tmp_path / "study" / "datasets", tmp_path)
     datasets = parse_datasets({"first": DIGITS, "second": {"name": "mnist"}}, tmp_path)
     shared, rows = tables.with_paths(datasets, {}, [{"data": "first"}, {"data": "second"}])
     trials = plan({**shared, "encoding": "ry", "qubits": 4}, search_from_mapping({"rows": rows}))
     with pytest.raises(QcnnError, match="source: "):
         tables.write(datasets, trials)
-    assert not tables.folder.exists()
+    assert not tables.folder.parent.exists()
 
 
 @pytest.mark.parametrize(

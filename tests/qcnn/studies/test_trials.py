@@ -205,6 +205,12 @@ def test_shared_experiment_has_fields_of_all_trials() -> None:
         # The rule for rounds depends on the model.
         ({"qubits": 4}, {"grid": {"model": ["hybrid", "deep"]}, "random": 3}, r"rounds: must be the same in all .*"),
         ({}, {"range": {"hidden_units": [0, 8]}, "random": 3}, r"hidden_units: must be an integer, at least 1.*"),
+        (
+            {},
+            {"rows": [{"qubits": 4}]},
+            r"rows: must not be given with a tuner, which selects the trials\. Given: rows",
+        ),
+        ({}, {"range": _RATES, "random": 3, "repeat": 2}, r"repeat: must not be given with a tuner, .* Given: repeat"),
     ],
 )
 def test_shared_experiment_invalid_search_raises(base: dict[str, Any], search: dict[str, Any], message: str) -> None:
