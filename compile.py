@@ -58,7 +58,7 @@ from qcnn.yaml_files import read_file
 @click.option(
     "--registry",
     metavar="URI",
-    help="Model registry: a folder in a bucket or on a volume of the steps, or mlflow:URL.",
+    help="Model registry: a folder in a bucket or on a volume of the steps, mlflow:URL, or kubeflow:URL#FOLDER.",
 )
 @click.option(
     "--seed-per-run",

@@ -215,6 +215,8 @@ class KubeflowSettings(TypedDict, total=False):
     pipeline_root: str | float | None
     service_account: str | float | None
     caching: bool | None
+    register: str | float | None
+    registry: str | float | None
     tensorboard: str | float
 
 
@@ -261,6 +263,8 @@ class VertexSettings(TypedDict, total=False):
     network: str | float | None
     labels: Sequence[str]
     caching: bool | None
+    register: str | float | None
+    registry: str | float | None
 
 
 class VertexJobSettings(TypedDict, total=False):

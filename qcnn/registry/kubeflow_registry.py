@@ -38,7 +38,7 @@ from qcnn.registry.kubeflow_address import parse_kubeflow
 from qcnn.registry.kubeflow_client import ConflictError, KubeflowClient
 from qcnn.registry.mirror import RegistryMirror
 from qcnn.results.model_folder import FILE as MODEL
-from qcnn.serving.versions import ModelSource, VersionPolicy, check_name, parse_version
+from qcnn.serving.versions import ModelSource, VersionPolicy, check_name, is_name, parse_version
 from qcnn.storage.copies import local_copy
 from qcnn.storage.folder import open_conditional_store
 from qcnn.storage.store import parse_bucket_uri
@@ -84,7 +84,7 @@ class KubeflowRegistry:
     def names(self) -> list[str]:
         """Return the names of all models that were registered by this class and are not archived."""
         found = self._client.pages("get_registered_models", filter_query=f"`{_MANAGED}` = true")
-        return sorted(each.name for each in found if each.state == _LIVE and _is_name(each.name))
+        return sorted(each.name for each in found if each.state == _LIVE and is_name(each.name))
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Return the versions of a model, ascending, none if it does not exist."""
@@ -302,7 +302,7 @@ class KubeflowRegistry:
         for key, version in _values(last).items():
             if key.startswith(_LABEL):
                 label = key.removeprefix(_LABEL)
-                if not _is_name(label) or not isinstance(version, int) or version < 1:
+                if not is_name(label) or not isinstance(version, int) or version < 1:
                     raise ArtifactError(
                         f"labels: must be names of versions. Given: {format_value(version)} for {format_value(label)}"
                     )
@@ -452,11 +452,3 @@ def _values(resource: Any) -> dict[str, bool | int | float | str]:
             case "MetadataStringValue", value:
                 found[name] = value.string_value
     return found
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except ConfigError:
-        return False
-    return True

@@ -39,7 +39,7 @@ from qcnn.registry.interface import (
 )
 from qcnn.registry.mirror import RegistryMirror
 from qcnn.results.model_folder import FILE as MODEL
-from qcnn.serving.versions import ModelSource, VersionPolicy, check_name
+from qcnn.serving.versions import ModelSource, VersionPolicy, is_name
 from qcnn.storage.store import UnreachableError
 from qcnn.tracking.destination import parse_destination, secrets_in
 from qcnn.tracking.mlflow import experiment_id, prepared, reason_of
@@ -96,7 +96,7 @@ class MlflowRegistry:
         """Return the names of all models that were registered by this class."""
         with self._requests():
             found = _all_pages(self._client.search_registered_models, f"tags.`{_MANAGED}` = 'true'")
-        return sorted(each.name for each in found if _is_name(each.name))
+        return sorted(each.name for each in found if is_name(each.name))
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Return the versions of a model, ascending, none if it does not exist."""
@@ -109,7 +109,7 @@ class MlflowRegistry:
         with self._requests():
             found = self._find_model(name)
         aliases = found.aliases if found else {}
-        return Labels({label: int(version) for label, version in aliases.items() if _is_name(label)}, None)
+        return Labels({label: int(version) for label, version in aliases.items() if is_name(label)}, None)
 
     def promotions(self, name: str) -> list[PromotionRecord]:
         """Return the moves of the labels of a model, oldest first."""
@@ -341,14 +341,6 @@ def _all_pages(search: Callable[..., Any], condition: str) -> list[Any]:
         found += page
         if not (token := page.token):
             return found
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except ConfigError:
-        return False
-    return True
 
 
 def _version(found: MlflowVersion) -> ModelVersion:

@@ -94,6 +94,15 @@ def check_name(name: str, field: str = "name") -> str:
     return name
 
 
+def is_name(name: str) -> bool:
+    """Return whether a model may have a name, see `check_name`."""
+    try:
+        check_name(name)
+    except ConfigError:
+        return False
+    return True
+
+
 def wanted_versions(available: Collection[int], policy: VersionPolicy, labels: Mapping[str, int]) -> list[int]:
     """Return the versions to load, ascending: those of the policy, and those with a label unless it names versions.
 

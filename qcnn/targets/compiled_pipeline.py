@@ -17,6 +17,8 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.input_files import read_input
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
+from qcnn.registry.address import check_for_steps
+from qcnn.serving.versions import check_name
 from qcnn.storage.copies import local_file
 from qcnn.targets.base import Compiles, TargetSettings
 from qcnn.targets.errors import suppress_output
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _MAX_BYTES = 20_000_000
 # Compiles a pipeline. Parameters: path of the output file, image of all steps, and settings of the training pods.
 Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
+# Name of the model and address of the registry of the last step.
+Registration = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,44 @@ class PipelineSource(TargetSettings):
         return with_variables({**self.pod, **accelerator}, variables)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RegistrationFields(TargetSettings):
+    """Settings of the last step of the main pipeline, which registers the model."""
+
+    register: str | None = setting(
+        "Name by which the last step registers the model, and promotes it if it is better. Needs --registry. Not with "
+        "--package.",
+        None,
+        metavar="NAME",
+    )
+    registry: str | None = setting(
+        "Model registry that the steps reach: a folder in a bucket, mlflow:URL, or kubeflow:URL#FOLDER.",
+        None,
+        metavar="ADDRESS",
+    )
+
+    def registration(self, package: Path | None) -> Registration | None:
+        """Return the name of the model and the address of the registry, or None if there is no such step.
+
+        Args:
+            package: Path of the compiled pipeline, if it is given.
+
+        Raises:
+            ConfigError: If only one of them is given, or a compiled pipeline, or if a step cannot use it.
+        """
+        if (self.register is None) != (self.registry is None):
+            given = self.register or self.registry
+            raise ConfigError(f"register: must be given together with --registry. Given: only {format_value(given)}")
+        if self.register is None or self.registry is None:
+            return None
+        if package:
+            given = format_value(self.register)
+            raise ConfigError(f"register: must be without --package, as the compiler adds the step. Given: {given}")
+        check_name(self.register, "register")
+        check_for_steps(self.registry)
+        return self.register, self.registry
+
+
 def _compiler_target(target: type[Compiles]) -> PipelineTarget:
     """Return the settings of the compiler for a pipeline to submit.
 
@@ -65,21 +107,30 @@ def _compiler_target(target: type[Compiles]) -> PipelineTarget:
     return dataclasses.replace(target.pipeline_target(), image="")
 
 
-def compile_main(target: type[Compiles], *, per_run_seed: bool = False, board: str = "") -> Compile:
+def compile_main(
+    target: type[Compiles], registration: Registration | None, *, per_run_seed: bool = False, board: str = ""
+) -> Compile:
     """Return the compiler of the main pipeline.
 
     Args:
         target: Target that runs the pipeline.
+        registration: Registration of the model by the last step. None: there is no such step.
         per_run_seed: Whether each run gets a new seed.
         board: URL of a TensorBoard to link to, or empty.
     """
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_qcnn
-        from qcnn.pipelines.parts import TensorBoardLink
+        from qcnn.pipelines.parts import RegistrationSettings, TensorBoardLink
 
         compile_qcnn(
-            _compiler_target(target), path, image, settings, viewer=TensorBoardLink(board), per_run_seed=per_run_seed
+            _compiler_target(target),
+            path,
+            image,
+            settings,
+            viewer=TensorBoardLink(board),
+            registration=RegistrationSettings(*registration) if registration else None,
+            per_run_seed=per_run_seed,
         )
 
     return compile_now
@@ -231,13 +282,20 @@ def compiled_package(source: PipelineSource, compile_now: Compile) -> Iterator[P
 
 
 @contextlib.contextmanager
-def compile_for_schedule(source: PipelineSource, target: type[Compiles]) -> Iterator[Path]:
+def compile_for_schedule(
+    source: PipelineSource, registration: Registration | None, target: type[Compiles]
+) -> Iterator[Path]:
     """Context manager that yields a compiled main pipeline with a new seed for each run.
+
+    Args:
+        source: Source of the pipeline.
+        registration: Registration of the model by the last step, or None.
+        target: Target that runs the pipeline.
 
     Raises:
         ConfigError: If the given file is not the main pipeline, or a pod setting is invalid.
     """
-    with compiled_package(source, compile_main(target, per_run_seed=True)) as package:
+    with compiled_package(source, compile_main(target, registration, per_run_seed=True)) as package:
         if not source.package:
             yield package
             return

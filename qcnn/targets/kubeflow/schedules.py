@@ -13,6 +13,7 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.targets.base import Prepared, ReportLine, Schedules, ScheduleStatus, Submitted
 from qcnn.targets.cluster import P_contra
 from qcnn.targets.compiled_pipeline import (
+    RegistrationFields,
     check_arguments,
     compile_for_schedule,
     main_inputs,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScheduleSettings(RunSettings):
+class ScheduleSettings(RegistrationFields, RunSettings):
     """Settings of a schedule and its runs.
 
     Raises:
@@ -78,7 +79,7 @@ class KubeflowSchedules(KubeflowBound[P_contra], Schedules[ScheduleSettings]):
     @override
     def prepare_schedule(self, experiment: ExperimentConfig, settings: ScheduleSettings) -> Prepared:
         """Compile the pipeline, and return a recurring run of it. The run name is also the name of the schedule."""
-        with compile_for_schedule(settings, type(self)) as package:
+        with compile_for_schedule(settings, settings.registration(settings.package), type(self)) as package:
             documents = read_package(package, type(self))
         inputs = main_inputs(experiment, per_run_seed=True)
         arguments = inputs.arguments

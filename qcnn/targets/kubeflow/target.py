@@ -35,6 +35,7 @@ from qcnn.targets.cluster import cluster
 from qcnn.targets.compiled_pipeline import (
     Compile,
     PipelineInputs,
+    RegistrationFields,
     check_arguments,
     compile_main,
     compiled_package,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(RunSettings):
+class Settings(RegistrationFields, RunSettings):
     """Settings of a run of the main pipeline.
 
     Raises:
@@ -146,7 +147,7 @@ class KubeflowTarget(
     @override
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
         """Compile the pipeline, and return a run of it with an experiment. Each submission creates a new run."""
-        compile_now = compile_main(type(self), board=settings.tensorboard)
+        compile_now = compile_main(type(self), settings.registration(settings.package), board=settings.tensorboard)
         return self._prepared(compile_now, main_inputs(experiment), "qcnn", settings)
 
     @override

@@ -12,7 +12,7 @@ from typing_extensions import override
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.jobs.vertex.location import creation_time, schedule_page
 from qcnn.targets.base import Prepared, ReportLine, Schedules, ScheduleStatus, Submitted
-from qcnn.targets.compiled_pipeline import compile_for_schedule, main_inputs, read_package
+from qcnn.targets.compiled_pipeline import RegistrationFields, compile_for_schedule, main_inputs, read_package
 from qcnn.targets.cron import unix_cron
 from qcnn.targets.errors import UnavailableError
 from qcnn.targets.lookup import only_schedule
@@ -31,7 +31,7 @@ _STATES = {"ACTIVE": "enabled", "PAUSED": "disabled"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScheduleSettings(RunSettings):
+class ScheduleSettings(RegistrationFields, RunSettings):
     """Settings of a schedule and its runs.
 
     Raises:
@@ -114,7 +114,7 @@ class VertexSchedules(VertexPipelines, Schedules[ScheduleSettings]):
     def prepare_schedule(self, experiment: ExperimentConfig, settings: ScheduleSettings) -> Prepared:
         """Compile the pipeline, and return a recurring run of it. The run name is also the name of the schedule."""
         inputs = main_inputs(experiment, per_run_seed=True)
-        with compile_for_schedule(settings, type(self)) as package:
+        with compile_for_schedule(settings, settings.registration(settings.package), type(self)) as package:
             documents = read_package(package, type(self))
         request = schedule_request(documents, inputs.arguments, settings)
 

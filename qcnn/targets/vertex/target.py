@@ -33,6 +33,7 @@ from qcnn.targets.bound import BoundJobs
 from qcnn.targets.compiled_pipeline import (
     Compile,
     PipelineInputs,
+    RegistrationFields,
     compile_main,
     compiled_package,
     main_inputs,
@@ -74,6 +75,11 @@ logger = logging.getLogger("qcnn")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(RegistrationFields, RunSettings):
+    """Settings of a run of the main pipeline."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class StudySettings(RunSettings):
     """Settings of a study run."""
 
@@ -92,7 +98,7 @@ class VertexTarget(
     VertexExperiments,
     VertexServing,
     BoundJobs[Connection],
-    Submits[RunSettings],
+    Submits[Settings],
     RunsStudies[StudySettings],
     Terminates,
 ):
@@ -100,7 +106,7 @@ class VertexTarget(
 
     name: ClassVar[str] = "vertex"
     job_kind: ClassVar[str] = "run"
-    submit_settings: ClassVar[type[RunSettings]] = RunSettings
+    submit_settings: ClassVar[type[Settings]] = Settings
     notes: ClassVar[str] = "Each submission creates a new pipeline run. The experiment's fields are its parameters."
     study_settings: ClassVar[type[StudySettings]] = StudySettings
     selections: ClassVar[Sequence[str]] = ("experiment", "everything")
@@ -108,9 +114,10 @@ class VertexTarget(
     patience: ClassVar[float] = PATIENCE
 
     @override
-    def prepare(self, experiment: ExperimentConfig, settings: RunSettings) -> Prepared:
+    def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
         """Compile the pipeline, and return a run of it with an experiment. Each submission creates a new run."""
-        return self._prepared(compile_main(type(self)), main_inputs(experiment), "qcnn", settings)
+        compile_now = compile_main(type(self), settings.registration(settings.package))
+        return self._prepared(compile_now, main_inputs(experiment), "qcnn", settings)
 
     @override
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:

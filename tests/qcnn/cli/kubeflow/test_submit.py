@@ -3,7 +3,9 @@
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -68,6 +70,53 @@ def test_tracking_changes_only_environment_of_steps(backend: FakeBackend, typed:
     pods = pod_settings_in(spec_of(tracked))
     assert pods
     assert pods.environment == {"MLFLOW_TRACKING_URI": "http://mlflow.lab:5000"}
+
+
+@pytest.mark.parametrize("command", [SUBMIT, ("schedule", "create", *SUBMIT[1:], "--interval", "1d")])
+def test_register_adds_the_last_step(backend: FakeBackend, typed: Typed, command: tuple[str, ...]) -> None:
+    flags = ("--host", backend.host, "--register", "digits", "--registry", "gs://bucket/models", "--dry-run")
+    code, out, err = typed(*command, *flags)
+    assert (code, err) == (0, "")
+    request = json.loads(out)
+    (spec,) = [each for each in _mappings(request) if "pipelineInfo" in each]
+    task = spec["root"]["dag"]["tasks"]["register"]
+    constants = {
+        name: each["runtimeValue"]["constant"]
+        for name, each in task["inputs"]["parameters"].items()
+        if "runtimeValue" in each
+    }
+    assert {"digits", "gs://bucket/models"} <= set(constants.values())
+    assert "evaluate" in task["dependentTasks"]
+
+
+def _mappings(value: object) -> Iterator[dict[str, Any]]:
+    """Yield all mappings in a request."""
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _mappings(each)
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (("--register", "m"), "register: must be given together with --registry. Given: only 'm'"),
+        (("--registry", "gs://b/m"), "register: must be given together with --registry. Given: only 'gs://b/m'"),
+        (("--register", "m m", "--registry", "gs://b/m"), "register: must be at most 100 letters, digits, "),
+        (("--register", "m", "--registry", "models"), "registry: must be gs://BUCKET/FOLDER, s3://BUCKET/FOLDER, "),
+        (
+            ("--register", "m", "--registry", "gs://b/m", "--package", "qcnn.yaml"),
+            "register: must be without --package, as the compiler adds the step. Given: 'm'",
+        ),
+    ],
+)
+def test_invalid_registration_is_one_line(
+    backend: FakeBackend, typed: Typed, flags: tuple[str, ...], line: str
+) -> None:
+    code, out, err = typed(*SUBMIT, "--host", backend.host, *flags)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {line}")
+    assert not backend.objects["runs"]
 
 
 def test_submit_sends_run_settings(backend: FakeBackend, typed: Typed) -> None:

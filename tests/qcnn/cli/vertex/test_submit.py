@@ -53,6 +53,17 @@ def test_submit_sends_all_fields_in_a_valid_request(typed: Typed, tmp_path: Path
     assert message.pipeline_job.pipeline_spec["root"]["dag"]["tasks"]["train"]
 
 
+def test_register_adds_the_last_step(typed: Typed) -> None:
+    flags = ("--register", "digits", "--registry", "gs://bucket/models")
+    schedule = _sent(typed, "schedule", "create", *_SUBMIT[1:], *flags, "--cron", "0 9 * * *")["schedule"]
+    for request in (_sent(typed, *_SUBMIT, *flags), schedule["createPipelineJobRequest"]):
+        job = request["pipelineJob"]
+        task = job["pipelineSpec"]["root"]["dag"]["tasks"]["register"]
+        given = json.dumps(task["inputs"]["parameters"])
+        assert '"digits"' in given
+        assert '"gs://bucket/models"' in given
+
+
 def test_submit_with_accelerator_sets_gpus_of_training(typed: Typed) -> None:
     code, out, err = typed(*_SUBMIT, "--image", "europe/qcnn:1", "--accelerator", "nvidia-l4", "--dry-run")
     assert code == 0
