@@ -86,7 +86,7 @@ def test_unknown_class_in_predicted_file_is_one_clear_error(trained: Trained, tm
 
 def test_step_writes_confusion_matrix_and_report_by_class_names(trained: Trained, tmp_path: Path) -> None:
     folders = (str(trained.folder / name) for name in ("model", "dataset", "training"))
-    outputs = (str(tmp_path / name) for name in ("predictions", "metrics", "report.html"))
+    outputs = (str(tmp_path / name) for name in ("predictions", "metrics", "report.html", "baselines"))
     metrics, confusion, _ = step.evaluate(*folders, *outputs)
     assert metrics == trained.evaluation.metrics
     step.save_confusion(confusion, str(tmp_path / "confusion"))

@@ -147,7 +147,7 @@ def test_centered_readouts_of_zero_angles_are_zero(regression: Trained) -> None:
 
 def test_evaluate_step_of_regression_has_no_confusion_matrix(regression: Trained, tmp_path: Path) -> None:
     folders = (str(regression.folder / name) for name in ("model", "dataset", "training"))
-    paths = (str(tmp_path / name) for name in ("predictions", "metrics", "report.html"))
+    paths = (str(tmp_path / name) for name in ("predictions", "metrics", "report.html", "baselines"))
     metrics, confusion, metadata = step.evaluate(*folders, *paths)
     assert metrics == regression.evaluation.metrics
     assert confusion == Confusion((), ())

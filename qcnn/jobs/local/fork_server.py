@@ -66,6 +66,8 @@ def main() -> None:
         parent.sendall(READY)
     child = server.serve()
     end_with_parent(server.pid)
+    # TensorFlow imports and deletes modules that AutoGraph generates in the temporary folder, but not their bytecode.
+    sys.dont_write_bytecode = True
     _apply(child, folder)
     runpy.run_module(child.module, run_name="__main__", alter_sys=True)
 
