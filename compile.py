@@ -10,12 +10,13 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from qcnn.cli.main import run
 from qcnn.components.training_job import check_data
-from qcnn.errors import ConfigError, format_value
+from qcnn.errors import ConfigError
 from qcnn.experiment.fields import EXCITATIONS
 from qcnn.experiment.parsing import as_parameters
 from qcnn.jobs.engines import AUTO, ENGINES
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
-from qcnn.pipelines.parts import RegistrationSettings, TensorBoardLink
+from qcnn.pipelines.parts import TensorBoardLink
+from qcnn.registry.registration_settings import parse_registration
 from qcnn.targets import target_classes
 from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import file_sha256
@@ -94,11 +95,7 @@ def main(
     main_defaults = {**fields, "data_sha256": "" if seed_per_run else sha256}
     study_defaults = {"experiment": fields, "data_sha256": {data: sha256} if sha256 else {}}
     viewer = TensorBoardLink(tensorboard_url, button)
-    if (registered_name is None) != (registry is None):
-        raise ConfigError(
-            f"register: must be given together with --registry. Given: only {format_value(registered_name or registry)}"
-        )
-    registration = RegistrationSettings(registered_name, registry) if registered_name and registry else None
+    registration = parse_registration(registered_name, registry)
     compile_main = functools.partial(compile_qcnn, viewer=viewer, registration=registration, per_run_seed=seed_per_run)
     errors: dict[str, ConfigError] = {}
     stale: list[Path] = []

@@ -15,9 +15,10 @@ from qcnn.components.resources import IMAGE, KEY, StepResources, step_resources
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.machines import DEFAULT
-from qcnn.pipelines.parts import RegistrationSettings, TensorBoardLink, TrainStep
+from qcnn.pipelines.parts import TensorBoardLink, TrainStep
 from qcnn.pipelines.qcnn import qcnn
 from qcnn.pipelines.study import study
+from qcnn.registry.registration_settings import RegistrationSettings
 from qcnn.studies.trials import PARALLELISM
 
 

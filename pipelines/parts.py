@@ -15,8 +15,6 @@ from qcnn.components.definitions.pipeline import tensorboard, train
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.experiment.fields import describe
-from qcnn.registry.address import check_for_steps
-from qcnn.serving.versions import check_name
 
 # Automatic values stay unresolved, because they depend on the fields of each run.
 DEFAULTS = ExperimentConfig.model_construct()
@@ -63,27 +61,6 @@ class TensorBoardLink:
     def step(self) -> BaseComponent:
         """Component that writes the link."""
         return tensorboard_with_button if self.button else tensorboard
-
-
-@dataclasses.dataclass(frozen=True)
-class RegistrationSettings:
-    """Registered model and registry of the last step, which the steps can reach.
-
-    Attributes:
-        name: Name of the model in the registry.
-        registry: URI of a folder in a bucket, an absolute path at which the steps have a volume, mlflow:URL, or
-            kubeflow:URL#FOLDER.
-
-    Raises:
-        ConfigError: If the name is invalid, or the registry cannot be reached.
-    """
-
-    name: str
-    registry: str
-
-    def __post_init__(self) -> None:
-        check_name(self.name, "register")
-        check_for_steps(self.registry)
 
 
 class TrainStep(Protocol):

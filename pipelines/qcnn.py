@@ -9,12 +9,12 @@ from qcnn.components.definitions.pipeline import evaluate, export_weights, gener
 from qcnn.pipelines.parts import (
     DEFAULTS,
     RUN_ID,
-    RegistrationSettings,
     TensorBoardLink,
     TrainStep,
     add_docstring,
     train_in_step,
 )
+from qcnn.registry.registration_settings import RegistrationSettings
 
 
 class Outputs(NamedTuple):

@@ -40,7 +40,7 @@ from qcnn.studies.record import (
 from qcnn.studies.record import has_succeeded as is_complete
 from qcnn.studies.row_results import row_results
 from qcnn.studies.row_results import table as rows_table
-from qcnn.studies.rows import RepeatedRows, parse_rows, repeated_rows, with_embedded_circuits
+from qcnn.studies.rows import RepeatedRows, repeated_rows, with_embedded_circuits
 from qcnn.studies.trials import FailedTrial, Trial, plan, search_from_mapping
 from qcnn.targets.local.callbacks import CallbackError, EpochCallback
 from qcnn.targets.local.runs import checked, run_experiment, run_study
@@ -368,9 +368,14 @@ def study(
         search["grid"] = {**search["grid"], "model": embedded}
     base = require_experiment(experiment).given
     search["grid"] = with_circuits(search["grid"], circuit_field(base, "inputs"))
-    search["rows"] = with_embedded_circuits(base, parse_rows(_plain_rows(rows, experiment.config.qubits)))
-    search |= {"random": random, "metric": metric, "repeat": repeat}
-    parsed = search_from_mapping({**search, "rows": [row.to_mapping() for row in search["rows"]]})
+    search |= {
+        "random": random,
+        "metric": metric,
+        "rows": _plain_rows(rows, experiment.config.qubits),
+        "repeat": repeat,
+    }
+    parsed = search_from_mapping(search)
+    parsed = dataclasses.replace(parsed, rows=with_embedded_circuits(base, parsed.rows))
     configs = plan(base, parsed)
     repeated = repeated_rows(parsed.rows, parsed.repeat, len(configs))
     root = (Path(folder) if folder is not None else RUNS / f"qcnn-study-{timestamp()}").absolute()

@@ -21,12 +21,24 @@ def u3(angles: Sequence[Angle], qubit: cirq.Qid) -> list[cirq.Operation]:
 
 
 def controlled_rx(angle: Angle, control: cirq.Qid, target: cirq.Qid) -> cirq.Operation:
-    """Return RX of an angle in radians, controlled by another qubit."""
+    """Return RX, controlled by another qubit.
+
+    Args:
+        angle: Angle in radians.
+        control: Qubit that controls the rotation.
+        target: Rotated qubit.
+    """
     return cirq.ControlledGate(cirq.rx(angle)).on(control, target)
 
 
 def controlled_rz(angle: Angle, control: cirq.Qid, target: cirq.Qid) -> cirq.Operation:
-    """Return RZ of an angle in radians, controlled by another qubit."""
+    """Return RZ, controlled by another qubit.
+
+    Args:
+        angle: Angle in radians.
+        control: Qubit that controls the rotation.
+        target: Rotated qubit.
+    """
     return cirq.ControlledGate(cirq.rz(angle)).on(control, target)
 
 

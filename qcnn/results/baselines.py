@@ -262,7 +262,7 @@ class _Kind:
 
     Attributes:
         name: Name of the model.
-        grid: Settings to try, of which the simplest model is first.
+        grid: Returns the settings to try for the columns of the training rows, of which the simplest model is first.
         create: Returns an estimator with settings.
         rows: Training rows.
         logits: Whether the estimator returns a decision function instead of probabilities.
@@ -270,7 +270,7 @@ class _Kind:
     """
 
     name: str
-    grid: Sequence[_Settings]
+    grid: Callable[[_Floats], Sequence[_Settings]]
     create: Callable[..., Any]
     rows: Samples
     logits: bool = False
@@ -284,20 +284,21 @@ def _logistic_regression(library: ModuleType, problem: _Problem) -> _Kind:
     def create(C: float) -> Any:  # noqa: N803 - the name of the setting in scikit-learn
         return library.LogisticRegression(C=C, max_iter=limit)
 
-    return _Kind("logistic_regression", [{"C": 10.0**power} for power in range(-2, 5)], create, rows)
+    grid = [{"C": 10.0**power} for power in range(-2, 5)]
+    return _Kind("logistic_regression", lambda _: grid, create, rows)
 
 
 def _support_vector_machine(library: ModuleType, problem: _Problem) -> _Kind:
-    rows = problem.train_rows("svm", problem.columns)
-    # The default of scikit-learn, or 1 for equal values.
-    variance = float(problem.in_parts(rows, lambda values: values).var())
-    scale = 1 / (problem.columns * variance) if variance else 1.0
-    grid = [{"C": 10.0**power, "gamma": scale * factor} for power in range(-1, 3) for factor in (0.1, 1.0, 10.0)]
+    def grid(columns: _Floats) -> Sequence[_Settings]:
+        # The default of scikit-learn, or 1 for equal values.
+        variance = float(columns.var())
+        scale = 1 / (problem.columns * variance) if variance else 1.0
+        return [{"C": 10.0**power, "gamma": scale * factor} for power in range(-1, 3) for factor in (0.1, 1.0, 10.0)]
 
     def create(C: float, gamma: float) -> Any:  # noqa: N803
         return library.SVC(C=C, gamma=gamma, max_iter=_MAX_ITERATIONS["svm"])
 
-    return _Kind("svm", grid, create, rows, logits=True)
+    return _Kind("svm", grid, create, problem.train_rows("svm", problem.columns), logits=True)
 
 
 def _perceptron(library: ModuleType, problem: _Problem, parameters: int) -> _Kind:
@@ -312,7 +313,7 @@ def _perceptron(library: ModuleType, problem: _Problem, parameters: int) -> _Kin
             (units,), "tanh", solver="lbfgs", alpha=alpha, random_state=seed, max_iter=limit, max_fun=2 * limit
         )
 
-    return _Kind("perceptron", grid, create, rows, hidden_units=units)
+    return _Kind("perceptron", lambda _: grid, create, rows, hidden_units=units)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -342,8 +343,9 @@ def _tuned(problem: _Problem, kind: _Kind) -> _Tuned:
     """Fit a model with all settings, and choose by the validation split."""
     began = time.monotonic()
     columns, classes = problem.in_parts(kind.rows, lambda values: values), problem.classes_of(kind.rows)
-    tried, estimators = [], [kind.create(**settings) for settings in kind.grid]
-    for settings, estimator in zip(kind.grid, estimators, strict=True):
+    grid, tried = kind.grid(columns), []
+    estimators = [kind.create(**settings) for settings in grid]
+    for settings, estimator in zip(grid, estimators, strict=True):
         converged = _fit(estimator, columns, classes)
         tried.append(_score(problem, kind, estimator, settings, converged=converged))
     # Of equal settings, `min` returns the first ones.

@@ -62,7 +62,7 @@ class RowResult:
 
     @property
     def is_split_fixed(self) -> bool:
-        """Whether all trials have the same splits."""
+        """True if all trials have the same splits."""
         return len({trial.evaluated.split for trial in self.trials if trial.evaluated}) <= 1
 
     @property

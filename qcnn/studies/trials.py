@@ -54,6 +54,11 @@ class Search:
     rows: Sequence[StudyRow] = ()
     repeat: int = 0
 
+    @property
+    def is_repeated(self) -> bool:
+        """True if all rows or combinations have the same seeds."""
+        return bool(self.rows or self.repeat)
+
 
 def search_from_mapping(values: Mapping[str, Any]) -> Search:
     """Parse a search space.
@@ -118,7 +123,7 @@ def _check(search: Search) -> None:
     if search.repeat < 0 or search.repeat > MAX_TRIALS:
         raise ConfigError(f"repeat: must be 1 to {MAX_TRIALS}, or 0 for none. Given: {format_value(search.repeat)}")
     varied = (*search.grid, *search.ranges, *(name for row in search.rows for name in row.fields))
-    if (search.rows or search.repeat) and "seed" in varied:
+    if search.is_repeated and "seed" in varied:
         raise ConfigError("seed: must not be searched with rows or repeat, which count it up. Given: seed")
     if search.ranges and not search.random:
         raise ConfigError(
@@ -256,8 +261,7 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     seed = from_mapping(merge(base, search.rows[0].fields) if search.rows else base).seed
     trials = []
     for number, fields in enumerate(draw(search, seed)):
-        is_repeated = bool(search.rows or search.repeat)
-        counted = range(max(1, search.repeat)) if is_repeated else [number]
+        counted = range(max(1, search.repeat)) if search.is_repeated else [number]
         for each in counted:
             with_seed = fields if "seed" in fields else {"seed": (seed + each) % SEEDS, **fields}
             trials.append(from_mapping(_with_seed_in_path(merge(base, with_seed))))

@@ -38,9 +38,7 @@ class Repeated:
     @property
     def error(self) -> float | None:
         """Standard error of the mean, or None for a single value."""
-        if len(self.values) < 2:
-            return None
-        return statistics.stdev(self.values) / math.sqrt(len(self.values))
+        return _standard_error(self.values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +61,10 @@ def interval_of_mean(values: Sequence[float]) -> Interval | None:
     >>> interval_of_mean([0.01, 0.02, 0.03])
     Interval(difference=0.02, low=-0.004841377117503303, high=0.0448413771175033)
     """
-    if len(values) < 2:
+    error = _standard_error(values)
+    if error is None:
         return None
-    mean = statistics.fmean(values)
-    half = _quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    mean, half = statistics.fmean(values), _quantile(len(values) - 1) * error
     return Interval(mean, mean - half, mean + half)
 
 
@@ -110,6 +108,10 @@ def verdict(interval: Interval, metric: str) -> Verdict:
         return "agrees"
     is_higher = interval.low > 0
     return "better" if is_higher == COMPARED_METRICS[metric] else "differs"
+
+
+def _standard_error(values: Sequence[float]) -> float | None:
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
 def _quantile(freedom: float) -> float:

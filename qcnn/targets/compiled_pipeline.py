@@ -17,8 +17,7 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping, merge
 from qcnn.input_files import read_input
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
-from qcnn.registry.address import check_for_steps
-from qcnn.serving.versions import check_name
+from qcnn.registry.registration_settings import RegistrationSettings, parse_registration
 from qcnn.storage.copies import local_file
 from qcnn.targets.base import Compiles, TargetSettings
 from qcnn.targets.errors import suppress_output
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 _MAX_BYTES = 20_000_000
 # Compiles a pipeline. Parameters: path of the output file, image of all steps, and settings of the training pods.
 Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
-# Name of the model and address of the registry of the last step.
-Registration = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,7 +74,7 @@ class RegistrationFields(TargetSettings):
         metavar="ADDRESS",
     )
 
-    def registration(self, package: Path | None) -> Registration | None:
+    def registration(self, package: Path | None) -> RegistrationSettings | None:
         """Return the name of the model and the address of the registry, or None if there is no such step.
 
         Args:
@@ -86,17 +83,11 @@ class RegistrationFields(TargetSettings):
         Raises:
             ConfigError: If only one of them is given, or a compiled pipeline, or if a step cannot use it.
         """
-        if (self.register is None) != (self.registry is None):
-            given = self.register or self.registry
-            raise ConfigError(f"register: must be given together with --registry. Given: only {format_value(given)}")
-        if self.register is None or self.registry is None:
-            return None
-        if package:
-            given = format_value(self.register)
+        found = parse_registration(self.register, self.registry)
+        if found and package:
+            given = format_value(found.name)
             raise ConfigError(f"register: must be without --package, as the compiler adds the step. Given: {given}")
-        check_name(self.register, "register")
-        check_for_steps(self.registry)
-        return self.register, self.registry
+        return found
 
 
 def _compiler_target(target: type[Compiles]) -> PipelineTarget:
@@ -108,7 +99,7 @@ def _compiler_target(target: type[Compiles]) -> PipelineTarget:
 
 
 def compile_main(
-    target: type[Compiles], registration: Registration | None, *, per_run_seed: bool = False, board: str = ""
+    target: type[Compiles], registration: RegistrationSettings | None, *, per_run_seed: bool = False, board: str = ""
 ) -> Compile:
     """Return the compiler of the main pipeline.
 
@@ -121,7 +112,7 @@ def compile_main(
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_qcnn
-        from qcnn.pipelines.parts import RegistrationSettings, TensorBoardLink
+        from qcnn.pipelines.parts import TensorBoardLink
 
         compile_qcnn(
             _compiler_target(target),
@@ -129,7 +120,7 @@ def compile_main(
             image,
             settings,
             viewer=TensorBoardLink(board),
-            registration=RegistrationSettings(*registration) if registration else None,
+            registration=registration,
             per_run_seed=per_run_seed,
         )
 
@@ -283,7 +274,7 @@ def compiled_package(source: PipelineSource, compile_now: Compile) -> Iterator[P
 
 @contextlib.contextmanager
 def compile_for_schedule(
-    source: PipelineSource, registration: Registration | None, target: type[Compiles]
+    source: PipelineSource, registration: RegistrationSettings | None, target: type[Compiles]
 ) -> Iterator[Path]:
     """Context manager that yields a compiled main pipeline with a new seed for each run.
 

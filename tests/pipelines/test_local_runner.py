@@ -16,11 +16,11 @@ import qcnn
 from qcnn.components.definitions.pipeline import generate_data
 from qcnn.experiment.config import EXPERIMENT_FIELDS, Options
 from qcnn.experiment.parsing import from_json
-from qcnn.pipelines.parts import RegistrationSettings
 from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
 from qcnn.pipelines.study import study as study_pipeline
 from qcnn.registry.address import open_registry
+from qcnn.registry.registration_settings import RegistrationSettings
 from qcnn.results.local_run import METADATA
 from qcnn.studies.record import SELECT_STEP
 from tests.buckets import ROWS

@@ -11,9 +11,9 @@ from google.cloud import aiplatform_v1 as v1
 
 import qcnn
 from qcnn.pipelines.compiler import compile_qcnn
-from qcnn.pipelines.parts import RegistrationSettings
 from qcnn.pipelines.vertex import VERTEX
 from qcnn.registry.address import open_registry
+from qcnn.registry.registration_settings import RegistrationSettings
 from qcnn.storage.copies import new_file_copy
 from tests.buckets import ROWS
 from tests.vertex.clients import pipelines

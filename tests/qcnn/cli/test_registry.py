@@ -10,6 +10,7 @@ from qcnn.cli.serve import sources_of
 from qcnn.errors import ArtifactError
 from qcnn.serving.versions import ModelSource, VersionPolicy
 from tests.qcnn.cli.conftest import Typed
+from tests.qcnn.registry.described import promoted_versions, version_states
 from tests.qcnn.registry.models import BEST, write_rows, write_run
 
 
@@ -42,11 +43,8 @@ def test_commands_register_promote_and_list(typed: Typed, tmp_path: Path) -> Non
     assert code == 0
     assert text.startswith("cluster: champion moves from version 2 to 1 by force: loss 0.")
     described = json.loads(typed("models", "cluster", "--format", "json")[1])
-    assert [(each["version"], each["labels"], each["state"]) for each in described["versions"]] == [
-        (1, ["champion"], "complete"),
-        (2, [], "complete"),
-    ]
-    assert [(each["previous"], each["version"], each["forced"]) for each in described["promotions"]] == [
+    assert version_states(described) == [(1, ["champion"], "complete"), (2, [], "complete")]
+    assert promoted_versions(described) == [
         (None, 1, False),
         (1, 2, False),
         (2, 1, True),

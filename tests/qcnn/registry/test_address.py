@@ -3,7 +3,7 @@
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.pipelines.parts import RegistrationSettings
+from qcnn.registry.registration_settings import RegistrationSettings
 
 
 @pytest.mark.parametrize(

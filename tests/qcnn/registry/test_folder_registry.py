@@ -21,7 +21,7 @@ from qcnn.serving.versions import ModelSource, VersionPolicy
 from qcnn.storage.copies import local_copy
 from tests.buckets import new_bucket, new_s3_bucket
 from tests.qcnn.registry.models import BEST, Run, write_run
-from tests.qcnn.registry.simultaneous import promote_at_once, register_at_once
+from tests.qcnn.registry.simultaneous import assert_one_promotion_wins, register_at_once
 
 # Process that ends in the middle of a registration.
 _KILLED = """
@@ -139,19 +139,7 @@ def test_registrations_at_the_same_time_give_one_version_each(address: str, tmp_
 def test_promotions_at_the_same_time_have_one_winner(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _opened(address) as registry:
-        for name, factor in {"a": 0.5, "b": 1.0, "c": 1.1}.items():
-            register(registry, str(write_run(tmp_path / name, factor).folder), "cluster")
-    moved, lines = promote_at_once(lambda: _opened(address), (1, 2, 3), "cluster", monkeypatch)
-    (winner,) = moved
-    assert len(lines) == 2
-    assert all(
-        line.startswith(f"label: champion of cluster was moved by another process to version {winner};")
-        for line in lines
-    )
-    with _opened(address) as registry:
-        assert registry.labels("cluster").versions == {"champion": winner}
-        assert [each.version for each in registry.promotions("cluster")] == [winner]
+    assert_one_promotion_wins(lambda: _opened(address), "cluster", tmp_path, monkeypatch)
 
 
 def test_promotion_whose_answer_was_lost_has_its_record(

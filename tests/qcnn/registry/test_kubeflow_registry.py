@@ -31,8 +31,9 @@ from qcnn.storage.store import UnreachableError
 from tests.buckets import new_s3_bucket
 from tests.model_registry_server import model_registry_server
 from tests.qcnn.cli.conftest import Typed
+from tests.qcnn.registry.described import promoted_versions, served_value, version_states
 from tests.qcnn.registry.models import BEST, write_run
-from tests.qcnn.registry.simultaneous import promote_at_once, register_at_once
+from tests.qcnn.registry.simultaneous import assert_one_promotion_wins, register_at_once, run_in_threads
 from tests.qcnn.serving.server_process import running_server
 
 pytestmark = pytest.mark.model_registry
@@ -239,33 +240,24 @@ def test_model_is_served_promoted_and_rolled_back(
     address = f"kubeflow:{server}"
     arguments = (f"{name}@champion", "--registry", address, "--poll-seconds", "0.1")
     with running_server(*arguments) as served, served.client() as http:
-
-        def answer() -> float:
-            found = http.post(f"/v1/models/{name}:predict", json={"instances": [{"qubit": 0, "angle": 0.0}]})
-            assert found.status_code == httpx.codes.OK, found.text
-            return float(found.json()["predictions"][0])
-
-        assert answer() == 0.5
+        assert served_value(http, name) == 0.5
         typed("register", runs[1], "--name", name)
         code, text, _ = typed("promote", name)
         assert code == 0
         assert text.startswith(f"{name}: champion moves from version 1 to 2: loss 0.")
         served.read_until("labels {'champion': 2}")
-        assert answer() == pytest.approx(BEST, abs=1e-12)
+        assert served_value(http, name) == pytest.approx(BEST, abs=1e-12)
         assert typed("promote", name, "--version", "1")[0] == NOT_PROMOTED
         code, text, _ = typed("promote", name, "--version", "1", "--force")
         assert text.startswith(f"{name}: champion moves from version 2 to 1 by force: loss 0.")
         served.read_until("labels {'champion': 1}")
-        assert answer() == 0.5
+        assert served_value(http, name) == 0.5
         assert qcnn.load(f"{name}@champion").predict(qubit=[0], angle=[0.0])[0] == 0.5
         code, _ = served.stop()
         assert code == 0
     described = json.loads(typed("models", name, "--format", "json")[1])
-    assert [(each["version"], each["labels"], each["state"]) for each in described["versions"]] == [
-        (1, ["champion"], "complete"),
-        (2, [], "complete"),
-    ]
-    assert [(each["previous"], each["version"], each["forced"]) for each in described["promotions"]] == [
+    assert version_states(described) == [(1, ["champion"], "complete"), (2, [], "complete")]
+    assert promoted_versions(described) == [
         (None, 1, False),
         (1, 2, False),
         (2, 1, True),
@@ -294,17 +286,8 @@ def test_registrations_at_the_same_time_give_one_version_each(
 def test_promotions_at_the_same_time_have_one_winner(
     server: str, rest: httpx.Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _opened(server) as registry:
-        for each, factor in {"a": 0.5, "b": 1.0, "c": 1.1}.items():
-            register(registry, str(write_run(tmp_path / each, factor).folder), name)
-    moved, lines = promote_at_once(lambda: _opened(server), (1, 2, 3), name, monkeypatch)
-    (winner,) = moved
-    assert len(lines) == 2
-    for line in lines:
-        assert line.startswith(f"label: champion of {name} was moved by another process to version {winner};")
-    with _opened(server) as registry:
-        assert registry.labels(name).versions == _shown(rest, name) == {"champion": winner}
-        assert [each.version for each in registry.promotions(name)] == [winner]
+    winner = assert_one_promotion_wins(lambda: _opened(server), name, tmp_path, monkeypatch)
+    assert _shown(rest, name) == {"champion": winner}
 
 
 def test_promotions_of_different_labels_all_succeed(server: str, rest: httpx.Client, name: str, tmp_path: Path) -> None:
@@ -317,11 +300,7 @@ def test_promotions_of_different_labels_all_succeed(server: str, rest: httpx.Cli
             start.wait(60)
             promote(registry, name, label)
 
-    threads = [threading.Thread(target=move, args=(label,)) for label in labels]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(move, labels)
     with _opened(server) as registry:
         assert registry.labels(name).versions == _shown(rest, name) == dict.fromkeys(labels, 1)
         assert sorted(each.label for each in registry.promotions(name)) == labels
