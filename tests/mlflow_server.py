@@ -30,7 +30,9 @@ def mlflow_server(folder: Path, port: int = 0) -> Iterator[str]:
     port = port or free_port()
     command = [str(_MLFLOW), "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder)]
-    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    # Jobs, which the tests do not use, take nine processes.
+    unused = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment = {**os.environ, **unused}
     environment.pop("MLFLOW_TRACKING_URI", None)
     with (folder / "server.log").open("ab") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)

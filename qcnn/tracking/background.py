@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from qcnn.errors import RetryableError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.history import EpochMetrics
-from qcnn.tracking.destination import destination_in
+from qcnn.tracking.destination import destination_in, request_seconds
 
 if TYPE_CHECKING:
     from qcnn.tracking.tracked_run import Results, TrackedRun
@@ -30,8 +30,11 @@ Listener: TypeAlias = Callable[..., None]
 _FIELDS = [field.name for field in dataclasses.fields(EpochMetrics)]
 # Start of a line of the process that is a warning.
 WARNING = "warning: "
-# Seconds that a run waits at its end for the rest to be sent, and after an error or interrupt.
-_LAST_SECONDS, _LAST_SECONDS_OF_FAILURE = 30.0, 3.0
+# Line of the process after the import of the client, which is slow on a busy machine.
+READY = "ready"
+# Seconds that a run waits at its end for the import, longest requests for which it then waits until the rest is sent,
+# and seconds that it waits after an error or interrupt.
+_IMPORT_SECONDS, _LAST_REQUESTS, _LAST_SECONDS_OF_FAILURE = 120.0, 3, 3.0
 _POLL_SECONDS = 0.05
 _CHUNK = 2**16
 
@@ -69,7 +72,7 @@ def tracked(
         state = "failed"
         raise
     finally:
-        process.close(state, _LAST_SECONDS if state == "succeeded" else _LAST_SECONDS_OF_FAILURE)
+        process.close(state)
 
 
 def sent_later(run: object) -> str:
@@ -87,7 +90,7 @@ def track_results(environment: Mapping[str, str], run: TrackedRun, results: Resu
         advice: End of the warning about a server that does not respond.
     """
     first = {"run": run.to_json(), "results": dataclasses.asdict(results), "advice": advice}
-    _Process(environment, first).close("succeeded", _LAST_SECONDS)
+    _Process(environment, first).close("succeeded")
 
 
 class _Process:
@@ -100,6 +103,8 @@ class _Process:
 
     def __init__(self, environment: Mapping[str, str], first: Mapping[str, Any]) -> None:
         self._rest = b""
+        self._is_ready = False
+        self._request_seconds = request_seconds(environment)
         # A separate session, because Ctrl-C must not end it before the end of the run.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "qcnn.tracking.sender"],
@@ -137,22 +142,22 @@ class _Process:
             pass
         return True
 
-    def close(self, state: str, seconds: float) -> None:
+    def close(self, state: str) -> None:
         """End the process, which sends the rest before, for a limited time.
 
         Args:
             state: succeeded, failed or interrupted.
-            seconds: Limit.
         """
         assert self._process.stdin
+        seconds = _LAST_SECONDS_OF_FAILURE
+        if state == "succeeded":
+            self._wait(_IMPORT_SECONDS, lambda: self._is_ready)
+            seconds = _LAST_REQUESTS * self._request_seconds
         end = time.monotonic() + seconds
-        while not self._send({"end": state}) and time.monotonic() < end:
-            time.sleep(_POLL_SECONDS)
+        self._wait(seconds, lambda: self._send({"end": state}))
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        while self._process.poll() is None and time.monotonic() < end:
-            time.sleep(_POLL_SECONDS)
-            self._log()
+        self._wait(end - time.monotonic(), lambda: False)
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -161,11 +166,21 @@ class _Process:
         assert self._process.stdout
         self._process.stdout.close()
 
+    def _wait(self, seconds: float, is_done: Callable[[], bool]) -> None:
+        """Wait until a condition holds or the process ends, for a limited time."""
+        end = time.monotonic() + seconds
+        while not is_done() and self._process.poll() is None and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+            self._log()
+
     def _log(self) -> None:
         with contextlib.suppress(OSError):
             while content := os.read(self._output, _CHUNK):
                 *lines, self._rest = (self._rest + content).split(b"\n")
                 for line in lines:
                     text = line.decode(errors="replace")
+                    if text == READY:
+                        self._is_ready = True
+                        continue
                     is_warning = text.startswith(WARNING)
                     logger.log(logging.WARNING if is_warning else logging.INFO, "%s", text.removeprefix(WARNING))

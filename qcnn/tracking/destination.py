@@ -8,6 +8,8 @@ from qcnn.errors import ConfigError, QcnnError, has_credentials, redact_credenti
 
 # Variable of MLflow. Processes of a run inherit it, and pods get it from the pod settings.
 VARIABLE = "MLFLOW_TRACKING_URI"
+# Variable of MLflow, and the value if it is not set: seconds of a request.
+REQUEST_VARIABLE, REQUEST_SECONDS = "MLFLOW_HTTP_REQUEST_TIMEOUT", 10
 _PREFIX = "mlflow:"
 _ALLOWED = "mlflow:URI, such as mlflow:http://127.0.0.1:5000"
 _HIDDEN = "***"
@@ -69,6 +71,12 @@ def destination_in(environment: Mapping[str, str]) -> Destination | None:
     """Return the tracking server of an environment, or None if it has none."""
     uri = environment.get(VARIABLE, "").strip()
     return Destination(uri, secrets_in(environment)) if uri else None
+
+
+def request_seconds(environment: Mapping[str, str]) -> float:
+    """Return the longest duration of a request in seconds. MLflow's client accepts whole seconds only."""
+    text = environment.get(REQUEST_VARIABLE, "")
+    return float(text) if text.isdecimal() and int(text) else REQUEST_SECONDS
 
 
 def secrets_in(environment: Mapping[str, str]) -> tuple[str, ...]:

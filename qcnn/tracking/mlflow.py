@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from qcnn.errors import QcnnError
 from qcnn.results.model_folder import describe, read_files, write_files
-from qcnn.tracking.destination import Destination, TrackingError
+from qcnn.tracking.destination import REQUEST_SECONDS, REQUEST_VARIABLE, Destination, TrackingError
 from qcnn.tracking.epochs import TimedEpoch
 from qcnn.tracking.identity import Identity
 
@@ -26,10 +26,9 @@ _KEY, _EPOCHS, _MODEL = "qcnn.key", "qcnn.epochs", "qcnn.model_weights"
 _PARENT, _SOURCE = "mlflow.parentRunId", "mlflow.source.name"
 # Limits of a request (mlflow/utils/validation.py).
 _MAX_METRICS, _MAX_PARAMETERS, _MAX_VALUE = 1000, 100, 5000
-# Seconds of a request. A request that fails is repeated by the sender.
-_TIMEOUT = "10"
+# A request that fails is repeated by the sender.
 _SETTINGS = {
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": _TIMEOUT,
+    REQUEST_VARIABLE: str(REQUEST_SECONDS),
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     # Usage statistics for MLflow's developers.
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -281,7 +280,7 @@ def reason_of(error: Exception, redact: Callable[[object], str]) -> str:
         cause = cause.__cause__ or cause.__context__
     names = {type(each).__name__ for each in causes}
     if names & {"ReadTimeout", "ConnectTimeout", "ReadTimeoutError", "ConnectTimeoutError"}:
-        return f"no response in {os.environ['MLFLOW_HTTP_REQUEST_TIMEOUT']} s"
+        return f"no response in {os.environ[REQUEST_VARIABLE]} s"
     if "ConnectionRefusedError" in names:
         return "the connection is refused"
     if names & {"gaierror", "NameResolutionError"}:

@@ -21,7 +21,7 @@ from qcnn.model.history import EpochMetrics
 from qcnn.process.extras import missing
 from qcnn.process.standard_streams import open_standard_streams
 from qcnn.storage.copies import local_copy
-from qcnn.tracking.background import WARNING
+from qcnn.tracking.background import READY, WARNING
 from qcnn.tracking.destination import Destination, TrackingError, destination_in
 from qcnn.tracking.epochs import Epochs, TimedEpoch
 from qcnn.tracking.identity import FOLDER, Identity, identity_of
@@ -225,6 +225,9 @@ def main() -> None:
     try:
         with identity_of(run.folder) as identity:
             sender = RunSender(run, identity, destination)
+            import mlflow.tracking  # noqa: F401
+
+            _print(READY)
             warn = _Warning(run, str(first["advice"]), is_training=results is None)
             _send(sender, Results(**results) if results else None, messages, destination.display_name, warn)
     except ModuleNotFoundError as error:

@@ -1,7 +1,15 @@
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.tracking.destination import Destination, destination_in, parse_destination, pod_variables
+from qcnn.tracking.destination import (
+    REQUEST_SECONDS,
+    REQUEST_VARIABLE,
+    Destination,
+    destination_in,
+    parse_destination,
+    pod_variables,
+    request_seconds,
+)
 
 SECRET = "https://name:pass%2Fword@host:5000/path?token=abc123#part"
 
@@ -53,3 +61,10 @@ def test_pods_cannot_get_secrets_or_local_servers(text: str, message: str) -> No
     with pytest.raises(ConfigError) as caught:
         pod_variables(text)
     assert str(caught.value).endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(None, REQUEST_SECONDS), ("60", 60), ("0", REQUEST_SECONDS), ("a", REQUEST_SECONDS)]
+)
+def test_duration_of_request_is_that_of_the_client(value: str | None, expected: float) -> None:
+    assert request_seconds({REQUEST_VARIABLE: value} if value else {}) == expected
