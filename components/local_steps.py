@@ -54,7 +54,7 @@ from qcnn.studies.trials import FailedTrial, Trial, best
 STEP_MODULES = (*PRELOADED_MODULES, "qcnn.results.evaluate", "qcnn.results.report")
 
 # Tables in the folder of the last step of a study with repeated rows.
-_ROWS, _EVALUATED = "rows.csv", "trials.json"
+_ROWS = "rows.csv"
 # A step that needs TensorFlow or matplotlib. Its arguments are paths.
 Step = Callable[..., None]
 
@@ -121,7 +121,7 @@ def read_study(study: Path) -> BestTrial:
     trials = [read_trial(each.training) for each in folders]
     metric, repeated = load_metric(study), load_repeated(study)
     if repeated:
-        chosen, trials = load_evaluated(study / SELECT_STEP / _EVALUATED, trials)
+        chosen, trials = load_evaluated(study, trials)
     else:
         chosen = best(trials, metric)
     selected = _of_best(folders[chosen], study)
@@ -207,7 +207,7 @@ def select_step(study: Path) -> None:
     chosen, evaluated = select_best(trainings, str(results), str(page), report, load_metric(study), repeated, datasets)
     if repeated:
         write_rows(repeated, evaluated, study / SELECT_STEP / _ROWS)
-        save_evaluated(chosen, evaluated, study / SELECT_STEP / _EVALUATED)
+        save_evaluated(chosen, evaluated, study)
     folders = _of_best(trials[chosen], study)
     if not folders.exported.exists():
         _export(folders)

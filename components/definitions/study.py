@@ -96,7 +96,7 @@ def select_best(
         results.path, table.path, report.path = f"{results.path}.csv", f"{table.path}.html", f"{report.path}.html"
         folders = [training.path for training in trainings], [dataset.path for dataset in datasets]
         repeated = repeated_rows(parse_rows(rows), repeat, len(trainings))
-        best, _ = run(folders[0], results.path, table.path, report.uri, metric, repeated, folders[1])
+        best, trials = run(folders[0], results.path, table.path, report.uri, metric, repeated, folders[1])
         training, dataset = trainings[best].path, datasets[best].path
         model.metadata = export_weights(training, model.path)
         evaluated = (model.path, dataset, training, predictions.path)
@@ -105,7 +105,7 @@ def select_best(
         results.metadata = table.metadata = {"trials": len(trainings), "best": best}
         report.metadata = predictions.metadata
         uris = {"model": model.uri, "predictions": predictions.uri, "report": report.uri, "results": results.uri}
-        track_trials([training.path for training in trainings], model.path, measured, uris)
+        track_trials(folders[0], trials, model.path, measured, uris)
         for name, value in measured.items():
             metrics.log_metric(name, value)
 

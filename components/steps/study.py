@@ -43,8 +43,8 @@ from qcnn.studies.trials import (
 )
 from qcnn.tracking.background import sent_later, track_results
 from qcnn.tracking.destination import destination_in
-from qcnn.tracking.identity import identity_of_study, read_identity, write_identity
-from qcnn.tracking.tracked_run import Results, TrackedRun, study_run
+from qcnn.tracking.identity import Identity, identity_of_study, read_identity, write_identity
+from qcnn.tracking.tracked_run import Results, TrackedRun, study_run, tracked_trials
 
 
 def plan_study(
@@ -244,7 +244,7 @@ def read_trial(training: Path) -> Trial | FailedTrial:
 
 
 def track_study(study: Path, model: Path, metrics: Mapping[str, float], uris: Mapping[str, str]) -> None:
-    """Send the results of the best trial to the run of a local study, if the environment names a tracking server.
+    """Send the results of the trials to the runs of a local study, if the environment names a tracking server.
 
     Args:
         study: Folder of the study.
@@ -253,31 +253,40 @@ def track_study(study: Path, model: Path, metrics: Mapping[str, float], uris: Ma
         uris: Paths of the artifacts by name.
     """
     if destination_in(os.environ) is not None:
-        track_results(os.environ, study_run(study), Results(metrics, uris, str(model)), sent_later(study))
+        results = Results(metrics, uris, str(model), tracked_trials(study))
+        track_results(os.environ, study_run(study), results, sent_later(study))
 
 
-def track_trials(trainings: Sequence[str], model: str, metrics: Mapping[str, float], uris: Mapping[str, str]) -> None:
+def track_trials(
+    trainings: Sequence[str],
+    trials: Sequence[Trial | FailedTrial],
+    model: str,
+    metrics: Mapping[str, float],
+    uris: Mapping[str, str],
+) -> None:
     """Make the runs of a pipeline's trials children of a new run with the results of the best one.
 
     Without a tracking server in the environment, nothing is sent.
 
     Args:
         trainings: Training folder of each trial.
+        trials: Trials, with metrics if they are evaluated.
         model: Folder of the exported model.
         metrics: Metrics of the evaluation.
         uris: URIs of the artifacts by name.
     """
     if destination_in(os.environ) is None:
         return
-    trials = []
-    for training in trainings:
+    found: dict[Identity, Mapping[str, float]] = {}
+    for training, trial in zip(trainings, trials, strict=True):
         # A trial that failed, or that another process tracked, has none.
         with contextlib.suppress(ArtifactError):
-            trials.append(read_identity(Path(training)))
-    if trials:
-        identity, keys = identity_of_study(trials), [trial.key for trial in trials]
+            evaluated = trial.evaluated if isinstance(trial, Trial) else None
+            found[read_identity(Path(training))] = evaluated.metrics if evaluated else {}
+    if found:
+        identity = identity_of_study([*found])
         with tempfile.TemporaryDirectory(prefix="qcnn-") as folder:
             write_identity(Path(folder), identity)
             run = TrackedRun(f"qcnn-study-{identity.key[:8]}", Path(folder))
-            advice = "the runs of the trials have no parent run"
-            track_results(os.environ, run, Results(metrics, uris, model, keys), advice)
+            results = Results(metrics, uris, model, {trial.key: each for trial, each in found.items()})
+            track_results(os.environ, run, results, "the runs of the trials have no parent run")

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from qcnn.results import comparison
 
 _FILE, _METRIC, _REPEATED = "study.json", "metric", "repeated"
-_CHOSEN = "chosen"
+_CHOSEN, _EVALUATED = "chosen", "evaluated"
 # Name and output folder of the last step of a study.
 SELECT_STEP = "select-best"
+_EVALUATED_FILE = f"{SELECT_STEP}/trials.json"
 
 
 def save_trials(
@@ -83,8 +84,8 @@ def load_repeated(folder: Path) -> RepeatedRows | None:
         return None if found is None else RepeatedRows.from_mapping(found)
 
 
-def save_evaluated(chosen: int, trials: Sequence[Trial | FailedTrial], path: Path) -> None:
-    """Write the index of the exported trial and what the test splits of all trials gave.
+def save_evaluated(chosen: int, trials: Sequence[Trial | FailedTrial], folder: Path) -> None:
+    """Write the index of the exported trial and what the test splits of all trials gave into the folder of a study.
 
     Raises:
         ArtifactError: If the file cannot be written.
@@ -92,27 +93,45 @@ def save_evaluated(chosen: int, trials: Sequence[Trial | FailedTrial], path: Pat
     found = [
         dataclasses.asdict(each.evaluated) if isinstance(each, Trial) and each.evaluated else None for each in trials
     ]
-    with new_file(path) as unfinished:
-        save_description({_CHOSEN: chosen, "evaluated": found}, unfinished)
+    with new_file(folder / _EVALUATED_FILE) as unfinished:
+        save_description({_CHOSEN: chosen, _EVALUATED: found}, unfinished)
 
 
-def load_evaluated(path: Path, trials: Sequence[Trial | FailedTrial]) -> tuple[int, list[Trial | FailedTrial]]:
-    """Return the content of a file of `save_evaluated`: the index of the exported trial, and trials with their metrics.
+def load_evaluated(folder: Path, trials: Sequence[Trial | FailedTrial]) -> tuple[int, list[Trial | FailedTrial]]:
+    """Return what `save_evaluated` wrote: the index of the exported trial, and trials with their metrics.
 
     Args:
-        path: Path of the file.
+        folder: Folder of the study.
         trials: Trials of the study.
 
     Raises:
         ArtifactError: If the file is missing or damaged.
     """
-    with readable("study", path):
-        content = load_description("study", path, unversioned=True)
-        found = [None if each is None else Evaluated(**each) for each in content["evaluated"]]
-        return int(content[_CHOSEN]), [
+    with readable("study", folder / _EVALUATED_FILE):
+        chosen, found = _read_evaluated(folder)
+        return chosen, [
             dataclasses.replace(trial, evaluated=each) if isinstance(trial, Trial) else trial
             for trial, each in zip(trials, found, strict=True)
         ]
+
+
+def metrics_by_trial(folder: Path) -> dict[Path, Mapping[str, float]]:
+    """Return the metrics of the test splits by the folder of the trial, or none if the last step evaluates no trials.
+
+    Raises:
+        ArtifactError: If a file of the study is damaged.
+    """
+    if not (folder / _EVALUATED_FILE).exists():
+        return {}
+    with readable("study", folder / _EVALUATED_FILE):
+        _, found = _read_evaluated(folder)
+        folders = folders_by_trial(folder, load_trials(folder))
+        return {trial: each.metrics for trial, each in zip(folders, found, strict=True) if each}
+
+
+def _read_evaluated(folder: Path) -> tuple[int, list[Evaluated | None]]:
+    content = load_description("study", folder / _EVALUATED_FILE, unversioned=True)
+    return int(content[_CHOSEN]), [None if each is None else Evaluated(**each) for each in content[_EVALUATED]]
 
 
 def is_study(folder: Path) -> bool:

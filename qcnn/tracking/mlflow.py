@@ -167,12 +167,18 @@ class MlflowServer:
                 run_id, metrics=values, tags=[RunTag(key, value[:_MAX_VALUE]) for key, value in tags.items()]
             )
 
-    def set_parent(self, keys: Sequence[str], run_id: str) -> None:
-        """Make the runs with keys of identities children of a run. A run that the server does not have is skipped."""
-        for key in keys:
+    def log_trials(self, trials: Mapping[str, Mapping[str, float]], run_id: str) -> None:
+        """Make runs children of a run, and send the metrics of their test splits.
+
+        Args:
+            trials: Metrics by the key of the identity of the run. A run that the server does not have is skipped.
+            run_id: ID of the parent run.
+        """
+        for key, metrics in trials.items():
             with self._translated():
-                for run in self._client.search_runs([self._experiment], f"tags.`{_KEY}` = '{key}'", max_results=1):
-                    self._client.set_tag(run.info.run_id, _PARENT, run_id)
+                found = self._client.search_runs([self._experiment], f"tags.`{_KEY}` = '{key}'", max_results=1)
+            for run in found:
+                self.log_results(run.info.run_id, metrics, run.info.start_time, {_PARENT: run_id})
 
     def log_model(self, run_id: str, folder: Path) -> None:
         """Send a model as a pyfunc with signature, unless the server has it.

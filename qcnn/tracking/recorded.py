@@ -18,7 +18,7 @@ from qcnn.tracking.destination import Destination
 from qcnn.tracking.identity import identity_of
 from qcnn.tracking.mlflow import prepare
 from qcnn.tracking.sender import RunSender
-from qcnn.tracking.tracked_run import Results, TrackedRun, study_run, training_run
+from qcnn.tracking.tracked_run import Results, TrackedRun, study_run, tracked_trials, training_run
 
 # Seconds that an upload to a bucket may take before it is an error.
 _PATIENCE = 60.0
@@ -88,8 +88,10 @@ def _send_local(run: Path, destination: Destination) -> SentRun:
 
 def _send_study(study: Path, destination: Destination) -> SentRun:
     folders = dataclasses.replace(of_run(study), exported=study / SELECT_STEP / "model", evaluation=study / SELECT_STEP)
-    state = "succeeded" if has_succeeded(study) else "interrupted"
-    return _send(study_run(study), _results(folders), destination, state)
+    state, results = "succeeded" if has_succeeded(study) else "interrupted", _results(folders)
+    if results:
+        results = dataclasses.replace(results, trials=tracked_trials(study))
+    return _send(study_run(study), results, destination, state)
 
 
 def _send_job(uri: str, folder: Path, destination: Destination) -> SentRun:

@@ -94,7 +94,7 @@ class RunSender:
         run_id, server = self._opened()
         time_of_last_epoch = self._identity.started + round(1000 * self._seconds)
         server.log_results(run_id, results.metrics, time_of_last_epoch, results.tags)
-        server.set_parent(results.trials, run_id)
+        server.log_trials(results.trials, run_id)
         if results.model:
             with local_copy(results.model) as model:
                 server.log_model(run_id, model)

@@ -1,20 +1,22 @@
 """Description of a tracked run: name, parameters, tags and the study that contains it, and its results."""
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from qcnn.errors import redact_credentials
+from qcnn.errors import ArtifactError, redact_credentials
 from qcnn.experiment.config import ExperimentConfig, all_fields
 from qcnn.experiment.parsing import with_display_values
 from qcnn.monitoring.logs import JOB_VARIABLE
 from qcnn.provenance import provenance
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import of_run
-from qcnn.studies.record import is_study, load_trials
+from qcnn.studies.record import is_study, load_trials, metrics_by_trial
+from qcnn.tracking.identity import read_identity
 
 # Prefix of the tags with the URI of an artifact.
 ARTIFACT = "artifact."
@@ -55,13 +57,14 @@ class TrackedRun:
 class Results:
     """Results of a run that is evaluated: metrics, the URIs of artifacts, and the path or URI of the model.
 
-    `trials` are the keys of the runs that become children of the run, because trials of a pipeline begin before it.
+    `trials` has the metrics of test splits by the keys of the runs that become children of the run, because trials of a
+    pipeline begin before it. Only trials of repeated rows have such metrics.
     """
 
     metrics: Mapping[str, float]
     artifacts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     model: str | None = None
-    trials: Sequence[str] = ()
+    trials: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -116,6 +119,16 @@ def study_run(study: Path) -> TrackedRun:
     trials = [parameters_of(trial) for trial in load_trials(study)]
     shared = {name: value for name, value in trials[0].items() if all(trial[name] == value for trial in trials)}
     return TrackedRun(name=study.absolute().name, folder=study.absolute(), parameters=shared)
+
+
+def tracked_trials(study: Path) -> dict[str, Mapping[str, float]]:
+    """Return the metrics of the test splits of a local study's trials, by the key of the run's identity."""
+    found = {}
+    for trial, metrics in metrics_by_trial(study).items():
+        # A trial that was not tracked has none.
+        with contextlib.suppress(ArtifactError):
+            found[read_identity(of_run(trial).training).key] = metrics
+    return found
 
 
 def parameters_of(config: ExperimentConfig) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """Runs on a real MLflow server, as its client sees them."""
 
+import csv
+import dataclasses
 import json
 import os
 import re
@@ -14,6 +16,8 @@ import pytest
 
 from qcnn.components.steps.study import track_trials
 from qcnn.experiment.parsing import from_mapping
+from qcnn.model.history import EpochMetrics
+from qcnn.studies.trials import Evaluated, FailedTrial, Trial
 from qcnn.tracking.destination import REQUEST_VARIABLE, Destination
 from qcnn.tracking.identity import identity_of
 from qcnn.tracking.mlflow import MlflowServer
@@ -166,10 +170,17 @@ def test_study_is_parent_of_its_trials(server: str, experiment: str) -> None:
 
 
 def test_study_that_had_no_server_is_sent_later(server: str, experiment: str) -> None:
-    _qcnn("study", *SMALL, "--epochs", "2", "--grid", "learning_rate=0.01,0.02", uri=None)
-    _qcnn("track", str(_only_run()), uri=server)
+    _qcnn("study", *SMALL, "--epochs", "2", "--grid", "learning_rate=0.01", "--repeat", "2", uri=None)
+    study = _only_run()
+    _qcnn("track", str(study), uri=server)
     runs = _tracked(server, experiment)
     assert sorted("mlflow.parentRunId" in each.data.tags for each in runs) == [False, True, True]
+    with (study / "select-best" / "results.csv").open() as file:
+        expected = {row["seed"]: float(row["test_mse"]) for row in csv.DictReader(file)}
+    trials = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
+    assert {trial.data.params["seed"]: trial.data.metrics["mse"] for trial in trials} == pytest.approx(expected)
+    for trial in trials:
+        assert _steps(server, trial.info.run_id, "val_loss") == [1, 2]
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
@@ -235,10 +246,18 @@ def test_trials_of_pipeline_become_children(
             MlflowServer(Destination(server)).open(identity, training.name, {}, {})
     monkeypatch.setenv(VARIABLE, server)
     model = GOLDEN / "0.1.0-predictor" / "excitations" / "export-weights" / "model"
+    config, epoch = from_mapping({}), EpochMetrics(3, 0.5, None, 0.5, None, seconds=1.0)
+    evaluated = Trial(config, 3, epoch, None, 3.0, Evaluated({"mse": 0.25}, 6, "digest"))
+    trained = dataclasses.replace(evaluated, evaluated=None)
+    trials: list[Trial | FailedTrial] = [evaluated, trained, FailedTrial(config, "loss: is not finite")]
     for _ in range(2):
-        track_trials([*map(str, trainings)], str(model), {"mse": 0.5, "epochs": 3.0}, {"model": "gs://bucket/model"})
+        track_trials(
+            [*map(str, trainings)], trials, str(model), {"mse": 0.5, "epochs": 3.0}, {"model": "gs://bucket/model"}
+        )
         runs = _tracked(server, experiment)
         (parent,) = (each for each in runs if each.info.run_name not in ("a", "b"))
+        (a,) = (each for each in runs if each.info.run_name == "a")
+        assert a.data.metrics == {"mse": 0.25}
         parents = {each.info.run_name: each.data.tags.get("mlflow.parentRunId") for each in runs}
         assert parents == {"a": parent.info.run_id, "b": parent.info.run_id, parent.info.run_name: None}
         assert parent.data.metrics == {"mse": 0.5, "epochs": 3.0}
