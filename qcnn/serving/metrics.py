@@ -1,5 +1,6 @@
 """Prometheus metrics of the server (prometheus.io/docs/practices/naming)."""
 
+import functools
 import os
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
@@ -30,6 +31,8 @@ class ServingMetrics:
             buckets=_BUCKETS,
             registry=registry,
         )
+        # Models, protocols and codes are few, and each search takes several locks.
+        self._series = functools.cache(self._find_series)
         self._rows = Counter("qcnn_serving_rows", "Predicted rows.", ("model",), registry=registry)
         self._outside = Counter(
             "qcnn_serving_rows_outside_training_range",
@@ -43,8 +46,12 @@ class ServingMetrics:
 
     def count_request(self, model: str, protocol: str, code: int | str, seconds: float) -> None:
         """Count an answered request."""
-        self._requests.labels(model, protocol, str(code)).inc()
-        self._latency.labels(model, protocol).observe(seconds)
+        requests, latency = self._series(model, protocol, str(code))
+        requests.inc()
+        latency.observe(seconds)
+
+    def _find_series(self, model: str, protocol: str, code: str) -> tuple[Counter, Histogram]:
+        return self._requests.labels(model, protocol, code), self._latency.labels(model, protocol)
 
     def count_rows(self, model: str, rows: int) -> None:
         """Count predicted rows."""

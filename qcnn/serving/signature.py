@@ -5,7 +5,7 @@ Both protocols use this module: a request names the inputs of the SavedModel, an
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,6 +20,8 @@ Columns: TypeAlias = Mapping[str, npt.NDArray[np.float64]]
 DataType: TypeAlias = Literal["INT32", "FP32", "FP64", "BYTES"]
 
 PREDICTION, PROBABILITIES = "prediction", "probabilities"
+# Angle in radians by which numbers in decimal form may leave the range of the training split.
+_MARGIN = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,18 +115,16 @@ class Signature:
         columns: dict[str, npt.NDArray[np.float64]] = {}
         for spec in self.inputs:
             numbers = _numbers(spec, inputs[spec.name])
-            if numbers.ndim == 1:
-                columns[spec.name] = numbers
-            else:
-                columns.update(zip(self.layout.columns, numbers.T, strict=True))
+            own = [(spec.name, numbers)] if numbers.ndim == 1 else [*zip(self.layout.columns, numbers.T, strict=True)]
+            if not np.isfinite(numbers).all():
+                _check_finite(own)
+            columns.update(own)
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise bad_request(f"inputs: must have the same number of rows. Given: {sorted(lengths)}")
         if (rows := lengths.pop()) > max_rows:
             raise bad_request(f"inputs: must have at most {max_rows} rows. Given: {rows}")
         try:
-            for name, column in columns.items():
-                check_finite(name, column)
             check_rows(columns, self.layout, self.qubits)
         except ConfigError as error:
             raise bad_request(str(error)) from None
@@ -145,17 +145,34 @@ class Signature:
 
         Only features that were scaled by this range have a known one.
         """
-        scaled = zip(self.layout.features, self.layout.offsets, self.layout.factors, strict=False)
-        counts = {}
-        for name, offset, factor in scaled:
-            if (offset, factor) == (0.0, 1.0):
-                continue
-            # The range is scaled to the angles from 0 to pi. Numbers in decimal form are rounded.
-            angle = (columns[name] - offset) * factor
-            margin = 1e-6
-            if count := int(np.count_nonzero((angle < -margin) | (angle > np.pi + margin))):
-                counts[name] = count
-        return counts
+        names, offsets, factors = self._scaled
+        if not names:
+            return {}
+        # The range is scaled to the angles from 0 to pi.
+        angles = (np.stack([columns[name] for name in names]) - offsets) * factors
+        counts = np.count_nonzero((angles < -_MARGIN) | (angles > np.pi + _MARGIN), axis=1)
+        return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
+
+    @functools.cached_property
+    def _scaled(self) -> tuple[list[str], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Names of scaled features, and their offsets and factors, float64 (features, 1)."""
+        every = zip(self.layout.features, self.layout.offsets, self.layout.factors, strict=False)
+        scaled = [each for each in every if each[1:] != (0.0, 1.0)]
+        scales = np.array([each[1:] for each in scaled]).reshape(-1, 2)
+        return [name for name, *_ in scaled], scales[:, :1], scales[:, 1:]
+
+
+def _check_finite(columns: Iterable[tuple[str, npt.NDArray[np.float64]]]) -> None:
+    """Raise the error of the first column that has a number that is not finite.
+
+    Raises:
+        RequestError: If there is one.
+    """
+    try:
+        for name, column in columns:
+            check_finite(name, column)
+    except ConfigError as error:
+        raise bad_request(str(error)) from None
 
 
 def _numbers(spec: TensorSpec, values: Any) -> npt.NDArray[np.float64]:
