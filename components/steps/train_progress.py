@@ -1,9 +1,11 @@
 """Training progress display: a live table in a terminal, plain lines elsewhere."""
 
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column
@@ -68,40 +70,88 @@ def _lines(items: Sequence[str], width: int) -> Text:
     return Text("\n".join(lines))
 
 
+class _Screen:
+    """Live tables of a terminal, one below the other. Threads may display at the same time."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.console = Console(file=terminal, highlight=False)
+        self._lock = threading.Lock()
+        self._tables: list[ProgressTable] = []
+        self._live: Live | None = None
+
+    def display(self, table: ProgressTable) -> None:
+        """Display a table, or display it again after it has changed."""
+        with self._lock:
+            if table not in self._tables:
+                self._tables.append(table)
+            if self._live is None:
+                self._live = Live(
+                    console=self.console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+                )
+                self._live.start()
+            self._live.update(Group(*self._tables), refresh=True)
+
+    def release(self, table: ProgressTable) -> None:
+        """Leave the last state of a table on the screen, above the tables that change."""
+        with self._lock:
+            if self._live is None or table not in self._tables:
+                return
+            if len(self._tables) == 1:
+                live, self._live = self._live, None
+                self._tables.clear()
+                live.stop()
+                return
+            self._tables.remove(table)
+            self._live.update(Group(*self._tables))
+            self.console.print(table)
+
+    def print(self, line: str) -> None:
+        """Print a line, above the live tables if there are any."""
+        with self._lock:
+            if self._live:
+                self.console.print(line, markup=False, soft_wrap=True)
+            else:
+                self.console.file.write(f"{line}\n")
+                self.console.file.flush()
+
+
+# Screens in use by the identity of their stream.
+_screens: weakref.WeakValueDictionary[int, _Screen] = weakref.WeakValueDictionary()
+_screens_lock = threading.Lock()
+
+
+def _screen_of(terminal: TextIO) -> _Screen:
+    """Return the screen of a stream, which all displays of the process share."""
+    with _screens_lock:
+        screen = _screens.get(id(terminal))
+        if screen is None:
+            screen = _screens[id(terminal)] = _Screen(terminal)
+        return screen
+
+
 class TrainingProgress:
     """Display of training events in a terminal."""
 
     def __init__(self, terminal: TextIO) -> None:
-        self._console = Console(file=terminal, highlight=False)
-        self._table = ProgressTable(self._console)
-        self._live: Live | None = None
+        self._screen = _screen_of(terminal)
+        self._table = ProgressTable(self._screen.console)
 
     @property
     def is_live(self) -> bool:
         """Whether the output is a terminal that can be redrawn."""
-        return self._console.is_terminal
+        return self._screen.console.is_terminal
 
     def handle(self, event: Mapping[str, Any]) -> None:
         """Update the display with an event."""
-        if not self.is_live:
-            return
-        self._table.take(event)
-        if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-            self._live.start()
-        self._live.update(self._table, refresh=True)
+        if self.is_live:
+            self._table.take(event)
+            self._screen.display(self._table)
 
     def show(self, line: str) -> None:
-        """Print a line, above the live table if it is displayed."""
-        if self._live:
-            self._console.print(line, markup=False, soft_wrap=True)
-        else:
-            self._console.file.write(f"{line}\n")
-            self._console.file.flush()
+        """Print a line, above the live tables if there are any."""
+        self._screen.print(line)
 
     def close(self) -> None:
         """Stop redrawing and leave the last state on the screen."""
-        if self._live:
-            self._live.stop()
-            self._live = None
-            self._table.forget_states()
+        self._screen.release(self._table)
+        self._table.forget_states()
