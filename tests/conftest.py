@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,17 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _freeze_objects() -> Iterator[None]:
+    """Exclude the objects that exist after a file from garbage collection: libraries, programs and caches.
+
+    Otherwise each collection, such as that of a command with an error, takes a second in a process with TensorFlow.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -98,12 +109,12 @@ def rows(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture(scope="session")
-def watched_training(tmp_path_factory: pytest.TempPathFactory) -> "Watched":
+def watched_training(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapping[str, str]) -> "Watched":
     """Output and metrics of a training process with JSON logs that received SIGTERM."""
     # Loads the parser of metrics, which most tests do not need.
     from tests.monitored_process import watched
 
-    return watched(tmp_path_factory.mktemp("watched"))
+    return watched(tmp_path_factory.mktemp("watched"), fork_variables)
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ import http.client
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +14,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from qcnn.experiment.parsing import from_mapping
+from tests.forks import started
 
 JOB = "run-train-0-12345678"
 # More than the process completes before SIGTERM.
@@ -61,33 +59,24 @@ def values(metrics: list[Metric]) -> dict[str, tuple[Mapping[str, str], float]]:
     return {metric.name: (sample.labels, sample.value) for metric in metrics for sample in metric.samples}
 
 
-def watched(folder: Path) -> Watched:
-    """Start a training process, scrape its metrics after its third epoch, and send SIGTERM."""
+def watched(folder: Path, fork_variables: Mapping[str, str]) -> Watched:
+    """Fork a training process, scrape its metrics after its third epoch, and send SIGTERM."""
     experiment = from_mapping({"qubits": 4, "epochs": EPOCHS, "strategy": "none", "workers": 1}).to_json()
     variables = {"QCNN_LOG_FORMAT": "json", "QCNN_METRICS_PORT": "0", "QCNN_JOB": JOB}
-    command = ["--experiment", experiment, "--workdir", str(folder / "w"), "--logs", str(folder / "l")]
+    folders = ["--workdir", str(folder / "w"), "--logs", str(folder / "l")]
+    command = ["-m", "qcnn.trainer.worker", "--experiment", experiment, *folders, "--profiler-port", "0"]
     began = time.time()
-    with subprocess.Popen(
-        [sys.executable, "-m", "qcnn.trainer.worker", *command, "--profiler-port", "0"],
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout
-        lines = list(_until(process.stdout, f"epoch {_EPOCH}/"))
-        try:
-            port = next(filter(None, map(port_in, lines)), None)
-            assert port, lines
-            metrics = scrape(port)
-            scraped = time.time()
-            # The log line of an epoch follows the update of the metric.
-            if (epoch := int(values(metrics)["qcnn_epoch"][1])) > _EPOCH:
-                lines += _until(process.stdout, f"epoch {epoch}/")
-            process.send_signal(signal.SIGTERM)
-            lines += [line.rstrip("\n") for line in process.stdout]
-        finally:
-            process.kill()
+    with started(*command, environment={**os.environ, **variables, **fork_variables}) as (process, printed):
+        lines = list(_until(printed, f"epoch {_EPOCH}/"))
+        port = next(filter(None, map(port_in, lines)), None)
+        assert port, lines
+        metrics = scrape(port)
+        scraped = time.time()
+        # The log line of an epoch follows the update of the metric.
+        if (epoch := int(values(metrics)["qcnn_epoch"][1])) > _EPOCH:
+            lines += _until(printed, f"epoch {epoch}/")
+        process.terminate()
+        lines += [line.rstrip("\n") for line in printed]
         code = process.wait()
     return Watched(lines, code, metrics, (began, scraped))
 
