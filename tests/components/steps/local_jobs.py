@@ -84,6 +84,11 @@ class Launcher:
         """Whether all training processes have started."""
         return len(self.workers()) == len(self._names)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the command has ended."""
+        return self._popen.poll() is not None
+
     def kill(self, victim: str) -> None:
         if victim == "everything":
             os.killpg(self._popen.pid, signal.SIGKILL)
@@ -150,13 +155,14 @@ def wait_for(moment: Moment, launcher: Launcher, folder: Path) -> int:
         time.sleep(moment.delay)
         # All processes must have started before one can be killed.
         while not launcher.has_started:
+            assert not launcher.has_ended, "training ended before all processes were seen"
             time.sleep(0.01)
         return 0
     launcher.read_until(rf"epoch {moment.epoch}/")
     if moment.phase == "checkpoint":
         # Without a pause, because a checkpoint is written in milliseconds.
         while not list((folder / "training" / checkpoints.FOLDER).glob(".unfinished-*")):
-            pass
+            assert not launcher.has_ended, "training ended before a checkpoint was seen"
         return moment.epoch
     time.sleep(moment.delay)
     return moment.epoch
