@@ -176,9 +176,9 @@ def test_study_that_had_no_server_is_sent_later(server: str, experiment: str) ->
     runs = _tracked(server, experiment)
     assert sorted("mlflow.parentRunId" in each.data.tags for each in runs) == [False, True, True]
     with (study / "select-best" / "results.csv").open() as file:
-        expected = {row["seed"]: float(row["test_mse"]) for row in csv.DictReader(file)}
+        expected = {row["seed"]: float(row["test_loss"]) for row in csv.DictReader(file)}
     trials = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
-    assert {trial.data.params["seed"]: trial.data.metrics["mse"] for trial in trials} == pytest.approx(expected)
+    assert {trial.data.params["seed"]: trial.data.metrics["loss"] for trial in trials} == pytest.approx(expected)
     for trial in trials:
         assert _steps(server, trial.info.run_id, "val_loss") == [1, 2]
 
