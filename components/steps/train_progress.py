@@ -75,7 +75,8 @@ class _Screen:
 
     def __init__(self, terminal: TextIO) -> None:
         self.console = Console(file=terminal, highlight=False)
-        self._lock = threading.Lock()
+        # A signal handler may print while this thread does.
+        self._lock = threading.RLock()
         self._tables: list[ProgressTable] = []
         self._live: Live | None = None
 

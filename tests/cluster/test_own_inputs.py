@@ -28,6 +28,27 @@ c[0] = measure q[2];
 c[1] = measure q[3];
 """
 
+# Rows enter gates, in each layer again.
+REUPLOADING = """OPENQASM 3.0;
+include "stdgates.inc";
+input float[64] x0;
+input float[64] x1;
+input float[64] x2;
+input float[64] turn;
+input float[64] scale;
+qubit[3] q;
+bit[1] c;
+rx(x0) q[0];
+rx(x1) q[1];
+rx(x2) q[2];
+cx q[0], q[1];
+ry(turn) q[1];
+cx q[1], q[2];
+rz(scale*x0) q[2];
+rx(x0*x1) q[2];
+c[0] = measure q[2];
+"""
+
 
 def table(rows: int, seed: int) -> pd.DataFrame:
     random = np.random.default_rng(seed)
@@ -37,16 +58,24 @@ def table(rows: int, seed: int) -> pd.DataFrame:
 
 
 @every_engine
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (CIRCUIT, ("--encoding", "ry", "--qubits", "4")),
+        (REUPLOADING, ("--encoding", "circuit", "--inputs", "x0,x1,x2")),
+    ],
+    ids=["rows as rotations", "rows in gates"],
+)
 def test_training_and_prediction_with_custom_data_and_circuit(
-    launchers: Launchers, qcnn: Qcnn, bucket: str, tmp_path: Path
+    launchers: Launchers, qcnn: Qcnn, bucket: str, tmp_path: Path, content: str, options: tuple[str, ...]
 ) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
     pods = ("--image", IMAGE, "--cpu", "200m", "--memory", "3Gi", "--env", server)
     for name, data in {"rows.csv": table(60, 1), "new.csv": table(30, 2).drop(columns="label")}.items():
         with new_file_copy(f"{bucket}/{name}") as path:
             data.to_csv(path, index=False)
-    (circuit := tmp_path / "mine.qasm").write_text(CIRCUIT)
-    fields = ("--data", f"{bucket}/rows.csv", "--encoding", "ry", "--model", str(circuit), "--qubits", "4")
+    (circuit := tmp_path / "mine.qasm").write_text(content)
+    fields = ("--data", f"{bucket}/rows.csv", "--model", str(circuit), *options)
     engine = launchers.engine
     submit = ("submit", "--target", engine.engine, "--name", launchers.identity.run, "--output", bucket, *pods)
     followed = qcnn(*submit, *fields, "--epochs", "3", "--follow")
