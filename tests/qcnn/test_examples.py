@@ -1,28 +1,16 @@
-"""Examples in the docstrings of public names, run in a fixed order in one folder."""
+"""Examples in the docstrings of public names."""
 
-import doctest
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-import qcnn
-from tests.forks import forked_training
-
-# Examples may use files of earlier ones.
-EXAMPLES = (qcnn.Experiment, qcnn.generate, qcnn.train, qcnn.load, qcnn.evaluate, qcnn.plan, qcnn.study, qcnn)
+from tests.forks import run
+from tests.shared_training_runs import ROOT
 
 
-def test_docstring_examples_of_public_names_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fork_variables: Mapping[str, str]
-) -> None:
+def test_docstring_examples_of_public_names_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: None) -> None:
     monkeypatch.chdir(tmp_path)
-    runner = doctest.DocTestRunner()
-    for documented in EXAMPLES:
-        # Methods have separate examples. The finder skips imported names of a module.
-        found = doctest.DocTestFinder().find(documented, globs={})
-        assert any(example.examples for example in found), documented
-        report: list[str] = []
-        for example in found:
-            with forked_training(fork_variables):
-                assert runner.run(example, out=report.append).failed == 0, "".join(report)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    # A separate process, because threads of other tests would print between the examples.
+    done = run("-m", "tests.docstring_examples")
+    assert done.returncode == 0, done.stdout + done.stderr
