@@ -80,9 +80,10 @@ class _Screen:
         self._tables: list[ProgressTable] = []
         self._live: Live | None = None
 
-    def display(self, table: ProgressTable) -> None:
-        """Display a table, or display it again after it has changed."""
+    def display(self, table: ProgressTable, event: Mapping[str, Any]) -> None:
+        """Update a table with an event, while no other thread draws it, and display it."""
         with self._lock:
+            table.take(event)
             if table not in self._tables:
                 self._tables.append(table)
             if self._live is None:
@@ -145,8 +146,7 @@ class TrainingProgress:
     def handle(self, event: Mapping[str, Any]) -> None:
         """Update the display with an event."""
         if self.is_live:
-            self._table.take(event)
-            self._screen.display(self._table)
+            self._screen.display(self._table, event)
 
     def show(self, line: str) -> None:
         """Print a line, above the live tables if there are any."""
