@@ -5,7 +5,7 @@ Both protocols use this module: a request names the inputs of the SavedModel, an
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -113,18 +113,23 @@ class Signature:
         if missing := [name for name in names if name not in inputs]:
             raise bad_request(f"inputs: must have {missing[0]}. Given: {', '.join(inputs) or 'none'}")
         columns: dict[str, npt.NDArray[np.float64]] = {}
+        are_finite = True
         for spec in self.inputs:
             numbers = _numbers(spec, inputs[spec.name])
-            own = [(spec.name, numbers)] if numbers.ndim == 1 else [*zip(self.layout.columns, numbers.T, strict=True)]
-            if not np.isfinite(numbers).all():
-                _check_finite(own)
-            columns.update(own)
+            are_finite = are_finite and bool(np.isfinite(numbers).all())
+            if numbers.ndim == 1:
+                columns[spec.name] = numbers
+            else:
+                columns.update(zip(self.layout.columns, numbers.T, strict=True))
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise bad_request(f"inputs: must have the same number of rows. Given: {sorted(lengths)}")
         if (rows := lengths.pop()) > max_rows:
             raise bad_request(f"inputs: must have at most {max_rows} rows. Given: {rows}")
         try:
+            if not are_finite:
+                for name, column in columns.items():
+                    check_finite(name, column)
             check_rows(columns, self.layout, self.qubits)
         except ConfigError as error:
             raise bad_request(str(error)) from None
@@ -160,19 +165,6 @@ class Signature:
         scaled = [each for each in every if each[1:] != (0.0, 1.0)]
         scales = np.array([each[1:] for each in scaled]).reshape(-1, 2)
         return [name for name, *_ in scaled], scales[:, :1], scales[:, 1:]
-
-
-def _check_finite(columns: Iterable[tuple[str, npt.NDArray[np.float64]]]) -> None:
-    """Raise the error of the first column that has a number that is not finite.
-
-    Raises:
-        RequestError: If there is one.
-    """
-    try:
-        for name, column in columns:
-            check_finite(name, column)
-    except ConfigError as error:
-        raise bad_request(str(error)) from None
 
 
 def _numbers(spec: TensorSpec, values: Any) -> npt.NDArray[np.float64]:
