@@ -87,6 +87,11 @@ def load_repeated(folder: Path) -> RepeatedRows | None:
 def save_evaluated(chosen: int, trials: Sequence[Trial | FailedTrial], folder: Path) -> None:
     """Write the index of the exported trial and what the test splits of all trials gave into the folder of a study.
 
+    Args:
+        chosen: Index of the exported trial.
+        trials: Trials of the study, with the metrics of their test splits.
+        folder: Folder of the study.
+
     Raises:
         ArtifactError: If the file cannot be written.
     """

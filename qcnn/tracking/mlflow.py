@@ -99,10 +99,8 @@ class MlflowServer:
 
         all_tags = {**tags, _SOURCE: "qcnn", **({_PARENT: parent} if parent else {})}
         with self._translated():
-            found = self._client.search_runs([self._experiment], f"tags.`{_KEY}` = '{identity.key}'", max_results=1)
-            if found:
-                (run,) = found
-            else:
+            run = self._find(identity.key)
+            if run is None:
                 key = {_KEY: identity.key, **({_PARENT: parent} if parent else {})}
                 run = self._client.create_run(self._experiment, identity.started, key, name)
             new = [Param(key, value[:_MAX_VALUE]) for key, value in parameters.items() if key not in run.data.params]
@@ -157,14 +155,17 @@ class MlflowServer:
             time: Time of the metrics, in ms since the epoch.
             tags: Tags to set.
         """
+        self._log_results(self._run(run_id), metrics, time, tags)
+
+    def _log_results(self, run: Run, metrics: Mapping[str, float], time: int, tags: Mapping[str, str]) -> None:
         from mlflow.entities import Metric, RunTag
 
         step = int(metrics.get("epochs", 0))
+        known = run.data.metrics.keys() & {*_EPOCH_METRICS}
+        values = [Metric(name, value, time, step) for name, value in metrics.items() if name not in known]
         with self._translated():
-            known = self._run(run_id).data.metrics.keys() & {*_EPOCH_METRICS}
-            values = [Metric(name, value, time, step) for name, value in metrics.items() if name not in known]
             self._client.log_batch(
-                run_id, metrics=values, tags=[RunTag(key, value[:_MAX_VALUE]) for key, value in tags.items()]
+                run.info.run_id, metrics=values, tags=[RunTag(key, value[:_MAX_VALUE]) for key, value in tags.items()]
             )
 
     def log_trials(self, trials: Mapping[str, Mapping[str, float]], run_id: str) -> None:
@@ -175,10 +176,8 @@ class MlflowServer:
             run_id: ID of the parent run.
         """
         for key, metrics in trials.items():
-            with self._translated():
-                found = self._client.search_runs([self._experiment], f"tags.`{_KEY}` = '{key}'", max_results=1)
-            for run in found:
-                self.log_results(run.info.run_id, metrics, run.info.start_time, {_PARENT: run_id})
+            if run := self._find(key):
+                self._log_results(run, metrics, run.info.start_time, {_PARENT: run_id})
 
     def log_model(self, run_id: str, folder: Path) -> None:
         """Send a model as a pyfunc with signature, unless the server has it.
@@ -232,6 +231,12 @@ class MlflowServer:
                 self._client.update_run(run_id, STATUS[state])
             else:
                 self._client.set_terminated(run_id, STATUS[state], ended)
+
+    def _find(self, key: str) -> Run | None:
+        """Return the run with the key of an identity, or None if the server does not have it."""
+        with self._translated():
+            found = self._client.search_runs([self._experiment], f"tags.`{_KEY}` = '{key}'", max_results=1)
+            return found[0] if found else None
 
     def _run(self, run_id: str) -> Run:
         with self._translated():

@@ -225,6 +225,7 @@ def main() -> None:
     try:
         with identity_of(run.folder) as identity:
             sender = RunSender(run, identity, destination)
+            # The parent process waits for this import before it counts requests.
             import mlflow.tracking  # noqa: F401
 
             _print(READY)
