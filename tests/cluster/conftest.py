@@ -3,11 +3,9 @@
 import contextlib
 import os
 import secrets
-import signal
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 
 import kubernetes.client
 import kubernetes.config
@@ -34,28 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.cluster)
+            # A signal, so that the namespace is deleted.
+            item.add_marker(pytest.mark.timeout(_SECONDS, method="signal"))
 
 
 @pytest.fixture(autouse=True)
 def _forked(forks: None) -> None:
     """Fork commands and launchers, because each would import libraries for seconds."""
-
-
-@pytest.fixture(autouse=True)
-def _in_time() -> Iterator[None]:
-    """Fail a test that exceeds the timeout."""
-
-    def expire(number: int, frame: FrameType | None) -> None:
-        # Not a TimeoutError, because the code under test retries after any OSError.
-        raise AssertionError(f"not done after {_SECONDS} s")
-
-    previous = signal.signal(signal.SIGALRM, expire)
-    signal.alarm(_SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 @contextlib.contextmanager
