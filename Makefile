@@ -81,13 +81,17 @@ test-durations: .venv/.complete .venv-mlflow/.complete ## write tests/durations.
 test-tfq: .venv-tfq/.complete ## run the tests with TensorFlow Quantum, in .venv-tfq
 	@.venv-tfq/bin/pytest -m tfq $(call tests,tests/qcnn/simulators tests/qcnn/results/test_serving.py tests/trainer)
 
-# The oldest supported releases of the direct dependencies, with the newest of all others. Old releases use functions
-# that the others deprecate.
+# The oldest supported releases of the direct dependencies. All others are at most those of uv.lock, because a new
+# release of a package must not change the results of a commit. Old releases use functions that the others deprecate.
+oldest = --extra run --extra vertex --extra mlflow --extra kubeflow-registry
 .venv-oldest/.complete: .venv/.complete
-	@mkdir -p build && .uv/uv pip compile --quiet pyproject.toml --extra run --extra vertex --extra mlflow --extra kubeflow-registry \
-	  --resolution lowest-direct --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
+	@mkdir -p build
+	@.uv/uv export --quiet --frozen --no-hashes --no-annotate --no-header --no-emit-project $(oldest) --group test \
+	  | sed 's/==/<=/' >build/locked.txt
+	@.uv/uv pip compile --quiet pyproject.toml $(oldest) --resolution lowest-direct --constraint build/locked.txt \
+	  --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
 	@UV_PYTHON_DOWNLOADS=never .uv/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
-	@.uv/uv pip install --quiet --python .venv-oldest/bin/python -r build/oldest.txt --group test
+	@.uv/uv pip install --quiet --python .venv-oldest/bin/python --constraint build/locked.txt -r build/oldest.txt --group test
 	@.uv/uv pip install --quiet --python .venv-oldest/bin/python --no-deps --editable . && touch $@
 
 test-oldest: .venv-oldest/.complete ## run the fast tests with the oldest supported releases of the dependencies
