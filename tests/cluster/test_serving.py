@@ -75,7 +75,7 @@ class Load:
             assert self._changed.wait_for(lambda: self.answers[prediction] >= count, _SECONDS), self.answers
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        while not self._stopped.wait(0.02):
             try:
                 answer = requests.post(self._url, json=V1, timeout=_SECONDS)
                 answer.raise_for_status()

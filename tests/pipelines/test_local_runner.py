@@ -73,6 +73,7 @@ def test_local_runner_generates_data_from_file(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_local_runner_repeats_rows_as_local_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared: dict[str, Any] = {"qubits": 4, "rounds": 10, "epochs": 2, "workers": 1, "strategy": "none", "seed": 3}
     published = {"value": 0.9, "spread": 0.1, "spread_is": "std", "runs": 5, "source": "a table"}

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -67,6 +68,7 @@ class Pair:
     def wait_until_training(self) -> None:
         while "epoch 3/" not in self._logs[0].read_text():
             assert all(process.poll() is None for process in self.processes), self.output(0) + self.output(1)
+            time.sleep(0.02)
 
     def output(self, index: int) -> str:
         return self._logs[index].read_text()
@@ -171,6 +173,7 @@ def test_worker_waiting_for_peers_handles_signals_and_metrics(tmp_path: Path, un
             # TensorFlow listens and waits for the other worker.
             while not answers(f"127.0.0.1:{port}"):
                 assert process.poll() is None
+                time.sleep(0.02)
             assert values(scrape(metrics))["qcnn_epochs"][1] == 2
             assert _ended(process, number) == 128 + number
             devices, end = lines.read().splitlines()

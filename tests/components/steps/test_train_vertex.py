@@ -17,12 +17,13 @@ from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.storage.copies import local_copy, new_copy
 from qcnn.studies.trials import load_failure
+from tests import forked_module
 from tests.components.conftest import in_component
 from tests.vertex.fake_service.job_run import FAILED, RUNNING, SUCCEEDED
 from tests.vertex.fake_service.vertex import Vertex
 
 _ROOT = Path(__file__).parents[3]
-_EPOCHS = 300
+_EPOCHS = 150
 _CONFIG = from_mapping(
     {
         "qubits": 4,
@@ -33,14 +34,7 @@ _CONFIG = from_mapping(
         "options": {"max_restarts": 1, "checkpoint_seconds": 1e-9},
     }
 )
-_PROGRAM = """
-import json, sys
-from qcnn.components.steps.train_vertex import train
-from qcnn.process.error_lines import one_line_errors
-experiment, pod, place, dataset, training, failure = json.loads(sys.argv[1])
-with one_line_errors():
-    print(json.dumps(train(experiment, pod, tuple(place), dataset, training, failure)))
-"""
+_MODULES = ("tests.forked_module", "tests.components.steps.train_vertex_step")
 
 
 class Step:
@@ -59,9 +53,9 @@ class Step:
             str(failure) if failure else None,
         ]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, json.dumps(arguments)],
+            [sys.executable, "-m", *_MODULES, json.dumps(arguments)],
             cwd=_ROOT,
-            env=server.process_environment(),
+            env={**server.process_environment(), **forked_module.variables(())},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -15,7 +15,7 @@ from tests.shared_training_runs import ROOT
 from tests.tensorboard_server import scalars
 
 RUN = (sys.executable, "-m", "examples.linear_regression.run")
-UPDATES = 3000
+UPDATES = 1000
 REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
 
 

@@ -1,6 +1,7 @@
 """Studies that the command or Python begins and the other one continues."""
 
 import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def test_killed_study_is_continued_by_the_other(
     with started("-m", *(("begin",) if first == "python" else COMMAND)) as (process, _):
         while not any(point(record.parent) for record in _records(tmp_path)):
             assert process.poll() is None, "ended too early"
+            time.sleep(0.01)
         process.kill()
         process.wait()
     (record,) = _records(tmp_path)

@@ -119,6 +119,7 @@ def test_artifacts_are_at_printed_paths(folder: Path, finished: subprocess.Compl
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_last_step_registers_model(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     (run,) = (folder / "runs").iterdir()
     assert "    ring: champion is version 1, the first one\n" in finished.stdout
@@ -156,6 +157,7 @@ def test_both_workers_train_and_only_chief_writes(folder: Path, finished: subpro
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_failing_run_has_separate_folder_and_one_line_error(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
@@ -285,6 +287,7 @@ def test_resume_without_checkpoint_starts_from_scratch(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_resume_with_more_epochs_continues_in_folder_and_is_not_repeated(
     folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path
 ) -> None:
@@ -328,6 +331,7 @@ def test_help_lists_all_fields_with_ranges(typed: Typed) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_repeat_uses_only_metadata_of_run(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     run = Path(_lines(finished.stdout)["model"]).parents[1]
     repeated = _run(folder, "--repeat", str(run))
@@ -417,6 +421,7 @@ def _set_epochs(run: Path, epochs: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_run_in_terminal_displays_progress_of_workers(tmp_path: Path) -> None:
     """The display in a pseudo terminal contains epoch, losses, samples per second and the state of each worker."""
     terminal, other_end = pty.openpty()

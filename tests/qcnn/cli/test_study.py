@@ -96,6 +96,7 @@ def test_best_trial_is_evaluated_on_its_test_split(finished: tuple[Path, str]) -
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_trial_has_exactly_the_weights_of_a_single_run(finished: tuple[Path, str]) -> None:
     """The second trial uses the functions that were compiled for the first."""
     folder, _ = finished

@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import boto3
@@ -20,6 +20,7 @@ from qcnn.model import checkpoints
 from qcnn.storage.store import BucketUri, Store
 from qcnn.storage.sync import open_store
 from qcnn.targets.artifacts import LogSource, deduplicate, local_run_logs, resolve_logs
+from tests.forks import forked_training
 from tests.tensorboard_server import opened
 
 # A checkpoint after each epoch.
@@ -37,14 +38,15 @@ def _train(folder: Path, **words: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapping[str, str]) -> Path:
     """Return a folder of two runs: one with two workers, one killed after logging epoch 2 and before its checkpoint."""
     runs = tmp_path_factory.mktemp("user") / "runs"
-    _train(runs / "two-workers", learning_rate=0.5)
     died = {"strategy": "none", "workers": 1}
-    _train(runs / "died", **died, epochs=2)
-    (runs / "died/train/training/checkpoints/epoch-000002.npz").unlink()
-    _train(runs / "died", **died)
+    with forked_training(fork_variables):
+        _train(runs / "two-workers", learning_rate=0.5)
+        _train(runs / "died", **died, epochs=2)
+        (runs / "died/train/training/checkpoints/epoch-000002.npz").unlink()
+        _train(runs / "died", **died)
     return runs
 
 

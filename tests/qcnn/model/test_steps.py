@@ -1,10 +1,11 @@
 """Training with several replicas in one process, which equals training with one."""
 
 import json
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
+
+from tests.forks import run
 
 # Logical CPU devices can be configured only before TensorFlow initializes, hence the subprocess.
 _PROGRAM = """
@@ -50,12 +51,17 @@ print(json.dumps([float(np.abs(one - other).max()) for one, other in zip(alone, 
     [
         ({"qubits": 5, "rounds": 9}, 3),
         # More replicas than qubits, so some replicas have no samples.
-        ({"qubits": 4, "rounds": 9, "model": "deep"}, 6),
+        ({"qubits": 4, "rounds": 9, "model": "deep"}, 5),
     ],
 )
-def test_train_sharded_by_qubit_equals_one_replica(words: dict[str, object], replicas: int) -> None:
-    command = [sys.executable, "-c", _PROGRAM, json.dumps(words), str(replicas)]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
+@pytest.mark.usefixtures("forks")
+def test_train_sharded_by_qubit_equals_one_replica(
+    words: dict[str, object], replicas: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sharded.py").write_text(_PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    result = run("-m", "sharded", json.dumps(words), str(replicas))
+    assert result.returncode == 0, result.stderr
     losses, weights = json.loads(result.stdout.splitlines()[-1])
     assert losses < 1e-8
     assert weights < 1e-8

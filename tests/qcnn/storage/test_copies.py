@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,7 +209,7 @@ def test_working_copy_full_bucket_logs_warning_and_waits(
         _fill(proxy)
         (work.folder / "checkpoint").write_text("first")
         while "retrying, training pauses after 0 s" not in caplog.text:
-            pass
+            time.sleep(0.01)
         with pytest.raises(UnreachableError, match=rf"^bucket: request failed .*507.* Given: {bucket}$"):
             work.check()
         assert "the bucket has accepted no file for 0 s; training pauses until it does" in caplog.text
@@ -220,7 +221,7 @@ def test_working_copy_full_bucket_logs_warning_and_waits(
         _fill(proxy)
         (work.folder / "checkpoint").write_text("second")
         while len(caplog.text.split("retrying")) < 3:
-            pass
+            time.sleep(0.01)
         # `check` returns immediately before `patience` has passed.
         work.check()
         _fill(proxy, 0)

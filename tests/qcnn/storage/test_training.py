@@ -12,13 +12,14 @@ from qcnn.model.checkpoints import load_latest
 from qcnn.process.exit_codes import is_permanent_error
 from qcnn.storage.copies import local_copy
 from qcnn.testing.stores import opened
+from tests.forks import run
 from tests.qcnn.storage.faults import FaultyProxy
 
 _FIELDS = {"qubits": 4, "rounds": 10, "strategy": "none", "workers": 1}
 
 
 def _run(module: str, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
+    done = run("-m", module, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -65,6 +66,7 @@ def test_worker_full_bucket_is_single_line_error(bucket: str, proxy: FaultyProxy
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_worker_resumes_in_another_folder_of_bucket_and_predicts(bucket: str, tmp_path: Path) -> None:
     first, second = f"{bucket}/first", f"{bucket}/second"
     assert "epoch 2/2: " in _train(first, 2)

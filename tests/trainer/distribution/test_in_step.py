@@ -97,7 +97,7 @@ _TRAINED: dict[str, dict[str, Any]] = {
     "rmsprop": {"options": {"shots": 50}},
     "adagrad": {"loss": "cross_entropy"},
     # By qubit.
-    "adamax": {"simulator": "statevector", "qubits": 6, "batch_size": 32},
+    "adamax": {"simulator": "statevector"},
 }
 _WAYS = (("none", 0), ("mirrored", 2), ("central_storage", 2))
 

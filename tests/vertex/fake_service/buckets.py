@@ -47,6 +47,7 @@ class Buckets:
         while not self._answers():
             assert time.monotonic() < end
             assert self._process.poll() is None
+            time.sleep(_POLL_SECONDS)
 
     def create(self, name: str, project: str, location: str) -> None:
         """Create a bucket."""

@@ -343,11 +343,11 @@ def test_run_process_that_does_not_start_is_restarted(
 def test_run_suspended_launcher_reads_heartbeats_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The launcher is suspended for 1,000 s, in which the process sends heartbeats."""
     program = f"""
-    import os, pathlib, sys
+    import os, pathlib, sys, time
     folder = pathlib.Path({str(tmp_path)!r})
     for state in ("suspended", "resumed"):
         while not (folder / state).exists():
-            pass
+            time.sleep(0.001)
         os.write(int(sys.argv[-1]), b'{{"event": "alive"}}\\n')
         (folder / "sent").touch()
     """
@@ -358,7 +358,7 @@ def test_run_suspended_launcher_reads_heartbeats_first(tmp_path: Path, monkeypat
     def suspend() -> None:
         (tmp_path / ("suspended" if len(offsets) == 1 else "resumed")).touch()
         while not (tmp_path / "sent").exists():
-            pass
+            time.sleep(0.001)
         offsets.append(1000.0)
 
     monkeypatch.setattr("qcnn.jobs.local.runner._check_output_pipe", suspend)
@@ -422,12 +422,12 @@ def test_run_error_of_handler_ends_processes(children: Children) -> None:
 def test_run_handler_may_take_longer_than_heartbeat_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler takes 1,000 s, in which the process sends heartbeats."""
     program = f"""
-    import os, pathlib, sys
+    import os, pathlib, sys, time
     folder = pathlib.Path({str(tmp_path)!r})
     for epoch in ("1", "2"):
         os.write(int(sys.argv[-2]), b'{{"event": "epoch_end", "epoch": %s}}\\n' % epoch.encode())
         while not (folder / f"called {{epoch}}").exists():
-            pass
+            time.sleep(0.001)
         os.write(int(sys.argv[-2]), b'{{"event": "alive"}}\\n')
         (folder / f"sent {{epoch}}").touch()
         print(sys.stdin.readline())
@@ -439,7 +439,7 @@ def test_run_handler_may_take_longer_than_heartbeat_timeout(tmp_path: Path, monk
     def handler(epoch: int) -> bool:
         (tmp_path / f"called {epoch}").touch()
         while not (tmp_path / f"sent {epoch}").exists():
-            pass
+            time.sleep(0.001)
         offsets.append(offsets[-1] + 1000.0)
         return False
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
 
+from tests import forked_module
 from tests.vertex.fake_service import job_run
 from tests.vertex.fake_service.pipelines import mount
 from tests.vertex.fake_service.pipelines.details import Artifacts, Task, executor_artifacts
@@ -16,6 +17,7 @@ from tests.vertex.fake_service.pipelines.placeholders import UnknownPlaceholderE
 from tests.vertex.fake_service.pipelines.run import RUN_LABEL, Run, RunCancelledError, StepFailedError, Values
 from tests.vertex.fake_service.pipelines.spec import Json, whole
 from tests.vertex.fake_service.state import State
+from tests.vertex.fake_service.training.replica import READ_AT_START
 
 _STATES = v1.PipelineTaskDetail.State
 _EXECUTION = "system.ContainerExecution"
@@ -82,7 +84,7 @@ class Step:
         def resolve_all(texts: list[str]) -> list[str]:
             return [resolve(text, placeholders, executor_input, str(folder)) for text in texts]
 
-        program = "tests.vertex.fake_service.pipelines.mounted"
+        program = "tests.forked_module tests.vertex.fake_service.pipelines.mounted"
         try:
             command = [
                 text.replace("kfp.dsl.executor_main", program)
@@ -96,6 +98,7 @@ class Step:
             **{each["name"]: each["value"] for each in self._executor.get("env", [])},
             "VERTEX_AI_PIPELINES_RUN_LABELS": json.dumps({**labels, **dict(self._run.job.labels)}),
             VARIABLE: str(folder),
+            **forked_module.variables(READ_AT_START),
         }
         container = {
             "image_uri": self._executor["image"],

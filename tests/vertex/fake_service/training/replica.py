@@ -19,14 +19,14 @@ _ROOT = Path(__file__).parents[4]
 # Variables of the test process that a container does not have.
 _REMOVED = ("TF_CONFIG", "CLUSTER_SPEC", "KUBECONFIG", "PYTEST_CURRENT_TEST", VARIABLE)
 # Variables that Python reads at its start.
-_READ_AT_START = {"PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
+READ_AT_START = {"PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 def process_environment(added: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process in place of a container, with the running Python first in PATH."""
     inherited = {name: value for name, value in os.environ.items() if name not in _REMOVED}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**inherited, "PATH": path, **_READ_AT_START, **added}
+    return {**inherited, "PATH": path, **READ_AT_START, **added}
 
 
 class Replica:
@@ -97,8 +97,8 @@ def _start(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[ChildPr
 
 def _fork(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[ChildProcess, IO[str]]:
     """Start a process from the fork server of the tests, which has read the variables of Python."""
-    own = {name: value for name, value in environment.items() if name not in _READ_AT_START}
-    read = {name: os.environ[name] for name in _READ_AT_START if name in os.environ}
+    own = {name: value for name, value in environment.items() if name not in READ_AT_START}
+    read = {name: os.environ[name] for name in READ_AT_START if name in os.environ}
     output, written = os.pipe()
     with os.fdopen(written, "w") as end, Path(os.devnull).open() as nothing:
         process = start_process(
