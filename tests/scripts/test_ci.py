@@ -104,6 +104,16 @@ def test_ci_with_failing_parallel_target_fails(checkout: Path, cluster: Path, ta
     assert _called(checkout)[-2:] == ["gcs", "down"]
 
 
+def test_failing_ci_shows_earlier_failure_on_cluster(checkout: Path, cluster: Path) -> None:
+    os.mkfifo(checkout / "ended")
+    # `lint` fails when the tests on the cluster have failed.
+    make = 'case "$1" in lint) cat ended; exit 1 ;; test-cluster) exec 3>ended; echo a failing pod; exit 1 ;; esac'
+    _program(checkout.parent / "bin" / "make", make)
+    done = _ended(checkout)
+    assert done.returncode != 0
+    assert "a failing pod" in done.stdout
+
+
 def test_failing_ci_ends_tests_on_cluster_before_cluster(checkout: Path, cluster: Path) -> None:
     os.mkfifo(checkout / "started")
     # `lint` fails when the tests on the cluster have started, which run until SIGTERM.
