@@ -87,11 +87,12 @@ oldest = --extra run --extra vertex --extra mlflow --extra kubeflow-registry
 .venv-oldest/.complete: .venv/.complete
 	@mkdir -p build
 	@.uv/uv export --quiet --frozen --no-hashes --no-annotate --no-header --no-emit-project $(oldest) --group test \
-	  | sed 's/==/<=/' >build/locked.txt
-	@.uv/uv pip compile --quiet pyproject.toml $(oldest) --resolution lowest-direct --constraint build/locked.txt \
+	  >build/locked.txt
+	@sed 's/==/<=/' build/locked.txt >build/at-most.txt
+	@.uv/uv pip compile --quiet pyproject.toml $(oldest) --resolution lowest-direct --constraint build/at-most.txt \
 	  --python $(BIN)/python --output-file build/oldest.txt >build/oldest.log
 	@UV_PYTHON_DOWNLOADS=never .uv/uv venv --quiet --clear --python $(BIN)/python .venv-oldest
-	@.uv/uv pip install --quiet --python .venv-oldest/bin/python --constraint build/locked.txt -r build/oldest.txt --group test
+	@.uv/uv pip install --quiet --python .venv-oldest/bin/python --constraint build/at-most.txt -r build/oldest.txt --group test
 	@.uv/uv pip install --quiet --python .venv-oldest/bin/python --no-deps --editable . && touch $@
 
 test-oldest: .venv-oldest/.complete ## run the fast tests with the oldest supported releases of the dependencies

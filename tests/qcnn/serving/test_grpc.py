@@ -12,8 +12,8 @@ import qcnn
 from tests.qcnn.serving.conftest import CLASSES, EXCITATIONS
 from tests.qcnn.serving.server_process import ServerProcess, running_server
 
-# These clients conflict with the oldest supported releases and with TensorFlow Quantum, with which only this one is
-# missing: tritonclient.grpc is installed there, and its import fails with an old release of grpc.
+# These clients conflict with the oldest supported releases and with TensorFlow Quantum. tensorflow_serving is missing
+# there; tritonclient.grpc is not, but its import fails with an old release of grpc.
 pytest.importorskip("tensorflow_serving", reason="is in the group dev")
 grpc = pytest.importorskip("grpc")
 triton = pytest.importorskip("tritonclient.grpc", reason="is in the group dev", exc_type=ImportError)
