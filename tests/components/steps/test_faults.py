@@ -87,6 +87,25 @@ def test_killed_training_ends_with_equal_weights(tmp_path: Path, undisturbed: Ch
 
 
 @pytest.mark.long
+def test_killed_training_of_circuit_with_inputs_ends_with_equal_weights(tmp_path: Path) -> None:
+    """Both workers compute the angles of gates from the features of their samples."""
+    examples = {"data": "examples/moons.csv", "model": "examples/reuploading.qasm", "inputs": "u,v"}
+    fields = {**examples, "encoding": "circuit", "qubits": 2, "epochs": EPOCHS, "batch_size": 32, "options": OPTIONS}
+    config, finished = from_mapping(fields), []
+    for victim in (None, "worker 1"):
+        folder = with_dataset(tmp_path / str(victim), config)
+        with launched(train_step(folder, config), config.replicas) as launcher:
+            if victim:
+                launcher.read_until("epoch 4/")
+                launcher.kill(victim)
+            assert launcher.finish() == 0, launcher.output
+        finished.append(last_checkpoint(folder))
+    assert "worker 1 was killed by SIGKILL; restarting all workers (1 of 1)" in launcher.output
+    assert re.search(r"continuing after epoch [1-9]", launcher.output)
+    _assert_same(*finished)
+
+
+@pytest.mark.long
 def test_suspended_worker_is_restarted(tmp_path: Path, undisturbed: Checkpoint) -> None:
     options = CONFIG.options.model_copy(update={"heartbeat_timeout_seconds": 20.0})
     command = train_step(_folder(tmp_path), CONFIG.model_copy(update={"options": options}))
