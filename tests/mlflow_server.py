@@ -18,17 +18,18 @@ _START_SECONDS = 300.0
 
 
 @contextlib.contextmanager
-def mlflow_server(folder: Path, port: int = 0) -> Iterator[str]:
+def mlflow_server(folder: Path, port: int = 0, host: str = "127.0.0.1") -> Iterator[str]:
     """Context manager that yields the URL of an MLflow server with an SQLite database in a folder.
 
     Args:
         folder: Folder of the database and the artifacts. A later server of the same folder has their content.
         port: Port. 0: any free port.
+        host: Address of this machine at which the server listens.
     """
     if not _MLFLOW.exists():
         pytest.skip("no .venv-mlflow, which make test-long creates")
     port = port or free_port()
-    command = [str(_MLFLOW), "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command = [str(_MLFLOW), "server", "--host", host, "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder)]
     # Jobs, which the tests do not use, take nine processes.
     unused = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
@@ -37,7 +38,7 @@ def mlflow_server(folder: Path, port: int = 0) -> Iterator[str]:
     with (folder / "server.log").open("ab") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
-        url, end = f"http://127.0.0.1:{port}", time.monotonic() + _START_SECONDS
+        url, end = f"http://{host}:{port}", time.monotonic() + _START_SECONDS
         while not _responds(url):
             assert server.poll() is None, (folder / "server.log").read_text()
             assert time.monotonic() < end

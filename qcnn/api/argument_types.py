@@ -66,7 +66,7 @@ class FieldArguments(TypedDict, total=False):
     trajectories: Integer
     gradient: Literal["adjoint", "parameter_shift"]
     loss: Literal["mse", "cross_entropy"]
-    head: Literal["auto", "expectation", "probabilities", "dense"]
+    head: Literal["auto", "expectation", "probabilities", "softmax", "dense"]
     observables: str | PathLike[str]
     inputs: str | PathLike[str]
     feature_map: str | PathLike[str]
@@ -133,7 +133,7 @@ class FieldValues:
     trajectories: int
     gradient: Literal["adjoint", "parameter_shift"]
     loss: Literal["mse", "cross_entropy"]
-    head: Literal["auto", "expectation", "probabilities", "dense"]
+    head: Literal["auto", "expectation", "probabilities", "softmax", "dense"]
     observables: str
     inputs: str
     feature_map: str

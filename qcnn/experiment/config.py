@@ -209,8 +209,8 @@ class Options(_FrozenModel):
     head: Annotated[Head, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "auto",
         description="Head. expectation: one readout z is the prediction, or (1 + z) / 2 the probability of the second "
-        "class; probabilities: class i is bit string i of the readouts; dense: dense layers over all readouts; auto: "
-        "expectation if it is possible, else dense.",
+        "class; probabilities: class i is bit string i of the readouts; softmax: softmax of one readout per class; "
+        "dense: dense layers over all readouts; auto: expectation if it is possible, else dense.",
     )
     observables: Annotated[Observables, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "", description="Readouts of a circuit file, which replace its own: sums of Pauli strings, Z0*Z1, 0.5*X2 - Y3."
@@ -508,7 +508,8 @@ class ExperimentConfig(_FrozenModel):
             )
         if options.head == "expectation" and options.classes > 2:
             raise ConfigError(
-                f"head: must be auto, probabilities or dense with {options.classes} classes. Given: {options.head}"
+                f"head: must be auto, probabilities, softmax or dense with {options.classes} classes. "
+                f"Given: {options.head}"
             )
         if options.observables and not is_embedded(self.model):
             raise ConfigError(
@@ -516,7 +517,7 @@ class ExperimentConfig(_FrozenModel):
                 f"{model_display_name(self.model)}"
             )
         self._check_inputs()
-        if options.head == "probabilities" and not self.is_classification:
+        if options.head in ("probabilities", "softmax") and not self.is_classification:
             raise ConfigError(
                 f"head: must be auto, expectation or dense unless loss is cross_entropy. Given: {options.head}"
             )

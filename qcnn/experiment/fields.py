@@ -265,7 +265,7 @@ Communication = Literal["auto", "ring", "nccl"]
 Encoding = Literal["excitation", "rx", "ry", "rz", "dense", "amplitude", "circuit"]
 Optimizer = Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam", "nesterov"]
 Loss = Literal["mse", "cross_entropy"]
-Head = Literal["auto", "expectation", "probabilities", "dense"]
+Head = Literal["auto", "expectation", "probabilities", "softmax", "dense"]
 Activation = Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"]
 if TYPE_CHECKING:
     # Their values are registered elsewhere.

@@ -5,18 +5,19 @@ With loss mse, a prediction is one number (samples, 1). With loss cross_entropy,
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.circuits.observables import Readout, bound
 from qcnn.errors import ConfigError
 from qcnn.experiment.config import ExperimentConfig
 
+ResolvedHead: TypeAlias = Literal["expectation", "probabilities", "softmax", "dense"]
 # Coefficients such as 0.1 are rounded.
 _ROUNDING = 1e-9
 
 
-def head_of(config: ExperimentConfig, readouts: Sequence[Readout]) -> Literal["expectation", "probabilities", "dense"]:
+def head_of(config: ExperimentConfig, readouts: Sequence[Readout]) -> ResolvedHead:
     """Return the head of an experiment, where auto is expectation if it is possible, else dense.
 
     The expectation value of a sum of Pauli strings is the difference of two probabilities only if it is never beyond -1
@@ -49,6 +50,11 @@ def head_of(config: ExperimentConfig, readouts: Sequence[Readout]) -> Literal["e
         raise ConfigError(
             f"head: must be auto or dense with {config.options.classes} classes and {count} readouts of model "
             f"{model_display_name(config.model)}, which have {2**count} bit strings. Given: {head}"
+        )
+    if head == "softmax" and config.options.classes not in (0, count):
+        raise ConfigError(
+            f"head: must be auto, probabilities or dense unless model {model_display_name(config.model)} has one "
+            f"readout per class. Given: {head} with {config.options.classes} classes and {count} readouts"
         )
     return head
 

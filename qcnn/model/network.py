@@ -16,7 +16,7 @@ from qcnn.circuits import circuits
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.heads import head_of, outputs_of
 from qcnn.model.losses import correct, losses
-from qcnn.model.probabilities import JointProbabilities, TwoClasses, joint_probabilities, two_classes
+from qcnn.model.probabilities import JointProbabilities, TwoClasses
 from qcnn.simulators import batch_of
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift
 from qcnn.simulators.structure.network import CircuitIR
@@ -184,6 +184,8 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
         outputs = _dense("prediction", outputs_of(config), activation, config.seed + 1)(outputs)
     elif head == "probabilities":
         outputs = JointProbabilities(config.options.classes)(outputs)
+    elif head == "softmax":
+        outputs = tf_keras.layers.Softmax(name="prediction", dtype=PRECISION)(outputs)
     elif config.is_classification:
         outputs = TwoClasses(name="prediction", dtype=PRECISION)(outputs)
     model = tf_keras.Model(inputs=inputs, outputs=outputs, name="qcnn")
@@ -230,11 +232,8 @@ def model_outputs(model: tf_keras.Model, strings: tf.Tensor, weights: Sequence[t
     _, *dense = model.trainable_variables if weights is None else weights
     quantum = model.get_layer("quantum")
     readouts = readouts_of(quantum.simulator.network, strings, centered=quantum.centered)
-    classes = model.output_shape[1]
-    if quantum.simulator.network.joint:
-        return joint_probabilities(readouts, classes)
-    if not dense and classes > 1:
-        return two_classes(readouts)
+    if not dense and model.output_shape[1] > 1:
+        return model.get_layer("prediction").call(readouts)
     for layer, kernel, bias in zip(dense_layers(model), dense[0::2], dense[1::2], strict=True):
         readouts = layer.activation(readouts @ kernel + bias)
     return readouts

@@ -13,12 +13,9 @@ import sympy
 
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.errors import ConfigError
-from qcnn.published.rotations import Parameters, u3
+from qcnn.published.rotations import GENERAL_WORDS, Parameters, phasors, u3
 
 QUBITS = 6
-# Pauli words of pennylane.ArbitraryUnitary on two qubits, in its order.
-_WORDS = ("XI", "YI", "ZI", "ZX", "IX", "XX", "YX", "YY", "ZY", "IY", "XY", "XZ", "YZ", "ZZ", "IZ")
-_PAULIS = {"X": cirq.X, "Y": cirq.Y, "Z": cirq.Z}
 
 
 def network(qubits: Sequence[cirq.Qid]) -> Ansatz:
@@ -32,7 +29,7 @@ def network(qubits: Sequence[cirq.Qid]) -> Ansatz:
         circuit.append(_convolution(first, between, active))
         circuit.append(_pooling(pooled, active))
         active = active[::2]
-    circuit.append(_phasors(_WORDS, parameters.take(len(_WORDS)), active))
+    circuit.append(phasors(GENERAL_WORDS, parameters.take(len(GENERAL_WORDS)), active))
     return Ansatz(circuit, parameters, qubits[0])
 
 
@@ -51,7 +48,7 @@ def _convolution(
     for number, (a, b) in [*enumerate(pairs)][0::2] + [*enumerate(pairs)][1::2]:
         if first and number % 2 == 0:
             operations += [*u3(first[0:3], a), *u3(first[3:6], b)]
-        operations += _phasors(("XX", "YY", "ZZ"), angles[0:3], (a, b))
+        operations += phasors(("XX", "YY", "ZZ"), angles[0:3], (a, b))
         operations += [*u3(angles[3:6], a), *u3(angles[6:9], b)]
     return operations
 
@@ -63,13 +60,3 @@ def _pooling(angles: Sequence[sympy.Symbol], active: Sequence[cirq.Qid]) -> list
     return [
         cirq.ControlledGate(each.gate).on(odd, even) for even, odd in pairs for each in u3(angles, even) if each.gate
     ]
-
-
-def _phasors(words: Sequence[str], angles: Sequence[sympy.Symbol], pair: Sequence[cirq.Qid]) -> list[cirq.Operation]:
-    """Return exp(-i angle / 2 P) for Pauli words P of two qubits."""
-    operations: list[cirq.Operation] = []
-    for word, angle in zip(words, angles, strict=True):
-        paulis = {qubit: _PAULIS[name] for qubit, name in zip(pair, word, strict=True) if name != "I"}
-        string: cirq.PauliString[cirq.Qid] = cirq.PauliString(paulis)
-        operations.append(cirq.PauliStringPhasor(string, exponent_neg=angle / sympy.pi))
-    return operations

@@ -7,6 +7,9 @@ import cirq
 import sympy
 
 Angle: TypeAlias = float | sympy.Expr
+# Pauli words of pennylane.ArbitraryUnitary on two qubits, in its order.
+GENERAL_WORDS = ("XI", "YI", "ZI", "ZX", "IX", "XX", "YX", "YY", "ZY", "IY", "XY", "XZ", "YZ", "ZZ", "IZ")
+_PAULIS = {"X": cirq.X, "Y": cirq.Y, "Z": cirq.Z}
 
 
 def u3(angles: Sequence[Angle], qubit: cirq.Qid) -> list[cirq.Operation]:
@@ -40,6 +43,22 @@ def controlled_rz(angle: Angle, control: cirq.Qid, target: cirq.Qid) -> cirq.Ope
         target: Rotated qubit.
     """
     return cirq.ControlledGate(cirq.rz(angle)).on(control, target)
+
+
+def phasors(words: Sequence[str], angles: Sequence[Angle], pair: Sequence[cirq.Qid]) -> list[cirq.Operation]:
+    """Return exp(-i angle / 2 P) for Pauli words P of two qubits.
+
+    Args:
+        words: Pauli words, such as XI. The first letter acts on the first qubit.
+        angles: Angle of each word in radians.
+        pair: Qubits of the words.
+    """
+    operations: list[cirq.Operation] = []
+    for word, angle in zip(words, angles, strict=True):
+        paulis = {qubit: _PAULIS[name] for qubit, name in zip(pair, word, strict=True) if name != "I"}
+        string: cirq.PauliString[cirq.Qid] = cirq.PauliString(paulis)
+        operations.append(cirq.PauliStringPhasor(string, exponent_neg=angle / sympy.pi))
+    return operations
 
 
 class Parameters:

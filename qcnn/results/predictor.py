@@ -209,6 +209,10 @@ def circuit_predictor(
         linear = [Dense(sums.coefficients, constants)]
     else:
         linear = []
+    if stored.head == "softmax":
+        if len(sums.constants) != outputs:
+            raise ValueError("its readouts are not those of the classes")
+        layers = [Dense(np.eye(outputs), np.zeros(outputs), "softmax")]
 
     def predict(inputs: Mapping[str, npt.NDArray[Any]]) -> _Floats:
         count, chunks = len(next(iter(inputs.values()))), [_empty(outputs)]

@@ -68,7 +68,7 @@ class StoredCircuit:
     Attributes:
         network: Circuit, of which `ansatz` and `ring` have valid lengths only.
         expressions: Functions of the inputs, see `input_functions`, in the order of the terms' expressions.
-        head: Head of the network: expectation, probabilities or dense.
+        head: Head of the network: expectation, probabilities, softmax or dense.
         fingerprint: Fingerprint of the circuit, see `structure.gates.fingerprint`.
     """
 
@@ -222,7 +222,7 @@ def circuit_of(content: Mapping[str, Any], qubits: int, preparation: Preparation
     parameters = of["parameters"]
     if of["qubits"] != qubits or type(parameters) is not int or not 0 <= parameters <= MAX_BYTES[PREDICTOR]:
         raise ValueError(f"the circuit must have {qubits} qubits")
-    if of["head"] not in ("expectation", "probabilities", "dense"):
+    if of["head"] not in ("expectation", "probabilities", "softmax", "dense"):
         raise ValueError("the head is unknown")
     inputs = preparation.features if preparation.kind == "circuit" else 0
     for each in of["expressions"]:

@@ -48,6 +48,9 @@ class ServableModel(tf.Module):
         activations = [layer.activation for layer in dense_layers(model)]
         layers = [(*pair, activation) for pair, activation in zip(pairs, activations, strict=True)]
         quantum, self._outputs = model.get_layer("quantum"), model.output_shape[1]
+        if isinstance(model.layers[-1], tf_keras.layers.Softmax):
+            of_readouts = (tf.eye(self._outputs, dtype=PRECISION), tf.zeros([self._outputs], PRECISION))
+            layers = [(*of_readouts, tf_keras.activations.softmax)]
         # A single readout is the prediction itself.
         readout = (tf.ones([1, 1], PRECISION), tf.zeros([1], PRECISION), tf.identity)
         layers = [*_sums(quantum, self._outputs), *layers] or [readout]

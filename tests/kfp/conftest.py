@@ -4,6 +4,7 @@ Environment variables:
 
 - KFP_IMAGE: image of the steps. Default: qcnn:latest.
 - KFP_POD: pod settings file, for example with access to the object store of KFP.
+- STORAGE_EMULATOR_HOST: bucket server that is accessible locally and from the pods. Tests without it are skipped.
 - KFP_METADATA_HOST: URL of the ML Metadata service. Default: KFP_HOST, which is correct for the URL of the KFP UI.
 
 The steps need permission to create TFJobs (deploy/).
@@ -16,20 +17,24 @@ import re
 import secrets
 import subprocess
 import sys
+import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 import tenacity
+import yaml
 
 from qcnn.components.resources import IMAGE
 from qcnn.targets.artifacts import Artifact
 from qcnn.targets.kubeflow.client import KfpBackend, KfpConnection
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
-from qcnn.targets.kubeflow.runs import find_experiment, pages
+from qcnn.targets.kubeflow.runs import RunPoller, check_succeeded, find_experiment, follow, pages
+from tests.buckets import new_bucket
 
 _BIN = Path(sys.executable).parent
+_SERVER = "STORAGE_EMULATOR_HOST"
 Value = TypeVar("Value")
 # Trains in seconds.
 SMALL = (
@@ -91,6 +96,10 @@ class Kubeflow:
         assert found, done.stdout + done.stderr
         return found[1], done
 
+    def finish(self, run: str) -> None:
+        """Wait for a run to succeed."""
+        check_succeeded(follow(RunPoller(self.backend, run), lambda run: (), print), ())
+
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return the rows of qcnn compare by run name, without the part that makes the name unique."""
         flags = ("--experiment", self.experiment, "--metadata-host", self.metadata_host)
@@ -135,3 +144,23 @@ def kubeflow() -> Iterator[Kubeflow]:
         for run in pages(client.list_runs, "runs", experiment_id=identity):
             client.delete_run(run.run_id)
         client.delete_experiment(identity)
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[str]:
+    if not (server := os.environ.get(_SERVER)):
+        pytest.skip(f"requires {_SERVER}, a bucket server that is accessible locally and from the pods")
+    with new_bucket(server) as name:
+        yield f"gs://{name}"
+
+
+@pytest.fixture(scope="session")
+def pod(kubeflow: Kubeflow, bucket: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Pod settings file with access to the bucket server for all steps."""
+    settings = yaml.safe_load(Path(kubeflow.pod).read_text()) if kubeflow.pod else {}
+    # KFP's launcher requires the address without http://.
+    server = urllib.parse.urlsplit(os.environ[_SERVER]).netloc
+    settings["environment"] = {**settings.get("environment", {}), _SERVER: server}
+    path = tmp_path_factory.mktemp("pod") / "pod.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return str(path)

@@ -132,6 +132,18 @@ def test_two_generated_classes_use_one_readout(tmp_path: Path) -> None:
     assert (summary.rows, summary.metrics["recall_1"] in (0, 1)) == (2, True)
 
 
+def test_each_readout_is_the_logit_of_a_class_with_head_softmax(tmp_path: Path) -> None:
+    found = trained_on(tmp_path / "logits", NAMES, head="softmax", qubits=6, epochs=15)
+    predictions = found.evaluation.predictions
+    np.testing.assert_allclose(predictions.sum(axis=1), 1, rtol=1e-12)
+    # Readouts are from -1 to 1.
+    assert predictions.min() > 1 / (1 + 2 * np.exp(2))
+    assert found.evaluation.metrics["accuracy"] > 0.6
+    columns = found.evaluation.columns
+    answers = _answers(found.folder, np.stack([columns["x"], columns["y"]], axis=1))
+    np.testing.assert_allclose(answers["probabilities"], predictions, atol=1e-5)
+
+
 def test_bit_strings_are_classes_with_head_probabilities(tmp_path: Path) -> None:
     found = trained_on(tmp_path / "bits", NAMES, head="probabilities", epochs=15)
     predictions = found.evaluation.predictions

@@ -161,7 +161,7 @@ REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("--feature-map", "y", "--qubits", "4"), "feature_map: must be z, zz, iqp, with repetitions of"),
     ],
     "head": [
-        (("--head", "softmax"), "head: must be one of auto, expectation, probabilities, dense"),
+        (("--head", "logits"), "head: must be one of auto, expectation, probabilities, softmax, dense"),
         (("--head", "expectation"), "head: must be auto or dense with the 4 readouts of model hybrid"),
     ],
     "classes": [

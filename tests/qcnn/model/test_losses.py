@@ -44,7 +44,9 @@ def _cross_entropy(config: ExperimentConfig, samples: data.Samples, weights: lis
         return readouts_of_batch(ansatz, config.qubits, weights[0], config.preparation, batch)
 
     values = readouts(dict(samples.inputs))
-    if len(weights) == 1:
+    if config.options.head == "softmax":
+        probabilities = np.exp(values) / np.exp(values).sum(axis=1, keepdims=True)
+    elif len(weights) == 1:
         probabilities = np.concatenate([1 - values, 1 + values], axis=1) / 2
     else:
         if config.preparation.kind != "state":
@@ -66,6 +68,8 @@ def _cross_entropy(config: ExperimentConfig, samples: data.Samples, weights: lis
         ({"model": "hybrid", "encoding": "rx"}, ["3", "1", "2", "10"]),
         ({"model": "deep", "encoding": "amplitude"}, ["cat", "dog"]),
         ({"model": "hybrid", "encoding": "amplitude"}, ["cat", "dog", "emu"]),
+        ({"model": "hybrid", "rounds": 6, "head": "softmax"}, []),
+        ({"model": "hybrid", "encoding": "ry", "qubits": 6, "head": "softmax"}, ["cat", "dog", "emu"]),
     ],
 )
 def test_loss_and_gradient_equal_cirq(tmp_path: Path, fields: dict[str, Any], classes: list[str]) -> None:
@@ -137,3 +141,17 @@ def test_more_classes_than_bit_strings_are_one_clear_error() -> None:
         ConfigError, match=r"^head: must be auto or dense with 5 classes and 2 readouts .* 4 bit strings"
     ):
         head_of(from_mapping({**fields, "classes": 5}), ring(2))
+
+
+def test_softmax_needs_a_readout_of_each_class() -> None:
+    fields = {"data": "a.csv", "encoding": "ry", "loss": "cross_entropy", "head": "softmax"}
+    # The number of classes is 0 until the file is read.
+    assert head_of(from_mapping(fields), FOUR) == head_of(from_mapping({**fields, "classes": 4}), FOUR) == "softmax"
+    message = (
+        r"^head: must be auto, probabilities or dense unless model hybrid has one readout per class\. "
+        r"Given: softmax with 3 classes and 4 readouts$"
+    )
+    with pytest.raises(ConfigError, match=message):
+        head_of(from_mapping({**fields, "classes": 3}), FOUR)
+    with pytest.raises(ConfigError, match=r"^head: must be auto, expectation or dense unless loss is cross_entropy"):
+        from_mapping({"head": "softmax"})

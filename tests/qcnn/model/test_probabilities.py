@@ -90,8 +90,9 @@ def test_loss_and_gradient_equal_finite_differences_of_cirq(tmp_path: Path) -> N
     np.testing.assert_allclose(np.array(gradient) @ direction, slope, atol=1e-5)
 
 
-def test_table_of_excitations_equals_the_network() -> None:
-    fields = {"qubits": 6, "loss": "cross_entropy", "head": "probabilities", "rounds": 10}
+@pytest.mark.parametrize("fields", [{"qubits": 6, "head": "probabilities"}, {"qubits": 4, "head": "softmax"}])
+def test_table_of_excitations_equals_the_network(fields: dict[str, object]) -> None:
+    fields = {"loss": "cross_entropy", "rounds": 10, **fields}
     config = from_mapping(fields)
     model = build_model(config)
     samples = data.generate(config).test

@@ -13,8 +13,9 @@ from qiskit.circuit.library import z_feature_map
 from qiskit.quantum_info import Pauli, Statevector
 
 from qcnn.circuits.ansatz import Ansatz, ring
+from qcnn.circuits.observables import as_pauli_sum
 from qcnn.errors import ConfigError
-from qcnn.published import annni, bars_and_stripes, few_data, qiskit_tutorial
+from qcnn.published import annni, bars_and_stripes, few_data, four_digits, qiskit_tutorial
 
 Complex = npt.NDArray[np.complex128]
 _PAULIS = {
@@ -129,9 +130,53 @@ def _annni(angles: Iterator[float]) -> npt.NDArray[np.float64]:
     return state.probabilities(*wires)
 
 
+def _four_digits(angles: Iterator[float]) -> npt.NDArray[np.float64]:
+    """Return the probabilities of qubits 3 and 5 by QCNNArchitecture.QCNN of the tutorial."""
+    state, params = _State(_amplitudes(6)), list(angles)
+    cnot = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], complex)
+
+    def rot(first: int) -> Complex:
+        a, b, c = params[first : first + 3]
+        return np.asarray(_rotation("Z", c) @ _rotation("Y", b) @ _rotation("Z", a))
+
+    def rotate(first: int, *wires: int) -> None:
+        for wire in wires:
+            state.apply(rot(first), wire)
+
+    def entangle(first: int, a: int, b: int) -> None:
+        state.apply(cnot, a, b)
+        state.apply(rot(first), b)
+        state.apply(cnot, a, b)
+
+    for step in range(2):
+        for first, wires in ((0, (0, 1)), (3, (2, 3)), (6, (4, 5))):
+            rotate(first, *wires)
+        for pair in ((0, 1), (2, 3), (4, 5)) if step == 0 else ():
+            entangle(9, *pair)
+    for step in range(2):
+        rotate(9, 1, 2)
+        rotate(12, 3, 4)
+        for pair in ((1, 2), (3, 4)) if step == 0 else ():
+            entangle(15, *pair)
+    for pair in ((0, 1), (2, 3), (4, 5)):
+        state.control(rot(18), 1, *pair)
+    rotate(21, 1, 3, 5)
+    for pair in ((1, 3), (3, 5)):
+        entangle(24, *pair)
+    rotate(21, 1, 3, 5)
+    state.control(rot(24), 1, 1, 3)
+    for word, angle in zip(_WORDS, params[27:], strict=True):
+        state.apply(_rotation(word, angle), 3, 5)
+    return state.probabilities(3, 5)
+
+
 @pytest.mark.parametrize(
     ("network", "qubits", "count", "readouts", "reference"),
-    [(few_data.network, 6, 45, [0], _few_data), (annni.network, 8, 34, [3, 7], _annni)],
+    [
+        (few_data.network, 6, 45, [0], _few_data),
+        (annni.network, 8, 34, [3, 7], _annni),
+        (four_digits.network, 6, 42, [3, 5], _four_digits),
+    ],
 )
 def test_probabilities_equal_the_gate_list_of_the_demo(
     network: Callable[[Sequence[cirq.Qid]], Ansatz],
@@ -145,6 +190,19 @@ def test_probabilities_equal_the_gate_list_of_the_demo(
     assert ansatz.readouts == tuple(ring(qubits)[place] for place in readouts)
     found = _final_state(ansatz, qubits).probabilities(*readouts)
     np.testing.assert_allclose(found, reference(iter(_parameters(ansatz))), atol=1e-12)
+
+
+def test_readouts_of_four_digits_are_probabilities_of_the_outcomes() -> None:
+    ansatz = four_digits.outcomes(ring(6))
+    values = dict(zip(ansatz.symbols, _parameters(ansatz), strict=True))
+    found = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
+        ansatz.circuit,
+        [as_pauli_sum(each) for each in ansatz.readouts],
+        values,
+        qubit_order=ring(6),
+        initial_state=_amplitudes(6),
+    )
+    np.testing.assert_allclose(np.real(found), _four_digits(iter(_parameters(ansatz))), atol=1e-12)
 
 
 def _qiskit_pooling(circuit: QuantumCircuit, angles: Sequence[float], a: int, b: int) -> None:
@@ -200,7 +258,8 @@ def test_signs_separate_bars_from_stripes_and_squares_do_not(is_stripe: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("network", "qubits"), [(few_data.network, 8), (qiskit_tutorial.network, 4), (annni.network, 6)]
+    ("network", "qubits"),
+    [(few_data.network, 8), (qiskit_tutorial.network, 4), (annni.network, 6), (four_digits.network, 4)],
 )
 def test_other_number_of_qubits_is_rejected(network: Callable[[Sequence[cirq.Qid]], Ansatz], qubits: int) -> None:
     with pytest.raises(ConfigError, match=rf"^qubits: must be .* Given: {qubits}$"):

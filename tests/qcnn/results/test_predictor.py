@@ -82,6 +82,9 @@ CIRCUITS = {
     "classes probabilities": lambda: network(
         qubits=6, encoding="ry", options={"loss": "cross_entropy", "classes": 5, "head": "probabilities"}
     ),
+    "classes softmax": lambda: network(
+        qubits=8, encoding="ry", options={"loss": "cross_entropy", "classes": 4, "head": "softmax"}
+    ),
     "Pauli strings": lambda: network(qubits=3, encoding="ry", model=_embedded()),
     "inputs": lambda: network(qubits=3, encoding="circuit", model=_embedded(inputs=True)),
 }
