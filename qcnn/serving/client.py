@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -103,10 +104,12 @@ class ServedClient:
                 }
                 for each, values in inputs.items()
             ]
+            # The protocol does not require an ID, but KServe's server fails without it.
+            content = {"id": uuid.uuid4().hex, "inputs": tensors}
             with self._understood():
                 outputs = {
                     each["name"]: np.reshape(each["data"], each["shape"])
-                    for each in self._request("POST", "/infer", {"inputs": tensors})["outputs"]
+                    for each in self._request("POST", "/infer", content)["outputs"]
                 }
         with self._understood():
             arrays = {name: np.array(values) for name, values in outputs.items()}

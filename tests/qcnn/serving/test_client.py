@@ -3,9 +3,11 @@
 import contextlib
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import urllib3
 
 import qcnn
 from qcnn.errors import ArtifactError, ConfigError
@@ -82,6 +84,24 @@ def test_rejected_rows_are_one_line(server: ServerProcess, tmp_path: Path, url: 
     with pytest.raises(ConfigError, match=rf"^{re.escape(line)}[^\n]*$"):
         predict_by_url(url.format(server.url), files)
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_requests_of_protocol_v2_have_an_id(
+    server: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KServe's Python server answers 500 to a request without one."""
+    sent: list[dict[str, object]] = []
+    request = urllib3.PoolManager.request
+
+    def record(self: urllib3.PoolManager, method: str, url: str, **given: Any) -> urllib3.BaseHTTPResponse:
+        sent.extend([given["json"]] if "json" in given else [])
+        return request(self, method, url, **given)
+
+    monkeypatch.setattr(urllib3.PoolManager, "request", record)
+    (tmp_path / "rows.csv").write_text("qubit,angle\n1,0.5\n3,-0.5\n")
+    files = PredictionFiles(str(tmp_path / "rows.csv"), str(tmp_path / "out.csv"))
+    predict_by_url(f"{server.url}/v2/models/model", files, rows_of_request=1)
+    assert len({str(each["id"]) for each in sent if each["id"]}) == 2
 
 
 def test_data_with_other_columns_raise(server: ServerProcess, tmp_path: Path) -> None:
