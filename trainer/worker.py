@@ -145,7 +145,7 @@ def _train(
             reporters = [
                 stack.enter_context(tracked(os.environ, experiment, workdir.folder, uris)),
                 HyperparameterReporter(os.environ, arguments.metric).listen,
-                TrainJobReporter(os.environ, experiment.epochs).listen,
+                stack.enter_context(TrainJobReporter(os.environ, experiment.epochs)).listen,
             ]
 
         def listener(kind: str, **values: Any) -> None:

@@ -11,7 +11,7 @@ import threading
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 logger = logging.getLogger("qcnn")
 
@@ -23,36 +23,54 @@ _METRICS = ("train_loss", "val_loss")
 
 
 class TrainJobReporter:
-    """Reporter of epochs to the status of the TrainJob of this process, in a separate thread.
+    """Context manager that reports epochs to the status of the TrainJob of this process, in a separate thread.
 
-    An update that fails is replaced by the next one. Training never fails or waits for it.
+    An update that fails is replaced by the next one. Training never fails because of an update. At its end, it waits
+    for the update of the last epoch, so that a complete job has a complete status.
     """
 
     def __init__(self, environment: Mapping[str, str], epochs: int) -> None:
         self._environment = environment
         self._epochs = epochs
         self._last: dict[str, Any] = {}
-        self._new = threading.Event()
-        if URL_VARIABLE in environment:
+        # Numbers of the last epoch and of the last update.
+        self._ended = self._sent = 0
+        self._changed = threading.Condition()
+        self._is_requested = URL_VARIABLE in environment
+        if self._is_requested:
             threading.Thread(target=self._run, name="TrainJob status", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if self._is_requested and not error:
+            with self._changed:
+                self._changed.wait_for(lambda: self._sent == self._ended, timeout=_INTERVAL + _TIMEOUT)
 
     def listen(self, kind: str, **values: Any) -> None:
         """Report the progress if the event is the end of an epoch."""
         if kind == "epoch":
-            self._last = values
-            self._new.set()
+            with self._changed:
+                self._last, self._ended = values, self._ended + 1
+                self._changed.notify_all()
 
     def _run(self) -> None:
         warned = False
         pause = threading.Event()
-        while self._new.wait():
-            self._new.clear()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._sent < self._ended)
+                values, number = self._last, self._ended
             try:
-                self._send(trainer_status(self._last, self._epochs))
+                self._send(trainer_status(values, self._epochs))
             except (OSError, KeyError, ValueError) as error:
                 if not warned:
                     logger.warning("the status of the TrainJob cannot be updated (%s)", error)
                 warned = True
+            with self._changed:
+                self._sent = number
+                self._changed.notify_all()
             pause.wait(_INTERVAL)
 
     def _send(self, status: Mapping[str, Any]) -> None:

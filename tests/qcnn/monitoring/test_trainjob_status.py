@@ -1,5 +1,6 @@
 """Updates of the status of a TrainJob, with a server that has a self-signed certificate."""
 
+import contextlib
 import http.server
 import json
 import queue
@@ -117,3 +118,31 @@ def test_epochs_within_interval_are_sent_as_one_update(handler: type[_Handler], 
     for epoch in range(4, 12):
         reporter.listen("epoch", **{**_EPOCH, "epoch": epoch})
     assert handler.received.empty()
+
+
+def test_end_of_training_waits_for_update_of_last_epoch(
+    handler: type[_Handler], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainjob_status, "_INTERVAL", 0.2)
+    with TrainJobReporter(environment, 12) as reporter:
+        for epoch in range(1, 13):
+            reporter.listen("epoch", **{**_EPOCH, "epoch": epoch})
+    *_, last = [handler.received.get()[1] for _ in range(handler.received.qsize())]
+    assert last["trainerStatus"]["progressPercentage"] == 100
+
+
+@pytest.mark.parametrize("is_failed", [True, False])
+def test_end_does_not_wait_for_a_server_after_an_error_or_without_one(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, is_failed: bool
+) -> None:
+    sending = threading.Event()
+    monkeypatch.setattr(TrainJobReporter, "_send", lambda *_: sending.wait())
+    with (
+        contextlib.suppress(ValueError),
+        TrainJobReporter(environment if is_failed else {}, 12) as reporter,
+    ):
+        reporter.listen("epoch", **_EPOCH)
+        if is_failed:
+            raise ValueError
+    assert not sending.is_set()
+    sending.set()
