@@ -105,11 +105,11 @@ class ServedClient:
                 for each, values in inputs.items()
             ]
             # The protocol does not require an ID, but KServe's server fails without it.
-            content = {"id": uuid.uuid4().hex, "inputs": tensors}
+            request = {"id": uuid.uuid4().hex, "inputs": tensors}
             with self._understood():
                 outputs = {
                     each["name"]: np.reshape(each["data"], each["shape"])
-                    for each in self._request("POST", "/infer", content)["outputs"]
+                    for each in self._request("POST", "/infer", request)["outputs"]
                 }
         with self._understood():
             arrays = {name: np.array(values) for name, values in outputs.items()}

@@ -316,7 +316,7 @@ def open_repository(
                 from qcnn.storage.sync import FolderDownloader, open_store
 
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-")))
-                downloader = FolderDownloader(open_store(bucket), folder)
+                downloader = FolderDownloader(open_store(bucket), folder, deletes=True)
                 stack.callback(downloader.close)
                 mirrors[name] = downloader.update
             elif not folder.is_dir():

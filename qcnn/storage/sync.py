@@ -74,15 +74,17 @@ def updated_copy(uri: str, prefixes: tuple[str, ...]) -> Iterator[Callable[[], P
 
 
 class FolderDownloader:
-    """Downloader of new and changed files of a bucket. Files that were deleted in the bucket are kept.
+    """Downloader of new and changed files of a bucket.
 
-    If a file has grown, its new end is appended, so that readers of the open file can continue.
+    If a file has grown, its new end is appended, so that readers of the open file can continue. Files that were deleted
+    in the bucket are kept, unless `deletes`.
     """
 
-    def __init__(self, store: Store, folder: Path, local_name: LocalName = str) -> None:
+    def __init__(self, store: Store, folder: Path, local_name: LocalName = str, *, deletes: bool = False) -> None:
         self._store = store
         self._folder = folder
         self._local_name = local_name
+        self._deletes = deletes
         self._versions: dict[str, str] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._follow, name=f"download to {folder}", daemon=True)
@@ -94,7 +96,11 @@ class FolderDownloader:
             ConfigError: If the bucket rejects a request.
             UnreachableError: If the bucket does not respond within the retry timeout.
         """
-        for name, version in sorted(self._store.versions().items()):
+        found = self._store.versions()
+        for name in self._versions.keys() - found.keys() if self._deletes else ():
+            (self._folder / str(self._local_name(name))).unlink(missing_ok=True)
+            del self._versions[name]
+        for name, version in sorted(found.items()):
             local_name = self._local_name(name)
             if local_name is None or self._versions.get(name) == version or not is_below(local_name):
                 continue

@@ -63,4 +63,6 @@ def test_epochs_metrics_and_model_are_tracked(kubeflow: Kubeflow, pod: str, trac
     for name in ("mse", "accuracy"):
         # KFP stores 6 decimals.
         assert tracked.data.metrics[name] == pytest.approx(row[name], abs=1e-6)
-    assert client.get_run(tracked.info.run_id).outputs.model_outputs
+    outputs = client.get_run(tracked.info.run_id).outputs
+    assert outputs
+    assert len(outputs.model_outputs) == 1

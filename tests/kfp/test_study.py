@@ -1,7 +1,12 @@
-"""Study in KFP: parallel trials, and evaluation of the best."""
+"""Studies in KFP: parallel trials, evaluation of the best, and repeated rows."""
 
 import json
+from pathlib import Path
 
+import yaml
+
+from qcnn.storage.copies import local_file
+from qcnn.studies.record import SELECT_STEP
 from tests.kfp.conftest import SMALL, Kubeflow
 
 
@@ -27,3 +32,18 @@ def test_study_with_failed_trials_evaluates_best(kubeflow: Kubeflow) -> None:
     (results,) = [artifact for artifact in artifacts if artifact.metadata["display_name"] == "results"]
     assert results.uri.endswith(".csv")
     assert results.metadata["trials"] == 4
+
+
+def test_repeated_rows_equal_local_study(kubeflow: Kubeflow, bucket: str, pod: str, tmp_path: Path) -> None:
+    shared = {"qubits": 4, "rounds": 12, "epochs": 2, "workers": 1, "strategy": "none", "seed": kubeflow.seed}
+    rows = [{"name": "deep", "model": "deep"}, {"name": "hybrid", "model": "hybrid"}]
+    (file := tmp_path / "study.yaml").write_text(yaml.safe_dump({**shared, "repeat": 2, "rows": rows}))
+    where = ("--pipeline-root", f"{bucket}/root", "--pod", pod, "--parallelism", "2", "--wait")
+    run, done = kubeflow.submit("rows", "--config", str(file), *where, command="study")
+    assert done.returncode == 0, done.stdout + done.stderr
+    local = kubeflow.run_command("study", "--config", str(file), "--runs", str(tmp_path / "runs"))
+    assert local.returncode == 0, local.stdout + local.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    (uri,) = [each.uri for each in kubeflow.artifacts(run) if each.metadata["display_name"] == "results"]
+    with local_file(uri) as results:
+        assert results.read_bytes() == (folder / SELECT_STEP / "results.csv").read_bytes()

@@ -1,5 +1,6 @@
 """Versions of a model folder that are loaded, replaced and released."""
 
+import contextlib
 import json
 import logging
 import os
@@ -15,6 +16,8 @@ from qcnn.serving.errors import RequestError
 from qcnn.serving.repository import ServedModel, open_repository
 from qcnn.serving.versions import ModelSource, VersionPolicy
 from qcnn.storage.copies import new_copy
+from qcnn.storage.store import parse_bucket_uri
+from qcnn.storage.sync import open_store
 from tests.buckets import new_s3_bucket
 from tests.qcnn.serving.conftest import EXCITATIONS
 from tests.qcnn.serving.label_files import write_labels
@@ -211,6 +214,15 @@ def test_versions_in_bucket_are_mirrored(s3_server: str, monkeypatch: pytest.Mon
         repository.poll()
         assert repository.models["m"].versions == [2]
         assert repository.is_ready
+        # A version is withdrawn by its deletion.
+        bucket = parse_bucket_uri(uri)
+        assert bucket
+        with contextlib.closing(open_store(bucket)) as store:
+            for name in store.names():
+                if name.startswith("2/"):
+                    store.delete(name)
+        repository.poll()
+        assert repository.models["m"].versions == [1]
 
 
 def test_missing_version_of_policy_is_reported_once(served: Served, caplog: pytest.LogCaptureFixture) -> None:
