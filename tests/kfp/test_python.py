@@ -29,8 +29,8 @@ def test_submit_wait_metrics_and_delete(kubeflow: Kubeflow, tmp_path: Path) -> N
     assert [line for line in job.logs() if line.startswith("[train] ") and "epoch 3/3" in line]
     local = qcnn.train(experiment, tmp_path / "local", progress=False)
     metrics = job.metrics()
-    for name in ("mse", "accuracy"):
-        assert metrics[name] == pytest.approx(local.metrics[name], abs=1e-6)
+    for metric in ("mse", "accuracy"):
+        assert metrics[metric] == pytest.approx(local.metrics[metric], abs=1e-6)
     connection = {"host": kubeflow.host, "metadata_host": kubeflow.metadata_host}
     assert qcnn.get_job(name, "kubeflow", **connection).name == job.name
     job.delete()
