@@ -25,9 +25,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        # Before the answer, so that a test sees it as soon as the reporter does.
+        self.received.put((self.headers["Authorization"], body))
         self.send_response(self.codes.pop(0) if self.codes else 200)
         self.end_headers()
-        self.received.put((self.headers["Authorization"], body))
 
     def log_message(self, *_: object) -> None:
         pass
