@@ -71,6 +71,8 @@ LIBRARIES = {
     "boto3": _AMAZON,
     "botocore": _AMAZON,
 }
+# Libraries of the extra `run` that only `qcnn serve` needs. The extra `tfq` does not install them.
+_OF_SERVER = frozenset({"uvicorn", "httptools", "uvloop"})
 # Namespace package of Google's libraries. Python reports it as missing if none of them is installed.
 _SHARED = {"google": _Library("Google's libraries", ("run", "vertex", "kubeflow"))}
 
@@ -120,14 +122,16 @@ def platform_clause(name: str) -> str:
 
 
 def check(extra: str) -> None:
-    """Check that all libraries of an extra are installed, before starting processes that need them.
+    """Check that the libraries of an extra are installed, before starting processes that need them.
+
+    Those that only a server needs are not checked.
 
     Raises:
         ModuleNotFoundError: If a library is missing.
     """
     for name, library in LIBRARIES.items():
         # Code that needs a library without a release for this platform raises its own error.
-        if extra in library.extras and not platform_clause(name):
+        if extra in library.extras and name not in _OF_SERVER and not platform_clause(name):
             check_library(name)
 
 

@@ -1,13 +1,14 @@
 """Messages for missing libraries, compared with the extras of pyproject.toml."""
 
 import importlib.metadata
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-from qcnn.process.extras import LIBRARIES, missing
+from qcnn.process.extras import LIBRARIES, check, missing
 from qcnn.process.installation import DISTRIBUTION
 from tests.minimal_environment import distributions, modules
 from tests.test_lock import PACKAGES
@@ -78,3 +79,15 @@ def test_kubernetes_requirement_excludes_unsupported_releases() -> None:
     assert {"30.1.0", "36.0.3"} == {
         release for release in ("30.1.0", "36.0.3", "37.0.0") if release in allowed.specifier
     }
+
+
+def test_training_needs_no_library_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra tfq does not install them."""
+    find = importlib.util.find_spec
+    absent = {"uvicorn", "httptools", "uvloop"}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in absent else find(name))
+    check("run")
+    absent.add("matplotlib")
+    with pytest.raises(ModuleNotFoundError) as caught:
+        check("run")
+    assert caught.value.name == "matplotlib"
