@@ -13,7 +13,7 @@ import sympy
 
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.errors import ConfigError
-from qcnn.published.rotations import GENERAL_WORDS, Parameters, phasors, u3
+from qcnn.published.rotations import GENERAL_WORDS, Parameters, controlled, phasors, u3
 
 QUBITS = 6
 
@@ -57,6 +57,4 @@ def _pooling(angles: Sequence[sympy.Symbol], active: Sequence[cirq.Qid]) -> list
     """Return U3 of each even qubit, if the measured odd qubit after it is 1."""
     pairs = zip(active[0::2], active[1::2], strict=False)
     # The phase of U3, which U3 as three rotations lacks, is not observable: its control is measured.
-    return [
-        cirq.ControlledGate(each.gate).on(odd, even) for even, odd in pairs for each in u3(angles, even) if each.gate
-    ]
+    return [each for even, odd in pairs for each in controlled(u3(angles, even), odd)]

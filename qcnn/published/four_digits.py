@@ -12,7 +12,7 @@ import sympy
 
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.errors import ConfigError
-from qcnn.published.rotations import GENERAL_WORDS, Parameters, phasors
+from qcnn.published.rotations import GENERAL_WORDS, Parameters, controlled, phasors
 
 QUBITS = 6
 
@@ -55,12 +55,14 @@ def _circuit(qubits: Sequence[cirq.Qid]) -> tuple[cirq.Circuit, Parameters, tupl
     circuit.append(_rotations((left, right), (qubits[1:3], qubits[3:5])))
     circuit.append(_entangled(between, a, b) for a, b in (qubits[1:3], qubits[3:5]))
     circuit.append(_rotations((left, right), (qubits[1:3], qubits[3:5])))
-    circuit.append(_pooled(pooled, measured, target) for measured, target in zip(evens, odds, strict=True))
+    circuit.append(
+        controlled(_rotation(pooled, target), measured) for measured, target in zip(evens, odds, strict=True)
+    )
 
     circuit.append(_rotations((kept,), (odds,)))
     circuit.append(_entangled(last, a, b) for a, b in itertools.pairwise(odds))
     circuit.append(_rotations((kept,), (odds,)))
-    circuit.append(_pooled(last, odds[0], odds[1]))
+    circuit.append(controlled(_rotation(last, odds[1]), odds[0]))
     circuit.append(phasors(GENERAL_WORDS, parameters.take(len(GENERAL_WORDS)), odds[1:]))
     return circuit, parameters, (odds[1], odds[2])
 
@@ -81,8 +83,3 @@ def _rotations(
 
 def _entangled(angles: Sequence[sympy.Symbol], a: cirq.Qid, b: cirq.Qid) -> list[cirq.Operation]:
     return [cirq.CNOT(a, b), *_rotation(angles, b), cirq.CNOT(a, b)]
-
-
-def _pooled(angles: Sequence[sympy.Symbol], measured: cirq.Qid, target: cirq.Qid) -> list[cirq.Operation]:
-    """Return the rotation of a qubit, if the other one is measured as 1."""
-    return [cirq.ControlledGate(each.gate).on(measured, target) for each in _rotation(angles, target) if each.gate]

@@ -1,6 +1,6 @@
 """Gates of published circuits that Cirq does not name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import cirq
@@ -43,6 +43,16 @@ def controlled_rz(angle: Angle, control: cirq.Qid, target: cirq.Qid) -> cirq.Ope
         target: Rotated qubit.
     """
     return cirq.ControlledGate(cirq.rz(angle)).on(control, target)
+
+
+def controlled(operations: Iterable[cirq.Operation], control: cirq.Qid) -> list[cirq.Operation]:
+    """Return operations that act if another qubit is 1, also if this qubit is measured before them.
+
+    Args:
+        operations: Operations of gates.
+        control: Qubit that controls them.
+    """
+    return [cirq.ControlledGate(each.gate).on(control, *each.qubits) for each in operations if each.gate]
 
 
 def phasors(words: Sequence[str], angles: Sequence[Angle], pair: Sequence[cirq.Qid]) -> list[cirq.Operation]:

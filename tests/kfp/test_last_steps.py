@@ -15,7 +15,7 @@ from tests.mlflow_server import mlflow_server
 
 @pytest.fixture
 def tracking_server(bucket: str, tmp_path: Path) -> Iterator[str]:
-    """URL of an MLflow server at the address of the bucket server, which pods can access."""
+    """URL of an MLflow server on the host of the bucket server, which pods can access."""
     host = urllib.parse.urlsplit(os.environ["STORAGE_EMULATOR_HOST"]).hostname
     assert host
     with mlflow_server(tmp_path, host=host) as url:

@@ -138,6 +138,8 @@ def test_end_does_not_wait_for_a_server_after_an_error_or_without_one(
 ) -> None:
     sending = threading.Event()
     monkeypatch.setattr(TrainJobReporter, "_send", lambda *_: sending.wait())
+    # A wait would not end.
+    monkeypatch.setattr(trainjob_status, "_TIMEOUT", threading.TIMEOUT_MAX / 2)
     with (
         contextlib.suppress(ValueError),
         TrainJobReporter(environment if is_failed else {}, 12) as reporter,
