@@ -67,6 +67,7 @@ class FieldArguments(TypedDict, total=False):
     gradient: Literal["adjoint", "parameter_shift"]
     loss: Literal["mse", "cross_entropy"]
     head: Literal["auto", "expectation", "probabilities", "softmax", "dense"]
+    temperature: Number
     observables: str | PathLike[str]
     inputs: str | PathLike[str]
     feature_map: str | PathLike[str]
@@ -134,6 +135,7 @@ class FieldValues:
     gradient: Literal["adjoint", "parameter_shift"]
     loss: Literal["mse", "cross_entropy"]
     head: Literal["auto", "expectation", "probabilities", "softmax", "dense"]
+    temperature: float
     observables: str
     inputs: str
     feature_map: str

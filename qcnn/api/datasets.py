@@ -17,12 +17,24 @@ if TYPE_CHECKING:
 
 @translate_errors("qcnn.dataset", "run")
 def dataset(
-    name: Literal["digits", "mnist", "fashion_mnist", "lines", "bars_and_stripes", "moons", "circles"],
+    name: Literal[
+        "digits",
+        "mnist",
+        "fashion_mnist",
+        "lines",
+        "bars_and_stripes",
+        "moons",
+        "circles",
+        "annni",
+        "cluster_ising",
+        "bond_alternating_xxz",
+    ],
     *,
     output: str | PathLike[str] | None = None,
     source: str | PathLike[str] | None = None,
     classes: str | Sequence[int] = (),
     size: Integer | None = None,
+    qubits: Integer | None = None,
     noise: Number | None = None,
     train_samples: Integer | None = None,
     test_samples: Integer | None = None,
@@ -42,7 +54,8 @@ def dataset(
         output: File to write, with its description in `output`.json.
         source: Folder of the four IDX files of mnist or fashion_mnist, plain or with .gz.
         classes: Classes to keep. Of two classes, the first has label 0 and the second label 1. Default: all.
-        size: Rows and columns of bars_and_stripes.
+        size: Rows and columns of bars_and_stripes, or number of values of each parameter of a spin chain.
+        qubits: Number of qubits of a spin chain.
         noise: Noise of generated rows.
         train_samples: Number of training rows, validation rows included.
         test_samples: Number of test rows. Those of mnist and fashion_mnist are of the official test set.
@@ -70,6 +83,7 @@ def dataset(
             source=source,
             classes=classes,
             size=size,
+            qubits=qubits,
             noise=noise,
             train_samples=train_samples,
             test_samples=test_samples,

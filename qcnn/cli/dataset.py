@@ -27,7 +27,13 @@ from qcnn.tables import check_extension
     help="Folder of the four IDX files of mnist or fashion_mnist, plain or with .gz.",
 )
 @click.option("--classes", metavar="LIST", help="Classes to keep, such as 0,1. Two classes have labels 0 and 1.")
-@click.option("--size", type=int, metavar="N", help="Rows and columns of bars_and_stripes.")
+@click.option(
+    "--size",
+    type=int,
+    metavar="N",
+    help="Rows and columns of bars_and_stripes, or values of each parameter of a chain.",
+)
+@click.option("--qubits", type=int, metavar="N", help="Number of qubits of a chain.  [default: 8]")
 @click.option("--noise", type=float, metavar="X", help="Noise of generated rows.")
 @click.option(
     "--train-samples",
@@ -60,8 +66,9 @@ from qcnn.tables import check_extension
 def dataset(name: str, output: str, output_format: str, **given: Any) -> None:
     """Write the dataset NAME as a table for the field data, and its description to FILE.json.
 
-    NAME is digits, mnist, fashion_mnist, lines, bars_and_stripes, moons or circles. Nothing is downloaded. Images are
-    resized first, then reduced, then scaled, fitted on the training rows.
+    NAME is digits, mnist, fashion_mnist, lines, bars_and_stripes, moons, circles, or one of the spin chains annni,
+    cluster_ising and bond_alternating_xxz. Nothing is downloaded. Images are resized first, then reduced, then scaled,
+    fitted on the training rows.
     """
     # These imports load NumPy.
     from qcnn.datasets.dataset_table import make, write

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from qcnn.circuits.chains import MAX_QUBITS, chain_of
+from qcnn.circuits.formats.embedded import MIN_QUBITS
 from qcnn.errors import ConfigError, format_value
 
 Scale: TypeAlias = Literal["none", "column", "all"]
@@ -28,8 +30,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 class Kind:
     """Properties of the datasets of a name.
 
-    `train_samples` and `test_samples` are default numbers of rows, of which None means all. `noise` and `size` are
-    default values, of which None means that the dataset has no such option.
+    `train_samples` and `test_samples` are default numbers of rows, of which None means all. `noise`, `size` and
+    `qubits` are default values, of which None means that the dataset has no such option.
     """
 
     classes: tuple[int, ...]
@@ -37,6 +39,7 @@ class Kind:
     test_samples: int | None = None
     noise: float | None = None
     size: int | None = None
+    qubits: int | None = None
     has_files: bool = False
     has_images: bool = True
 
@@ -44,6 +47,11 @@ class Kind:
     def is_generated(self) -> bool:
         """True if any number of rows can be generated."""
         return self.noise is not None
+
+    @property
+    def is_chain(self) -> bool:
+        """True if the rows are ground states of a spin chain."""
+        return self.qubits is not None
 
 
 _DIGITS = tuple(range(10))
@@ -57,6 +65,11 @@ KINDS: Mapping[str, Kind] = {
     "bars_and_stripes": Kind((-1, 1), 1000, 200, noise=0.5, size=4),
     "moons": Kind((0, 1), 300, 100, noise=0.1, has_images=False),
     "circles": Kind((0, 1), 300, 100, noise=0.1, has_images=False),
+    # Ground states on a grid. Those of annni are 8 qubits and 20 x 20 points in PennyLane's demo after Monaco et al.,
+    # arXiv:2208.08748. These numbers of points have points on the training lines of the chain.
+    "annni": Kind((0, 1, 2), size=20, qubits=8, has_images=False),
+    "cluster_ising": Kind((0, 1), size=21, qubits=8, has_images=False),
+    "bond_alternating_xxz": Kind((0, 1, 2), size=17, qubits=8, has_images=False),
 }
 
 
@@ -72,6 +85,7 @@ class DatasetOptions:
     source: Path | None = None
     classes: tuple[int, ...] = ()
     size: int | None = None
+    qubits: int | None = None
     noise: float | None = None
     train_samples: int | None = None
     test_samples: int | None = None
@@ -87,13 +101,15 @@ class DatasetOptions:
         self._check_applies()
         kind = self.kind
         set_default = vars(self).update
-        if kind.is_generated:
-            set_default(
-                noise=kind.noise if self.noise is None else self.noise,
-                size=kind.size if self.size is None else self.size,
-                train_samples=self.train_samples or kind.train_samples,
-                test_samples=self.test_samples or kind.test_samples,
-            )
+        set_default(
+            noise=kind.noise if self.noise is None else self.noise,
+            size=kind.size if self.size is None else self.size,
+            qubits=kind.qubits if self.qubits is None else self.qubits,
+            train_samples=self.train_samples or kind.train_samples,
+            test_samples=self.test_samples or kind.test_samples,
+        )
+        if self.qubits and self.qubits % 2 and chain_of(self.name).is_even:
+            raise ConfigError(f"qubits: must be even with {self.name}. Given: {self.qubits}")
         _check_classes(self.classes, kind)
         if self.scale not in get_args(Scale):
             raise ConfigError(f"scale: must be none, column or all. Given: {format_value(self.scale)}")
@@ -107,6 +123,9 @@ class DatasetOptions:
             ("source", kind.has_files),
             ("noise", kind.noise is not None),
             ("size", kind.size is not None),
+            ("qubits", kind.is_chain),
+            ("train_samples", not kind.is_chain),
+            ("test_samples", not kind.is_chain),
             ("resize", kind.has_images),
         ):
             if getattr(self, option) is not None and not has_option:
@@ -143,6 +162,7 @@ def parse_options(name: object, **given: object) -> DatasetOptions:
         "source": _folder,
         "classes": _classes,
         "size": lambda value: _whole("size", value, 2, 64),
+        "qubits": lambda value: _whole("qubits", value, MIN_QUBITS, MAX_QUBITS),
         "noise": lambda value: _real("noise", value, 0.0, 1e6),
         "train_samples": lambda value: _whole("train_samples", value, 1, _MAX_SAMPLES),
         "test_samples": lambda value: _whole("test_samples", value, 1, _MAX_SAMPLES),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qcnn.circuits.chains import chain_of
 from qcnn.data.random_streams import DATASET_ROWS, permutation
 from qcnn.datasets import idx
 from qcnn.datasets.options import MAX_VALUES, DatasetOptions
@@ -50,8 +51,9 @@ class SourceRows:
 def load(options: DatasetOptions) -> SourceRows:
     """Read or generate the training and test rows of a dataset.
 
-    Official test rows stay test rows. Generated rows are in the order of their generator, the training rows first. All
-    others are in an order that the seed determines.
+    Official test rows stay test rows. Of a chain, training rows are the points of the grid on its training lines, and
+    test rows are all points, in the order of the grid. Generated rows are in the order of their generator, the training
+    rows first. All others are in an order that the seed determines.
 
     Args:
         options: Options of the dataset.
@@ -67,7 +69,7 @@ def load(options: DatasetOptions) -> SourceRows:
         return SourceRows(_chosen(rows.take(slice(train)), options), _chosen(rows.take(slice(train, None)), options))
     if options.kind.has_files:
         return _from_files(options)
-    return _digits(options)
+    return _ground_states(options) if options.kind.is_chain else _digits(options)
 
 
 def _check_values(field: str, rows: int, columns: int) -> None:
@@ -99,6 +101,23 @@ def _digits(options: DatasetOptions) -> SourceRows:
         raise ConfigError(f"test_samples: must be 1 to {len(rows) - 1}, to leave a training row. Given: {test}")
     train = _first(rows.take(slice(test, None)), options.train_samples, "train_samples")
     return SourceRows(train, rows.take(slice(test)))
+
+
+def _ground_states(options: DatasetOptions) -> SourceRows:
+    # These imports load SciPy.
+    from qcnn.circuits.chains.ground_states import ground_state
+
+    chain, size, qubits = chain_of(options.name), options.size or 0, options.qubits or 0
+    _check_values("qubits", size**2, 2**qubits)
+    axes = [parameter.scale(np.linspace(0, 1, size)) for parameter in chain.parameters]
+    first, second = (values.ravel() for values in np.meshgrid(*axes, indexing="ij"))
+    is_on_line = chain.on_training_lines(first, second)
+    if not is_on_line.any():
+        raise ConfigError(f"size: must give points on the training lines of {options.name}. Given: {size}")
+    states = np.stack([ground_state(chain, qubits, *point).state for point in zip(first, second, strict=True)])
+    every = Rows(states, chain.class_of(first, second))
+    train = _mixed(_chosen(every.take(is_on_line), options), options.seed, 0)
+    return SourceRows(train, _chosen(every, options))
 
 
 def _from_files(options: DatasetOptions) -> SourceRows:

@@ -93,7 +93,7 @@ _MAX_WEIGHTS = 2**24
 _AUTOMATIC = "0: automatic."
 # Fields that results, and the names of jobs, contain only if they are used: earlier releases did not have them.
 _WRITTEN_IF_USED = (
-    *("loss", "head", "classes", "momentum", "steps_per_epoch", "observables", "inputs", "feature_map"),
+    *("loss", "head", "temperature", "classes", "momentum", "steps_per_epoch", "observables", "inputs", "feature_map"),
     "baseline",
 )
 # Fields that change a circuit, which are empty afterwards, see `formats.loading.with_embedded_circuit`.
@@ -211,6 +211,13 @@ class Options(_FrozenModel):
         description="Head. expectation: one readout z is the prediction, or (1 + z) / 2 the probability of the second "
         "class; probabilities: class i is bit string i of the readouts; softmax: softmax of one readout per class; "
         "dense: dense layers over all readouts; auto: expectation if it is possible, else dense.",
+    )
+    temperature: Annotated[float, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
+        1.0,
+        ge=0.01,
+        le=100,
+        description="Temperature of head probabilities, whose bit strings have the power 1/temperature of their "
+        "probability, renormalized, and of head softmax, which divides the readouts by it.",
     )
     observables: Annotated[Observables, Purpose.MODEL, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "", description="Readouts of a circuit file, which replace its own: sums of Pauli strings, Z0*Z1, 0.5*X2 - Y3."
@@ -520,6 +527,11 @@ class ExperimentConfig(_FrozenModel):
         if options.head in ("probabilities", "softmax") and not self.is_classification:
             raise ConfigError(
                 f"head: must be auto, expectation or dense unless loss is cross_entropy. Given: {options.head}"
+            )
+        if options.temperature != _DEFAULTS["temperature"] and options.head not in ("probabilities", "softmax"):
+            raise ConfigError(
+                f"temperature: must be {_DEFAULTS['temperature']:g} unless head is probabilities or softmax. "
+                f"Given: {options.temperature:g} with {options.head}"
             )
 
     def _check_inputs(self) -> None:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qcnn.model.array_losses import MIN_PROBABILITY
+
 _Floats = npt.NDArray[np.float64]
 
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
@@ -50,6 +52,10 @@ def _softmax(values: _Floats) -> _Floats:
     return probabilities
 
 
+def _log(values: _Floats) -> _Floats:
+    return np.log(np.maximum(values, MIN_PROBABILITY))
+
+
 ACTIVATIONS: Mapping[str, Callable[[_Floats], _Floats]] = {
     "linear": lambda values: values,
     "relu": lambda values: np.maximum(values, 0),
@@ -60,8 +66,9 @@ ACTIVATIONS: Mapping[str, Callable[[_Floats], _Floats]] = {
     "sigmoid": _sigmoid,
     "softplus": _softplus,
     "softmax": _softmax,
+    "log": _log,
 }
-"""Activations of dense layers by their names in Keras."""
+"""Activations of dense layers by their names in Keras, and the logarithm of probabilities."""
 
 
 # Products of a call up to which they are computed at once: a few rows would take longer than their operations.
@@ -106,3 +113,26 @@ def joint_kernel(strings: int, outcomes: int) -> tuple[npt.NDArray[np.float64], 
     subsets, numbers = np.arange(1, strings + 1), np.arange(outcomes)
     odd = np.bitwise_count(subsets[:, None] & numbers) & 1
     return (1.0 - 2 * odd) / (strings + 1), np.full(outcomes, 1.0 / (strings + 1))
+
+
+def probability_layers(strings: int, classes: int, temperature: float) -> list[Dense]:
+    """Return the layers of head probabilities.
+
+    Args:
+        strings: Number of inputs: products of Z of all subsets of the readouts.
+        classes: Number of outputs: probabilities of the first bit strings.
+        temperature: Temperature T. The probabilities p of all bit strings become p^(1/T), divided by their sum.
+    """
+    if temperature == 1:
+        return [Dense(*joint_kernel(strings, classes))]
+    outcomes = strings + 1
+    return [
+        Dense(*joint_kernel(strings, outcomes), "log"),
+        *softmax_layers(outcomes, temperature),
+        Dense(np.eye(outcomes, classes), np.zeros(classes)),
+    ]
+
+
+def softmax_layers(classes: int, temperature: float) -> list[Dense]:
+    """Return the layer of head softmax, whose inputs are one readout per class."""
+    return [Dense(np.eye(classes) / temperature, np.zeros(classes), "softmax")]

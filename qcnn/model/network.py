@@ -16,7 +16,7 @@ from qcnn.circuits import circuits
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.model.heads import head_of, outputs_of
 from qcnn.model.losses import correct, losses
-from qcnn.model.probabilities import JointProbabilities, TwoClasses
+from qcnn.model.probabilities import JointProbabilities, SoftmaxOfReadouts, TwoClasses
 from qcnn.simulators import batch_of
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift
 from qcnn.simulators.structure.network import CircuitIR
@@ -183,9 +183,9 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
         activation = "softmax" if config.is_classification else "linear"
         outputs = _dense("prediction", outputs_of(config), activation, config.seed + 1)(outputs)
     elif head == "probabilities":
-        outputs = JointProbabilities(config.options.classes)(outputs)
+        outputs = JointProbabilities(config.options.classes, config.options.temperature)(outputs)
     elif head == "softmax":
-        outputs = tf_keras.layers.Softmax(name="prediction", dtype=PRECISION)(outputs)
+        outputs = SoftmaxOfReadouts(config.options.temperature)(outputs)
     elif config.is_classification:
         outputs = TwoClasses(name="prediction", dtype=PRECISION)(outputs)
     model = tf_keras.Model(inputs=inputs, outputs=outputs, name="qcnn")

@@ -25,7 +25,7 @@ from qcnn.data.dataset import parse_description
 from qcnn.data.samples import FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.model.array_layers import ACTIVATIONS, Dense, joint_kernel, two_classes
+from qcnn.model.array_layers import ACTIVATIONS, Dense, probability_layers, softmax_layers, two_classes
 from qcnn.process.library_loading import load_tensorflow
 from qcnn.results import predictor_file
 from qcnn.results.model_folder import DENSE_LAYERS, PARAMETERS, PREDICTOR, WEIGHTS, check_files, describe
@@ -203,7 +203,7 @@ def circuit_predictor(
     unexcited = strings({"features": np.zeros((1, preparation.features))}) if is_centered else 0.0
     sums = network.sums
     if network.joint:
-        linear = [Dense(*joint_kernel(len(network.strings), outputs))]
+        linear = probability_layers(len(network.strings), outputs, config.options.temperature)
     elif sums.coefficients is not None:
         constants = np.zeros_like(sums.constants) if is_centered else sums.constants
         linear = [Dense(sums.coefficients, constants)]
@@ -212,7 +212,7 @@ def circuit_predictor(
     if stored.head == "softmax":
         if len(sums.constants) != outputs:
             raise ValueError("its readouts are not those of the classes")
-        layers = [Dense(np.eye(outputs), np.zeros(outputs), "softmax")]
+        layers = softmax_layers(outputs, config.options.temperature)
 
     def predict(inputs: Mapping[str, npt.NDArray[Any]]) -> _Floats:
         count, chunks = len(next(iter(inputs.values()))), [_empty(outputs)]

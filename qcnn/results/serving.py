@@ -14,9 +14,9 @@ import tf_keras
 
 from qcnn import data
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.model.array_layers import Dense, joint_kernel
+from qcnn.model.array_layers import Dense
 from qcnn.model.network import PRECISION, QuantumLayer, build_model, dense_layers, model_outputs, predictions_of
-from qcnn.model.probabilities import two_classes
+from qcnn.model.probabilities import JointProbabilities, SoftmaxOfReadouts, log, two_classes
 from qcnn.results.predictor_file import ExactPredictor, ExcitationTable
 from qcnn.simulators import registry
 from qcnn.simulators.data_states import normalized_states
@@ -48,12 +48,12 @@ class ServableModel(tf.Module):
         activations = [layer.activation for layer in dense_layers(model)]
         layers = [(*pair, activation) for pair, activation in zip(pairs, activations, strict=True)]
         quantum, self._outputs = model.get_layer("quantum"), model.output_shape[1]
-        if isinstance(model.layers[-1], tf_keras.layers.Softmax):
-            of_readouts = (tf.eye(self._outputs, dtype=PRECISION), tf.zeros([self._outputs], PRECISION))
-            layers = [(*of_readouts, tf_keras.activations.softmax)]
+        head = model.layers[-1]
+        if isinstance(head, JointProbabilities | SoftmaxOfReadouts):
+            layers = [_layer(each) for each in head.dense_layers(head.input_shape[1])]
         # A single readout is the prediction itself.
         readout = (tf.ones([1, 1], PRECISION), tf.zeros([1], PRECISION), tf.identity)
-        layers = [*_sums(quantum, self._outputs), *layers] or [readout]
+        layers = [*_sums(quantum), *layers] or [readout]
         (kernel, bias, self._activation), *self._layers = layers
         table = quantum.simulator.table(_tensor(parameters))
         unexcited = tf.zeros_like(table.unexcited) if quantum.centered else table.unexcited
@@ -104,12 +104,15 @@ class ServableModel(tf.Module):
         return predictions_of(values if values.shape[1] == self._outputs else two_classes(values))
 
 
-def _sums(quantum: QuantumLayer, outputs: int) -> Iterator[_Layer]:
-    """Yield the linear layers before the dense layers: from strings to readouts, or to joint probabilities."""
+def _layer(dense: Dense) -> _Layer:
+    activation = log if dense.activation == "log" else tf_keras.activations.get(dense.activation)
+    return tf.constant(dense.kernel), tf.constant(dense.bias), activation
+
+
+def _sums(quantum: QuantumLayer) -> Iterator[_Layer]:
+    """Yield the linear layer from strings to readouts, unless the strings are the readouts or those of the head."""
     network = quantum.simulator.network
-    if network.joint:
-        yield *map(tf.constant, joint_kernel(len(network.strings), outputs)), tf.identity
-    elif network.sums.coefficients is not None:
+    if not network.joint and network.sums.coefficients is not None:
         constants = tf.constant(network.sums.constants)
         bias = tf.zeros_like(constants) if quantum.centered else constants
         yield tf.constant(network.sums.coefficients), bias, tf.identity

@@ -1,8 +1,10 @@
 """The pipeline in KFP's local runner, which runs each step as a process."""
 
+import builtins
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import sys
 import warnings
@@ -112,11 +114,28 @@ def _local_runner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """Context manager in which pipelines run locally and write to a folder."""
     # The shell of a step must find the current interpreter.
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _restored_print_and_log():
         # The KFP SDK warns about images that are not named python.
         warnings.simplefilter("ignore")
         local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(folder / "kfp"))
         yield
+
+
+@contextlib.contextmanager
+def _restored_print_and_log() -> Iterator[None]:
+    """Context manager that restores `print` and the root logger.
+
+    The runner replaces them during each step (kfp/local/logging_utils.py). Steps that run at the same time restore them
+    in the wrong order, so that each print of a later test, also on stderr, would write spaces on stdout.
+    """
+    original, root = builtins.print, logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    try:
+        yield
+    finally:
+        builtins.print = original
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def _kinds(path: Path) -> dict[str, set[str]]:

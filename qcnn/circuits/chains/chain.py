@@ -17,6 +17,8 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 PauliString: TypeAlias = str
 # Values of the parameters of a Hamiltonian.
 Point: TypeAlias = tuple[float, ...]
+# A point at this distance from a line is on it, because values of parameters are rounded.
+_ON_LINE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +88,16 @@ class Chain:
     in_x_basis: bool = False
     is_even: bool = False
     caption: str = ""
+
+    def on_training_lines(self, first: Floats, second: Floats) -> npt.NDArray[np.bool_]:
+        """Return which points are on a training line, (points,), of values of the two parameters, (points,) each."""
+        points, found = np.stack([first, second], axis=1), np.zeros(len(first), np.bool_)
+        for ends in self.training_lines:
+            start, stop = np.array(ends)
+            along = (points - start) @ (stop - start) / np.sum((stop - start) ** 2)
+            distance = np.linalg.norm(points - start - along[:, None] * (stop - start), axis=1)
+            found |= (distance < _ON_LINE) & (along > -_ON_LINE) & (along < 1 + _ON_LINE)
+        return found
 
     @property
     def basis(self) -> Literal["X", "Z"]:

@@ -51,7 +51,8 @@ def test_columns_are_rows_of_an_experiment() -> None:
     [
         (
             ("letters",),
-            "name: must be one of digits, mnist, fashion_mnist, lines, bars_and_stripes, moons, circles. "
+            "name: must be one of digits, mnist, fashion_mnist, lines, bars_and_stripes, moons, circles, annni, "
+            "cluster_ising, bond_alternating_xxz. "
             "Given: 'letters'",
         ),
         (("moons", "--output", "rows.txt"), "output: must end in .csv, .parquet, .npz or .jsonl. Given: rows.txt"),

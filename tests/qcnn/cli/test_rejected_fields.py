@@ -164,6 +164,10 @@ REJECTED: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("--head", "logits"), "head: must be one of auto, expectation, probabilities, softmax, dense"),
         (("--head", "expectation"), "head: must be auto or dense with the 4 readouts of model hybrid"),
     ],
+    "temperature": [
+        (("--temperature", "0"), "temperature: must be a finite number, at least 0.01 and at most 100"),
+        (("--temperature", "0.5"), "temperature: must be 1 unless head is probabilities or softmax"),
+    ],
     "classes": [
         (("--classes", "101"), "classes: must be an integer, at least 0 and at most 100"),
         (("--classes", "2"), "classes: must be 0 unless loss is cross_entropy"),

@@ -24,7 +24,8 @@ def test_texts_and_numbers_give_equal_options() -> None:
         (
             "letters",
             {},
-            "name: must be one of digits, mnist, fashion_mnist, lines, bars_and_stripes, moons, circles. "
+            "name: must be one of digits, mnist, fashion_mnist, lines, bars_and_stripes, moons, circles, annni, "
+            "cluster_ising, bond_alternating_xxz. "
             "Given: 'letters'",
         ),
         ("mnist", {}, "source: must be the folder of the four IDX files of mnist. Given: none"),
@@ -53,6 +54,12 @@ def test_texts_and_numbers_give_equal_options() -> None:
         ("bars_and_stripes", {"size": 65}, "size: must be a whole number, 2 to 64. Given: 65"),
         ("moons", {"noise": -1}, "noise: must be a number, 0 to 1e+06. Given: -1"),
         ("digits", {"source": 3}, "source: must be a folder. Given: 3"),
+        ("digits", {"qubits": 4}, "qubits: must not be set with digits. Given: 4"),
+        ("annni", {"qubits": 17}, "qubits: must be a whole number, 4 to 16. Given: 17"),
+        ("annni", {"train_samples": 5}, "train_samples: must not be set with annni. Given: 5"),
+        ("annni", {"noise": 0.1}, "noise: must not be set with annni. Given: 0.1"),
+        ("annni", {"classes": (0, 3)}, "classes: must be two or more different ones of 0, 1, 2. Given: 0,3"),
+        ("bond_alternating_xxz", {"qubits": 5}, "qubits: must be even with bond_alternating_xxz. Given: 5"),
     ],
 )
 def test_invalid_option_is_one_line(name: str, options: dict[str, Any], message: str) -> None:

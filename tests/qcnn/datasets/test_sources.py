@@ -1,5 +1,6 @@
 """Rows of each dataset: counts, classes and the split."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_circles, make_moons
 
+from qcnn.circuits.chains import CHAINS, chain_of
 from qcnn.datasets.options import parse_options
 from qcnn.datasets.patterns import bars_and_stripes
 from qcnn.datasets.sources import load
@@ -79,6 +81,12 @@ def test_bars_and_stripes_have_published_numbers_of_rows() -> None:
             {"size": 64, "train_samples": 10**7},
             "train_samples: rows x columns must be at most 134217728. Given: 10000200 x 4096",
         ),
+        (
+            "annni",
+            {"size": 64, "qubits": 16},
+            "qubits: rows x columns must be at most 134217728. Given: 4096 x 65536",
+        ),
+        ("cluster_ising", {"size": 4}, "size: must give points on the training lines of cluster_ising. Given: 4"),
     ],
 )
 def test_requests_beyond_the_rows_are_rejected(
@@ -90,6 +98,36 @@ def test_requests_beyond_the_rows_are_rejected(
     with pytest.raises(ConfigError) as error:
         load(parse_options(name, **options))
     assert str(error.value) == message
+
+
+def test_ground_states_of_a_grid_train_on_the_lines_of_the_chain_and_test_on_all_points() -> None:
+    source = load(parse_options("annni", qubits=4, size=5))
+    assert (len(source.train), len(source.test)) == (9, 25)
+    x, z = (np.array(matrix) for matrix in ([[0, 1], [1, 0]], [[1, 0], [0, -1]]))
+
+    def product(**letters: Any) -> Any:
+        factors = [letters.get(f"q{number}", np.eye(2)) for number in range(4)]
+        return functools.reduce(np.kron, factors)
+
+    neighbors = sum(product(**{f"q{i}": x, f"q{i + 1}": x}) for i in range(3))
+    next_neighbors = sum(product(**{f"q{i}": x, f"q{i + 2}": x}) for i in range(2))
+    field = sum(product(**{f"q{i}": z}) for i in range(4))
+    points = [(kappa, h) for kappa in np.linspace(0, 1, 5) for h in np.linspace(0, 2, 5)]
+    for state, (kappa, h) in zip(source.test.values, points, strict=True):
+        hamiltonian = -neighbors + kappa * next_neighbors - h * field
+        # Without field the ground states are degenerate, and with the smallest field one of them.
+        assert state @ hamiltonian @ state == pytest.approx(np.linalg.eigvalsh(hamiltonian)[0], abs=1e-5)
+    on_lines = [state.tobytes() for state, (kappa, h) in zip(source.test.values, points, strict=True) if not kappa * h]
+    assert sorted(state.tobytes() for state in source.train.values) == sorted(on_lines)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chain_has_all_of_its_classes_in_both_splits(name: str) -> None:
+    options = parse_options(name, qubits=4)
+    source = load(options)
+    assert options.kind.classes == tuple(range(len(chain_of(name).classes)))
+    for rows in (source.train, source.test):
+        assert set(rows.classes.tolist()) == set(options.kind.classes)
 
 
 def test_class_without_images_is_rejected(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def _cross_entropy(config: ExperimentConfig, samples: data.Samples, weights: lis
 
     values = readouts(dict(samples.inputs))
     if config.options.head == "softmax":
-        probabilities = np.exp(values) / np.exp(values).sum(axis=1, keepdims=True)
+        powers = np.exp(values / config.options.temperature)
+        probabilities = powers / powers.sum(axis=1, keepdims=True)
     elif len(weights) == 1:
         probabilities = np.concatenate([1 - values, 1 + values], axis=1) / 2
     else:
@@ -70,6 +71,10 @@ def _cross_entropy(config: ExperimentConfig, samples: data.Samples, weights: lis
         ({"model": "hybrid", "encoding": "amplitude"}, ["cat", "dog", "emu"]),
         ({"model": "hybrid", "rounds": 6, "head": "softmax"}, []),
         ({"model": "hybrid", "encoding": "ry", "qubits": 6, "head": "softmax"}, ["cat", "dog", "emu"]),
+        (
+            {"model": "hybrid", "encoding": "ry", "qubits": 6, "head": "softmax", "temperature": 0.2},
+            ["cat", "dog", "emu"],
+        ),
     ],
 )
 def test_loss_and_gradient_equal_cirq(tmp_path: Path, fields: dict[str, Any], classes: list[str]) -> None:

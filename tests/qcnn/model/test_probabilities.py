@@ -71,15 +71,16 @@ def test_class_probabilities_equal_those_of_bit_strings(tmp_path: Path, noise: s
     np.testing.assert_allclose(outputs, expected[:, :5], atol=1e-6)
 
 
-def test_loss_and_gradient_equal_finite_differences_of_cirq(tmp_path: Path) -> None:
-    config = _config(tmp_path / "rows.csv")
+@pytest.mark.parametrize("temperature", [1, 0.5, 3.0])
+def test_loss_and_gradient_equal_finite_differences_of_cirq(tmp_path: Path, temperature: float) -> None:
+    config = _config(tmp_path / "rows.csv", temperature=temperature)
     dataset, model = data.read(config), build_model(config)
     samples = data.Samples({name: values[:4] for name, values in dataset.train.inputs.items()}, dataset.train.label[:4])
     features, labels = _padded(config, samples), samples.label.astype(int)
 
     def loss(parameters: Floats) -> float:
-        chosen = _probabilities(config, parameters, features)[np.arange(4), labels]
-        return float(np.mean(-np.log(chosen)))
+        powers = _probabilities(config, parameters, features) ** (1 / temperature)
+        return float(np.mean(-np.log((powers / powers.sum(axis=1, keepdims=True))[np.arange(4), labels])))
 
     values = model.get_weights()[0]
     direction = np.random.default_rng(1).choice([-1.0, 1.0], len(values)) / np.sqrt(len(values))
@@ -90,7 +91,15 @@ def test_loss_and_gradient_equal_finite_differences_of_cirq(tmp_path: Path) -> N
     np.testing.assert_allclose(np.array(gradient) @ direction, slope, atol=1e-5)
 
 
-@pytest.mark.parametrize("fields", [{"qubits": 6, "head": "probabilities"}, {"qubits": 4, "head": "softmax"}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"qubits": 6, "head": "probabilities"},
+        {"qubits": 6, "head": "probabilities", "temperature": 0.5},
+        {"qubits": 4, "head": "softmax"},
+        {"qubits": 4, "head": "softmax", "temperature": 0.2},
+    ],
+)
 def test_table_of_excitations_equals_the_network(fields: dict[str, object]) -> None:
     fields = {"loss": "cross_entropy", "rounds": 10, **fields}
     config = from_mapping(fields)

@@ -53,7 +53,7 @@ def test_table_that_cannot_be_written_leaves_none(tmp_path: Path) -> None:
         ({"../a": DIGITS}, "datasets: must be a mapping of names (letters, digits, _, . and -) to options of "),
         ({"a": {"name": "cifar"}}, "datasets: a: name: must be one of digits, mnist, fashion_mnist, "),
         ({"a": {"pca": 4}}, "datasets: a: name: must be one of digits, mnist, fashion_mnist, "),
-        ({"a": {**DIGITS, "pcs": 4}}, "datasets: a: pcs: must be one of name, source, classes, size, noise, "),
+        ({"a": {**DIGITS, "pcs": 4}}, "datasets: a: pcs: must be one of name, source, classes, size, qubits, noise, "),
         ({"a": {"name": "mnist"}}, "datasets: a: source: must be the folder of the four IDX files of mnist. Given: no"),
         ({"a": {**DIGITS, "classes": "0,11"}}, "datasets: a: classes: must be two or more different ones of 0, 1, "),
         ({"a": {**DIGITS, "pca": 0}}, "datasets: a: pca: must be a whole number, 1 to "),
