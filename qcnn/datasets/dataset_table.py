@@ -132,7 +132,7 @@ def _check_classes(train: Rows, options: DatasetOptions) -> None:
 def _features(rows: Mapping[str, Rows], options: DatasetOptions) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the features of each split, float64 (rows, columns), and their names."""
     if not options.kind.has_images:
-        values = {name: part.values.astype(np.float64) for name, part in rows.items()}
+        values = {name: np.asarray(part.values, np.float64) for name, part in rows.items()}
         return values, _numbered("amplitude" if options.kind.is_chain else "x", values["train"].shape[1])
     count = sum(map(len, rows.values()))
     if options.resize and count * options.resize[0] * options.resize[1] > MAX_VALUES:

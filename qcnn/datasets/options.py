@@ -100,8 +100,7 @@ class DatasetOptions:
             raise ConfigError(f"name: must be one of {', '.join(KINDS)}. Given: {format_value(self.name)}")
         self._check_applies()
         kind = self.kind
-        set_default = vars(self).update
-        set_default(
+        vars(self).update(
             noise=kind.noise if self.noise is None else self.noise,
             size=kind.size if self.size is None else self.size,
             qubits=kind.qubits if self.qubits is None else self.qubits,

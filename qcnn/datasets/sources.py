@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.circuits.chains import chain_of
+from qcnn.circuits.chains.ground_states import ground_state
 from qcnn.data.random_streams import DATASET_ROWS, permutation
 from qcnn.datasets import idx
 from qcnn.datasets.options import MAX_VALUES, DatasetOptions
@@ -104,9 +105,6 @@ def _digits(options: DatasetOptions) -> SourceRows:
 
 
 def _ground_states(options: DatasetOptions) -> SourceRows:
-    # These imports load SciPy.
-    from qcnn.circuits.chains.ground_states import ground_state
-
     chain, size, qubits = chain_of(options.name), options.size or 0, options.qubits or 0
     _check_values("qubits", size**2, 2**qubits)
     axes = [parameter.scale(np.linspace(0, 1, size)) for parameter in chain.parameters]

@@ -201,15 +201,13 @@ def circuit_predictor(
         and preparation.kind not in ("state", "circuit")
     )
     unexcited = strings({"features": np.zeros((1, preparation.features))}) if is_centered else 0.0
-    sums = network.sums
-    if network.joint:
-        linear = probability_layers(len(network.strings), outputs, config.options.temperature)
-    elif sums.coefficients is not None:
+    sums, linear = network.sums, []
+    if sums.coefficients is not None and not network.joint:
         constants = np.zeros_like(sums.constants) if is_centered else sums.constants
         linear = [Dense(sums.coefficients, constants)]
-    else:
-        linear = []
-    if stored.head == "softmax":
+    if stored.head == "probabilities":
+        layers = probability_layers(len(network.strings), outputs, config.options.temperature)
+    elif stored.head == "softmax":
         if len(sums.constants) != outputs:
             raise ValueError("its readouts are not those of the classes")
         layers = softmax_layers(outputs, config.options.temperature)
