@@ -2,12 +2,16 @@
 
 import contextlib
 import secrets
+import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import requests
 
 _SECONDS = 60
+# Conditions of a request, by their names in a WSGI environment.
+_CONDITIONS = {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}
 # Data file with one feature and two classes.
 ROWS = b"x,label\n" + b"".join(b"%.3f,%d\n" % (number / 40, number % 2) for number in range(40))
 
@@ -41,9 +45,26 @@ def s3_server() -> Iterator[str]:
 
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
+    assert server._server
+    server._server.app = _with_atomic_conditions(server._server.app)
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+def _with_atomic_conditions(application: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an application that handles one conditional request at a time.
+
+    Moto checks a condition and writes in two steps, so that several writers could win, other than on S3.
+    """
+    lock = threading.Lock()
+
+    def handle(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        is_conditional = not _CONDITIONS.isdisjoint(environ)
+        with lock if is_conditional else contextlib.nullcontext():
+            return application(environ, start_response)
+
+    return handle
 
 
 def new_s3_bucket(server: str) -> str:

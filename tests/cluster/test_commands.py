@@ -207,6 +207,8 @@ def test_delete_orphans_removes_jobs_with_stale_lease(launchers: Launchers, qcnn
         launchers.create(job(f"{WAITER}  # {number}", restarts=3), JobTimeouts(lease_seconds=seconds))
         for number, seconds in enumerate((600, 600, None))
     )
+    # A pod that is created while its job is deleted would be an orphan, too.
+    _wait_until_running(launchers)
     launchers.api.apply(LEASES, lease(orphan, "test", 600, renewed(700)))
     launchers.api.apply(LEASES, lease(kept, "test", 600, renewed(500)))
     shown = qcnn("delete", "--orphans", "--yes")

@@ -60,6 +60,8 @@ def _arguments(line: str) -> list[str]:
 def _run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Run `qcnn` or `python -m infra` in this process and return its exit code."""
     is_infra = arguments[:3] == _INFRA.split()
+    # click names the program by it, which `python -m pytest` sets.
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None)
     monkeypatch.setattr(sys, "argv", arguments[2:] if is_infra else [Path(arguments[0]).name, *arguments[1:]])
     try:
         infra.__main__.main() if is_infra else main()
