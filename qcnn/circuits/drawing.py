@@ -66,12 +66,14 @@ class CircuitDiagram:
         """Image as a figure."""
         return _figure(self.first_columns)
 
-    @property
+    @functools.cached_property
     def image(self) -> npt.NDArray[np.uint8]:
-        """Image, uint8 (height, width, 3)."""
+        """Image, uint8 (height, width, 3), read-only."""
         canvas = FigureCanvasAgg(self.figure)
         canvas.draw()
-        return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+        pixels = np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+        pixels.flags.writeable = False
+        return pixels
 
 
 def draw(ansatz: TrainableCircuit) -> CircuitDiagram:

@@ -19,6 +19,9 @@ def test_small_circuit_is_drawn_completely() -> None:
     assert drawing.text.count("ZZ^s6") == 5
     assert drawing.image.shape[2] == 3
     assert drawing.image.min() < 100 < drawing.image.max()
+    # Drawing takes as long as a short trial, and the trials of a study have the same image.
+    assert drawing.image is drawing.image
+    assert not drawing.image.flags.writeable
 
 
 @pytest.mark.parametrize("qubits", [3, MAX_QUBITS + 1])
