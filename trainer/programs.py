@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from qcnn.experiment.config import ExperimentConfig, affecting
-from qcnn.experiment.fields import Affects
+from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.program_key import program_key
 from qcnn.experiment.requirements import STRATEGIES
 from qcnn.model.batches import Shards
 from qcnn.model.network import build_model, initial_weights
@@ -76,7 +75,7 @@ MAX_COMPILED = 32
 
 
 class Program:
-    """Network, optimizer and compiled epochs for all experiments with the same `key`."""
+    """Network, optimizer and compiled epochs for all experiments with the same `program_key`."""
 
     def __init__(self, config: ExperimentConfig, strategy: tf.distribute.Strategy, updates: int) -> None:
         is_synchronous = STRATEGIES[config.strategy].is_synchronous
@@ -148,28 +147,9 @@ class CompiledFunctions:
             strategy: Strategy of the process.
             updates: Number of updates of the experiment.
         """
-        name = key(config)
+        name = program_key(config)
         if name in self._programs:
             self._programs[name].begin(config, updates)
         else:
             self._programs[name] = Program(config, strategy, updates)
         return self._programs[name]
-
-
-def key(config: ExperimentConfig) -> str:
-    """Return a key that is equal for experiments that can share a program.
-
-    With asynchronous workers it has all fields, because optimizers on parameter servers have the learning rate settings
-    of the experiment.
-    """
-    fields: dict[str, Any] = config.model_dump()
-    if not STRATEGIES[config.strategy].is_synchronous:
-        return repr(sorted(fields.items()))
-    options = fields.pop("options")
-    # Other fields only change values of variables, the samples, or code outside of the compiled program.
-    program = affecting(Affects.PROGRAM)
-    relevant = {name: value for name, value in {**fields, **options}.items() if name in program}
-    if config.is_file:
-        # Files with the same number of columns have the same program, and shapes are compared when it is called.
-        relevant["data"] = ""
-    return repr(sorted(relevant.items()))

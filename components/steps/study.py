@@ -19,6 +19,7 @@ from qcnn.circuits.formats.loading import with_circuits, with_embedded_circuit
 from qcnn.components.steps.evaluate import fitted_baselines
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.program_key import program_key
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
 from qcnn.monitoring.validation_metrics import SELECTION_METRICS, VAL_LOSS, parse_metric
@@ -202,17 +203,17 @@ def _evaluated(
     from qcnn.model.network import build_model
     from qcnn.results.evaluate import evaluate_checkpoint
     from qcnn.results.export import complete_checkpoint
-    from qcnn.trainer.programs import key
 
     models: dict[str, Any] = {}
     fits: dict[object, Any] = {}
 
     def model_of(config: ExperimentConfig) -> Any:
         # Trials of a row follow each other and have the same model.
-        if key(config) not in models:
+        key = program_key(config)
+        if key not in models:
             models.clear()
-            models[key(config)] = build_model(config)
-        return models[key(config)]
+            models[key] = build_model(config)
+        return models[key]
 
     def evaluated(trial: Trial, training: Path, folder: Path) -> Trial:
         dataset, checkpoint = data.load(folder), complete_checkpoint(training)

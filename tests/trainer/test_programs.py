@@ -14,6 +14,7 @@ from qcnn import data
 from qcnn.components.training_job import local_job
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping, merge
+from qcnn.experiment.program_key import program_key
 from qcnn.jobs.local.runner import ProcessPool
 from qcnn.model import checkpoints
 from qcnn.model.batches import shard
@@ -21,7 +22,7 @@ from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.optimizer import values_of
 from qcnn.model.steps import CompiledEpoch
 from qcnn.trainer.loop import train
-from qcnn.trainer.programs import CompiledFunctions, Program, key
+from qcnn.trainer.programs import CompiledFunctions, Program
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 2, "batch_size": 8, "strategy": "none", "workers": 1}
 
@@ -127,11 +128,11 @@ def test_compile_changes_no_variable_and_traces_once() -> None:
 )
 def test_key_differs_for_other_programs(words: dict[str, object]) -> None:
     base = from_mapping(WORDS).model_dump()
-    assert key(from_mapping(merge(base, words))) != key(from_mapping(base))
+    assert program_key(from_mapping(merge(base, words))) != program_key(from_mapping(base))
 
 
 def test_key_parameter_server_includes_all_fields() -> None:
     words = merge(from_mapping(WORDS).model_dump(), {"strategy": "parameter_server"})
-    assert key(from_mapping(words)) == key(from_mapping(words))
+    assert program_key(from_mapping(words)) == program_key(from_mapping(words))
     for other in ({"seed": 7}, {"learning_rate": 0.3}, {"warmup_fraction": 0.5}):
-        assert key(from_mapping(merge(words, other))) != key(from_mapping(words))
+        assert program_key(from_mapping(merge(words, other))) != program_key(from_mapping(words))
