@@ -1,16 +1,19 @@
 """Steps of a local run, each with its outputs in a folder. Existing outputs are kept.
 
-Steps that need TensorFlow run in separate processes, which `run_in_subprocess` starts.
+Steps that need TensorFlow, and long ones, run in separate processes, which `run_in_subprocess` starts.
 """
 
+import codecs
 import contextlib
 import dataclasses
+import io
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +30,10 @@ from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import PRELOADED_MODULES, train_experiment
 from qcnn.errors import QcnnError, TrainingError
 from qcnn.experiment.config import ExperimentConfig
+from qcnn.experiment.saved import from_saved
 from qcnn.jobs.job import JobSpec
 from qcnn.jobs.local.fork_client import ChildProcess, start_process
-from qcnn.jobs.local.processes import GRACE, LineHandler
+from qcnn.jobs.local.processes import GRACE, IsInterrupted, LineHandler, never_interrupted
 from qcnn.process.error_lines import exit_immediately, log_to_stdout, translate_limit_errors
 from qcnn.process.error_transfer import from_values, to_values
 from qcnn.process.exit_codes import PERMANENT_ERROR
@@ -37,7 +41,7 @@ from qcnn.process.library_loading import load_tensorflow, quiet_tracing
 from qcnn.process.signals import terminated_as_interrupt
 from qcnn.results import model_folder
 from qcnn.results.class_scores import Confusion
-from qcnn.results.local_run import METADATA, RunFolders, of_run, of_trial
+from qcnn.results.local_run import METADATA, RunFolders, of_run, of_trial, read_record
 from qcnn.studies.record import (
     SELECT_STEP,
     folders_by_trial,
@@ -55,7 +59,7 @@ STEP_MODULES = (*PRELOADED_MODULES, "qcnn.results.evaluate", "qcnn.results.repor
 
 # Tables in the folder of the last step of a study with repeated rows.
 _ROWS = "rows.csv"
-# A step that needs TensorFlow or matplotlib. Its arguments are paths.
+# A step that runs in a separate process. Its arguments are paths.
 Step = Callable[..., None]
 
 
@@ -69,6 +73,11 @@ def generate_step(config: ExperimentConfig, folders: RunFolders) -> ExperimentCo
     metadata = {folders.dataset: dataset_metadata(completed, dataset)}
     _save_metadata(folders.dataset.parent, metadata, {"experiment": completed.to_json()})
     return completed
+
+
+def trial_data_step(trial: Path) -> None:
+    """Write the dataset of a trial, whose experiment is that of its record."""
+    generate_step(from_saved(read_record(trial).words), of_trial(trial))
 
 
 def train_step(
@@ -286,11 +295,21 @@ def _save_metadata(
         save_description(content, unfinished, files)
 
 
-_STEPS = {step.__name__: step for step in (export_step, evaluate_step, evaluate_model_step, select_step)}
+_STEPS = {
+    step.__name__: step for step in (trial_data_step, export_step, evaluate_step, evaluate_model_step, select_step)
+}
 _INTERRUPTED = 130
+# Seconds between two questions whether another thread ends a step, and bytes of its output that are read at once.
+_INTERVAL, _CHUNK_BYTES = 0.1, 65536
 
 
-def run_in_subprocess(step: Step, paths: Sequence[Path], server: str | None, output: LineHandler) -> None:
+def run_in_subprocess(
+    step: Step,
+    paths: Sequence[Path],
+    server: str | None,
+    output: LineHandler,
+    is_interrupted: IsInterrupted = never_interrupted,
+) -> None:
     """Call a step in a separate process, which has none of the settings of this process, and ends with its memory.
 
     Args:
@@ -298,14 +317,16 @@ def run_in_subprocess(step: Step, paths: Sequence[Path], server: str | None, out
         paths: Arguments of the step, absolute.
         server: Address of the fork server, see `start_process`.
         output: Handler of the output lines of the process.
+        is_interrupted: Function that decides whether another thread ends the step.
 
     Raises:
+        KeyboardInterrupt: If another thread ends the step.
         QcnnError: If the step raises it.
         TrainingError: If the process ends otherwise. The message contains its last line.
     """
     with contextlib.ExitStack() as stack:
         ends = [os.pipe() for _ in range(2)]
-        lines, errors = (stack.enter_context(os.fdopen(end, encoding="utf-8", errors="replace")) for end, _ in ends)
+        printed, errors = (stack.enter_context(os.fdopen(end, "rb", buffering=0)) for end, _ in ends)
         (_, written), (_, raised) = ends
         try:
             argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, str(raised), *map(str, paths))
@@ -317,9 +338,9 @@ def run_in_subprocess(step: Step, paths: Sequence[Path], server: str | None, out
             os.close(raised)
         last_line = ""
         try:
-            for line in lines:
+            for line in _lines(printed, is_interrupted):
                 last_line = line.strip() or last_line
-                output(line.rstrip("\n"))
+                output(line)
             code = child.wait()
         except BaseException:
             _end(child)
@@ -330,6 +351,22 @@ def run_in_subprocess(step: Step, paths: Sequence[Path], server: str | None, out
         raise KeyboardInterrupt
     if code:
         raise TrainingError(f"{step.__name__} ended with exit code {code}: {last_line}")
+
+
+def _lines(printed: io.FileIO, is_interrupted: IsInterrupted) -> Iterator[str]:
+    """Yield the lines of a pipe until it is closed, and raise KeyboardInterrupt if another thread ends the step."""
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+    incomplete, is_open = "", True
+    while is_open:
+        if is_interrupted():
+            raise KeyboardInterrupt
+        if select.select([printed], [], [], _INTERVAL)[0]:
+            chunk = printed.read(_CHUNK_BYTES)
+            is_open = bool(chunk)
+            *lines, incomplete = (incomplete + decoder.decode(chunk, final=not is_open)).split("\n")
+            yield from lines
+    if incomplete:
+        yield incomplete
 
 
 def _end(child: ChildProcess) -> None:

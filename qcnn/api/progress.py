@@ -12,7 +12,7 @@ from rich.console import Console
 from typing_extensions import override
 
 from qcnn.components.steps.train_progress import ProgressTable, TrainingProgress
-from qcnn.targets.local.observer import Observer
+from qcnn.targets.local.observer import Observer, trial_name
 
 # Seconds between updates of a notebook cell. Each update is a message to the browser.
 _INTERVAL = 0.1
@@ -29,12 +29,22 @@ def create_observer(progress: bool) -> Observer:
 class BarObserver(Observer):
     """Observer that displays a progress bar in a terminal, and nothing without a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        """Create an observer.
+
+        Args:
+            name: Precedes the names of processes.
+        """
+        self._name = name
         self._progress = TrainingProgress(sys.stdout)
 
     @override
+    def of_trial(self, number: int) -> Observer:
+        return BarObserver(trial_name(number))
+
+    @override
     def event(self, process: str, event: Mapping[str, Any]) -> None:
-        self._progress.handle({"process": process, **event})
+        self._progress.handle({"process": f"{self._name}{process}", **event})
 
     @override
     def close(self) -> None:
@@ -44,7 +54,13 @@ class BarObserver(Observer):
 class NotebookObserver(Observer):
     """Observer that displays a text below a notebook cell. Rich requires ipywidgets for this."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        """Create an observer.
+
+        Args:
+            name: Precedes the names of processes.
+        """
+        self._name = name
         self._console = Console(file=io.StringIO(), force_jupyter=False, color_system=None, width=_WIDTH)
         self._begin()
 
@@ -55,8 +71,12 @@ class NotebookObserver(Observer):
         self._has_events = False
 
     @override
+    def of_trial(self, number: int) -> Observer:
+        return NotebookObserver(trial_name(number))
+
+    @override
     def event(self, process: str, event: Mapping[str, Any]) -> None:
-        self._table.take({"process": process, **event})
+        self._table.take({"process": f"{self._name}{process}", **event})
         self._has_events = True
         if time.monotonic() - self._shown_at >= _INTERVAL:
             self._show()

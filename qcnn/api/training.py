@@ -41,9 +41,10 @@ from qcnn.studies.record import has_succeeded as is_complete
 from qcnn.studies.row_results import row_results
 from qcnn.studies.row_results import table as rows_table
 from qcnn.studies.rows import RepeatedRows, repeated_rows, with_embedded_circuits
-from qcnn.studies.trials import FailedTrial, Trial, plan, search_from_mapping
+from qcnn.studies.trials import PARALLELISM, FailedTrial, Trial, plan, search_from_mapping
 from qcnn.targets.local.callbacks import CallbackError, EpochCallback
-from qcnn.targets.local.runs import checked, run_experiment, run_study
+from qcnn.targets.local.runs import checked, run_experiment
+from qcnn.targets.local.study_runs import checked_trials, run_study
 from qcnn.targets.local.target import find_runs, read_experiment
 
 if TYPE_CHECKING:
@@ -325,13 +326,14 @@ def study(
     metric: str = VAL_LOSS,
     rows: Sequence[Mapping[str, Any]] = (),
     repeat: int = 0,
+    parallelism: int = PARALLELISM,
     folder: str | PathLike[str] | None = None,
     progress: bool = True,
 ) -> Study:
     """Train trials of an experiment with other fields, and evaluate the best one.
 
-    Trials run one at a time. Each trial has a separate seed, counted from the experiment's seed, unless the seed is
-    searched. A failed trial has its reason in its row.
+    Each trial has a separate seed, counted from the experiment's seed, unless the seed is searched. A failed trial has
+    its reason in its row.
 
     Args:
         experiment: Experiment with the fields that all trials share.
@@ -343,11 +345,12 @@ def study(
             `published` value to compare with, and `differences` to the published setting.
         repeat: Number of seeds of each row or combination, the same for all, whose trials are evaluated on their test
             splits. 0: one for each row, and another one for each combination.
+        parallelism: Maximum number of parallel trials. Cores, memory and GPUs may reduce it.
         folder: Folder of the study. None: a new folder in runs/.
         progress: Whether to display a progress bar in a notebook or terminal.
 
     Raises:
-        ConfigError: If the search is invalid, or a trial cannot run.
+        ConfigError: If the search or `parallelism` is invalid, or a trial cannot run.
         TrainingError: If all trials fail.
 
     >>> import qcnn
@@ -356,6 +359,8 @@ def study(
     >>> [trial["learning_rate"] for trial in study.trials], study.best.experiment.qubits
     ([0.01, 0.1], 4)
     """
+    if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
+        raise ConfigError(f"parallelism: must be an integer of at least 1. Given: {format_value(parallelism)}")
     search: dict[str, Any] = {
         name: {field: _to_lists(values) for field, values in by_field.items()}
         if isinstance(by_field, Mapping)
@@ -385,10 +390,10 @@ def study(
         selected = read_study(root)
     else:
         observer = create_observer(progress)
-        trials = checked(configs, observer)
+        trials = checked_trials(configs, parallelism, observer)
         if not is_study(root):
             _check_empty(root, "this study")
-            save_trials(trials, root, parsed.metric, repeated)
+            save_trials(trials.experiments, root, parsed.metric, repeated)
         selected = run_study(trials, root, observer)
     best = read(from_config(configs[selected.best]), selected.folders)
     records = _records(table(selected.trials, selected.metric, selected.best if repeated else None))

@@ -1,4 +1,4 @@
-"""qcnn study --target local: sequential trials on the local machine."""
+"""qcnn study --target local: trials on the local machine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from qcnn.run_names import timestamp
 from qcnn.studies.published_files import described_files
 from qcnn.studies.record import has_succeeded, load_trials, read_table, save_trials
 from qcnn.studies.tables import DATASETS, StudyTables
-from qcnn.studies.trials import StudyPlan
-from qcnn.targets.local.runs import checked, run_study
+from qcnn.studies.trials import PARALLELISM, StudyPlan
+from qcnn.targets.local.study_runs import checked_trials, run_study
 
 _HELP = f"""
-Run the trials of a hyperparameter search locally, one at a time, and evaluate the best.
+Run the trials of a hyperparameter search locally and evaluate the best.
 {STUDY_NOTES}"""
 
 
@@ -39,6 +39,14 @@ Run the trials of a hyperparameter search locally, one at a time, and evaluate t
     metavar="FOLDER",
     help="Folder of the IDX files of the study's datasets, see `qcnn dataset`.",
 )
+@click.option(
+    "--parallelism",
+    type=click.IntRange(min=1),
+    default=PARALLELISM,
+    show_default=True,
+    metavar="INTEGER",
+    help="Maximum number of parallel trials. Cores, memory and GPUs may reduce it.",
+)
 @click.option("--list", "is_list", is_flag=True, help="List the files of published experiments and exit.")
 @tracking_option
 @format_option
@@ -48,6 +56,7 @@ def study(
     runs: Path,
     resume: Path | None,
     source: Path | None,
+    parallelism: int,
     is_list: bool,
     output_format: str,
     options: ExperimentOptions,
@@ -63,24 +72,25 @@ def study(
         raise ConfigError(f"study: must not have fields or a search space with --resume. Given: {given}")
     with stdout_to_stderr(output_format):
         if resume:
-            folder, selected = resume_study(resume)
+            folder, selected = resume_study(resume, parallelism)
         else:
             folder = runs / f"qcnn-study-{timestamp()}"
             tables = StudyTables(folder.absolute() / DATASETS, source)
-            selected = new_study(read_study(search, options, tables), folder, tables)
+            selected = new_study(read_study(search, options, tables), folder, tables, parallelism)
     outputs, metrics = artifacts(selected), read_metrics(selected.folders)
     rows = {"rows": read_table(selected.rows)} if selected.rows else {}
     result = {**rows, "trials": read_table(selected.results), **to_json(metrics, outputs)}
     show(output_format, result, summary(metrics, outputs, "--runs", str(folder)))
 
 
-def new_study(study: StudyPlan, folder: Path, tables: StudyTables) -> BestTrial:
+def new_study(study: StudyPlan, folder: Path, tables: StudyTables, parallelism: int) -> BestTrial:
     """Run the trials of a new study in its folder, and select and evaluate the best.
 
     Args:
         study: Study to run.
         folder: New folder of the study.
         tables: Where its datasets are written.
+        parallelism: Maximum number of parallel trials.
 
     Returns:
         The best trial.
@@ -91,13 +101,17 @@ def new_study(study: StudyPlan, folder: Path, tables: StudyTables) -> BestTrial:
     """
     with terminal(folder) as observer:
         tables.write(study.datasets, study.trials)
-        trials = checked(study.trials, observer)
-        save_trials(trials, folder, study.metric, study.repeated)
+        trials = checked_trials(study.trials, parallelism, observer)
+        save_trials(trials.experiments, folder, study.metric, study.repeated)
         return run_study(trials, folder, observer)
 
 
-def resume_study(folder: Path) -> tuple[Path, BestTrial]:
+def resume_study(folder: Path, parallelism: int) -> tuple[Path, BestTrial]:
     """Run the unfinished trials of a study in its folder, and select and evaluate the best.
+
+    Args:
+        folder: Folder of the study.
+        parallelism: Maximum number of parallel trials.
 
     Returns:
         The folder of the study, and the best trial.
@@ -110,7 +124,7 @@ def resume_study(folder: Path) -> tuple[Path, BestTrial]:
     if has_succeeded(folder):
         raise ArtifactError(f"study: must be unfinished. Given: {folder}, which has succeeded")
     with terminal(folder) as observer:
-        return folder, run_study(checked(trials, observer), folder, observer)
+        return folder, run_study(checked_trials(trials, parallelism, observer), folder, observer)
 
 
 def artifacts(selected: BestTrial) -> dict[str, Path]:

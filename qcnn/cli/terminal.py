@@ -18,7 +18,7 @@ from qcnn.components.steps.train_progress import TrainingProgress
 from qcnn.errors import WriteError
 from qcnn.monitoring import logs
 from qcnn.targets.errors import StepError
-from qcnn.targets.local.observer import Observer, StepState
+from qcnn.targets.local.observer import Observer, StepState, trial_name
 
 # Precedes the output of a step.
 _INDENT = "    "
@@ -35,8 +35,15 @@ class TerminalObserver(Observer):
         failed_step: Name of the step that has failed, or None.
     """
 
-    def __init__(self, terminal: TextIO) -> None:
+    def __init__(self, terminal: TextIO, name: str = "") -> None:
+        """Create an observer.
+
+        Args:
+            terminal: Where it prints.
+            name: Precedes each line and the names of processes.
+        """
         self.failed_step: str | None = None
+        self._terminal, self._name = terminal, name
         self._progress = TrainingProgress(terminal)
         self._has_failed = False
         # Messages about the progress of a step.
@@ -51,6 +58,10 @@ class TerminalObserver(Observer):
         self._show(f"== trial {number}, {number + 1} of {count}")
         if is_trained:
             self._show("already trained")
+
+    @override
+    def of_trial(self, number: int) -> Observer:
+        return TerminalObserver(self._terminal, trial_name(number))
 
     @override
     def step(self, name: str, state: StepState) -> None:
@@ -71,7 +82,7 @@ class TerminalObserver(Observer):
     @override
     def event(self, process: str, event: Mapping[str, Any]) -> None:
         with self._writing():
-            self._progress.handle({"process": process, **event})
+            self._progress.handle({"process": f"{self._name}{process}", **event})
 
     @override
     def close(self) -> None:
@@ -80,7 +91,7 @@ class TerminalObserver(Observer):
 
     def _show(self, line: str) -> None:
         with self._writing():
-            self._progress.show(line)
+            self._progress.show(f"{self._name}{line}")
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.requirements import STRATEGIES
 from qcnn.model import checkpoints
 from qcnn.planning.memory import minimum_bytes
+from qcnn.planning.parallel_trials import trials_at_once
 from qcnn.process import environment, operating_system
 from qcnn.process.operating_system import Memory
 from qcnn.simulators import kernels, registry
@@ -65,7 +66,7 @@ def check_experiments(experiments: Sequence[ExperimentConfig], place: Place, rep
     """Check experiments, and return them with the metadata of their data files if these are read here.
 
     Args:
-        experiments: Experiments to train, one at a time.
+        experiments: Experiments to train.
         place: Where they are trained.
         report: Receives each line about missing kernels, cores or memory once.
 
@@ -73,6 +74,41 @@ def check_experiments(experiments: Sequence[ExperimentConfig], place: Place, rep
         ArtifactError: If a data file cannot be read, or `continue_from` has no checkpoint of the experiment.
         ConfigError: If an experiment cannot be trained.
     """
+    return _check(experiments, place, report)[0]
+
+
+def check_trials(
+    trials: Sequence[ExperimentConfig], parallelism: int, report: Report
+) -> tuple[list[ExperimentConfig], int]:
+    """Check the trials of a study on this machine.
+
+    Args:
+        trials: Experiments of the trials.
+        parallelism: Maximum number of trials at the same time.
+        report: Receives each line about missing kernels, cores or memory once.
+
+    Returns:
+        The trials with the metadata of their data files, and the number of trials that are trained at the same time.
+
+    Raises:
+        ArtifactError: If a data file cannot be read, or `continue_from` has no checkpoint of the experiment.
+        ConfigError: If a trial cannot be trained.
+    """
+    complete, states = _check(trials, LOCAL, report)
+    return complete, trials_at_once(
+        complete,
+        states,
+        parallelism,
+        cores=operating_system.cores(),
+        memory=operating_system.memory().available,
+        gpus=operating_system.gpus() if parallelism > 1 else 0,
+    )
+
+
+def _check(
+    experiments: Sequence[ExperimentConfig], place: Place, report: Report
+) -> tuple[list[ExperimentConfig], float]:
+    """Check experiments, see `check_experiments`, and also return the largest memory of a process' states in bytes."""
     reported = {""}
 
     def report_once(line: str) -> None:
@@ -102,7 +138,7 @@ def check_experiments(experiments: Sequence[ExperimentConfig], place: Place, rep
             states[key] = _check_simulator(experiment, place)
         if place.is_local:
             report_once(_memory_line(experiment, states[key], place))
-    return complete
+    return complete, max(states.values(), default=0.0)
 
 
 def _ignore(line: str) -> None:

@@ -1,5 +1,6 @@
 """Steps in separate processes: output and exit."""
 
+import os
 import re
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from qcnn.components.local_steps import evaluate_step, export_step, run_in_subprocess
+from qcnn.components.local_steps import evaluate_step, export_step, run_in_subprocess, trial_data_step
 from qcnn.errors import ArtifactError
 from qcnn.results.local_run import of_run
 
@@ -35,6 +36,19 @@ def test_step_ends_if_its_output_is_lost(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(BrokenPipeError):
         run_in_subprocess(export_step, [tmp_path / "run"], None, output)
     assert psutil.Process().children() == before
+
+
+@pytest.mark.usefixtures("forks")
+def test_interrupt_of_another_thread_ends_step(tmp_path: Path) -> None:
+    lines: list[str] = []
+    # A pipe without a writer: the step waits for its experiment.
+    (tmp_path / "trial").mkdir()
+    os.mkfifo(tmp_path / "trial" / "run.json")
+    before = psutil.Process().children(recursive=True)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_subprocess(trial_data_step, [tmp_path / "trial"], None, lines.append, lambda: True)
+    assert lines == []
+    assert psutil.Process().children(recursive=True) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

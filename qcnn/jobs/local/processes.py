@@ -28,6 +28,13 @@ LineHandler = Callable[[str], None]
 # Called with the number of an epoch after which a process waits. Returns whether training stops after it, or None if
 # this is not yet known.
 StopHandler = Callable[[int], bool | None]
+# Returns whether another thread, which has received a signal, ends the work of this one.
+IsInterrupted = Callable[[], bool]
+
+
+def never_interrupted() -> bool:
+    """Return False, because no other thread ends this work."""
+    return False
 
 
 def print_line(line: str) -> None:

@@ -11,11 +11,20 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import JobSpec, tf_config
-from qcnn.jobs.local.processes import EventHandler, LineHandler, LocalProcess, StopHandler, print_line, stop
+from qcnn.jobs.local.processes import (
+    EventHandler,
+    IsInterrupted,
+    LineHandler,
+    LocalProcess,
+    StopHandler,
+    never_interrupted,
+    print_line,
+    stop,
+)
 from qcnn.process.exit_codes import is_permanent_error
 from qcnn.process.library_loading import START_TIMEOUT_SECONDS
 from qcnn.process.limits import process_limits, reached_limit
@@ -149,7 +158,7 @@ def run_processes(
             contains its last line or the limit.
         RetryableError: If retryable errors occur more often than `job.restarts`.
     """
-    with contextlib.closing(ProcessPool(server, lives_on=False)) as pool:
+    with contextlib.closing(ProcessPool(lambda: server, lives_on=False)) as pool:
         pool.run(job, on_event, output)
 
 
@@ -160,7 +169,13 @@ class ProcessPool:
     has processes with `ignore_exit`, and if a process has exited by itself, which bounds its memory.
     """
 
-    def __init__(self, server: str | None = None, *, lives_on: bool) -> None:
+    def __init__(self, server: Callable[[], str | None] = lambda: None, *, lives_on: bool) -> None:
+        """Create a pool without processes.
+
+        Args:
+            server: Function that returns the address of a fork server that runs, see `start_process`.
+            lives_on: Whether the processes can run further jobs.
+        """
         self._server, self._is_reusable = server, lives_on
         self._kind: object = None
         self._processes: list[LocalProcess] = []
@@ -172,6 +187,7 @@ class ProcessPool:
         on_event: EventHandler,
         output: LineHandler = print_line,
         should_stop: StopHandler | None = None,
+        is_interrupted: IsInterrupted = never_interrupted,
     ) -> None:
         """Run a job (see `run_processes`).
 
@@ -181,10 +197,14 @@ class ProcessPool:
             output: Handler of their output lines.
             should_stop: Function that decides after each epoch whether training stops, or None. The processes wait for
                 it. What it raises ends the processes.
+            is_interrupted: Function that decides whether another thread ends this job.
+
+        Raises:
+            KeyboardInterrupt: If another thread ends this job.
         """
         restarts = _RestartCounter(job.restarts)
         with terminated_as_interrupt():
-            while reason := self._attempt(job, on_event, output, should_stop, restarts):
+            while reason := self._attempt(job, on_event, output, should_stop, is_interrupted, restarts):
                 restarts.count(reason, "all workers")
 
     def close(self) -> None:
@@ -199,6 +219,7 @@ class ProcessPool:
         on_event: EventHandler,
         output: LineHandler,
         should_stop: StopHandler | None,
+        is_interrupted: IsInterrupted,
         restarts: "_RestartCounter",
     ) -> str | None:
         """Run the processes once.
@@ -212,7 +233,9 @@ class ProcessPool:
             self._start(job, on_event, output, confirms=should_stop is not None)
             for process in self._processes:
                 process.watch(selector)
-            while (decision := _wait_for_decision(self._processes, job, selector, should_stop)).process is not None:
+            while (
+                decision := _wait_for_decision(self._processes, job, selector, should_stop, is_interrupted)
+            ).process is not None:
                 is_in_thread = threading.current_thread() is not threading.main_thread()
                 if is_in_thread and decision.process.exit_code in _INTERRUPTED:
                     # Ctrl-C in a terminal or notebook reaches all processes, but no thread except the main one.
@@ -237,7 +260,7 @@ class ProcessPool:
                 stack.pop_all()
                 selector.close()
             else:
-                _wait_for_exit(self._processes, selector)
+                _wait_for_exit(self._processes, selector, is_interrupted)
             return None
 
     def _can_reuse(self, job: JobSpec) -> bool:
@@ -256,6 +279,7 @@ class ProcessPool:
             return
         self.close()
         self._kind = kind
+        server = self._server()
         names = job.processes()
         ports = iter(self._ports.enter_context(reserved_ports(len(names) * (1 + len(job.port_flags)))))
         addresses: dict[str, list[str]] = {}
@@ -274,7 +298,7 @@ class ProcessPool:
                     environment,
                     on_event,
                     output,
-                    self._server,
+                    server,
                     is_reusable=self._can_reuse(job),
                     confirms=confirms,
                 )
@@ -320,15 +344,24 @@ def _wait_for_decision(
     job: JobSpec,
     selector: selectors.BaseSelector,
     should_stop: StopHandler | None,
+    is_interrupted: IsInterrupted,
 ) -> ProcessesDecision:
-    """Forward the output of the processes until an action is required, and return the decision."""
+    """Forward the output of the processes until an action is required, and return the decision.
+
+    Raises:
+        KeyboardInterrupt: If another thread ends the job.
+    """
     while True:
         if should_stop:
             # Before the output is read, because the function may take longer than the heartbeat timeout.
             _answer(processes, should_stop)
         # Read before the decision, because this process itself may have been suspended, or its output blocked.
         _forward_output(selector)
-        if (decision := _decide(processes, job)).action is not Action.CONTINUE:
+        decision = _decide(processes, job)
+        # The signal may also have ended a process.
+        if decision.action is not Action.RETURN and is_interrupted():
+            raise KeyboardInterrupt
+        if decision.action is not Action.CONTINUE:
             return decision
         _check_output_pipe()
 
@@ -340,10 +373,12 @@ def _answer(processes: Sequence[LocalProcess], should_stop: StopHandler) -> None
             process.answer(stops=stops)
 
 
-def _wait_for_exit(processes: Sequence[LocalProcess], selector: selectors.BaseSelector) -> None:
-    """Wait up to `_LAST_SECONDS` for the processes with `ignore_exit` to exit."""
+def _wait_for_exit(
+    processes: Sequence[LocalProcess], selector: selectors.BaseSelector, is_interrupted: IsInterrupted
+) -> None:
+    """Wait up to `_LAST_SECONDS` for the processes with `ignore_exit` to exit, unless another thread ends the job."""
     end = time.monotonic() + _LAST_SECONDS
-    while any(process.exit_code is None for process in processes) and time.monotonic() < end:
+    while any(process.exit_code is None for process in processes) and time.monotonic() < end and not is_interrupted():
         _forward_output(selector)
     for process in processes:
         process.drain()

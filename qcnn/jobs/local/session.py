@@ -61,10 +61,11 @@ class Session:
             is_reusable: Whether the processes may train other runs.
         """
         kind = (Path.cwd(), own_environment())
-        server = self.start()
+        # Ends idle processes whose fork server has exited.
+        self.start()
         pool = self._take(kind) if is_reusable else None
         if pool is None:
-            pool = ProcessPool(server, lives_on=is_reusable)
+            pool = ProcessPool(self.start, lives_on=is_reusable)
         with contextlib.ExitStack() as stack:
             stack.callback(pool.close)
             yield pool

@@ -9,6 +9,11 @@ logger = logging.getLogger("qcnn")
 StepState = Literal["running", "succeeded", "failed"]
 
 
+def trial_name(number: int) -> str:
+    """Return what precedes the lines of a trial that is trained at the same time as others."""
+    return f"trial {number}: "
+
+
 class Observer:
     """Receiver of the steps, output lines and training events of a run, or of the runs of a study.
 
@@ -27,6 +32,14 @@ class Observer:
             count: Number of trials.
             is_trained: Whether an earlier call has trained it.
         """
+
+    def of_trial(self, number: int) -> "Observer":
+        """Return the observer of a trial that is trained at the same time as others, each by a thread.
+
+        Args:
+            number: Index of the trial.
+        """
+        return self
 
     def step(self, name: str, state: StepState) -> None:
         """Show the state of a step."""

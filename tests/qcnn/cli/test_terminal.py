@@ -22,6 +22,13 @@ class Broken(io.StringIO):
         raise self.error
 
 
+class Terminal(io.StringIO):
+    """Text stream of a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.mark.parametrize(
     ("error", "message", "code"),
     [
@@ -66,16 +73,31 @@ def test_json_is_printed_as_text() -> None:
 
 
 def test_progress_display_hides_epoch_lines() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     terminal = Terminal()
     observer = TerminalObserver(terminal)
     for message in ("epoch 1/3: train_loss 0.5", "a visible line"):
         observer.line(json.dumps({"severity": "INFO", "message": message, "role": "worker", "index": 0}))
     assert "a visible line" in terminal.getvalue()
     assert "epoch 1/3" not in terminal.getvalue()
+
+
+def test_lines_of_parallel_trials_name_their_trial() -> None:
+    terminal = io.StringIO()
+    study = TerminalObserver(terminal)
+    study.trial(1, 3, is_trained=False)
+    trial = study.of_trial(1)
+    trial.step("train", "running")
+    trial.line("a visible line")
+    assert terminal.getvalue() == ("== trial 1, 2 of 3\ntrial 1: == train\ntrial 1:     a visible line\n")
+
+
+def test_tables_of_parallel_trials_name_their_trial() -> None:
+    terminal = Terminal()
+    study = TerminalObserver(terminal)
+    for number in (0, 1):
+        study.of_trial(number).event("worker 0", {"event": "state", "state": "training"})
+    assert "trial 0: worker 0: training" in terminal.getvalue()
+    assert "trial 1: worker 0: training" in terminal.getvalue()
 
 
 @pytest.fixture(autouse=True)

@@ -449,6 +449,17 @@ def test_run_handler_may_take_longer_than_heartbeat_timeout(tmp_path: Path, monk
     assert offsets == [0, 1000, 2000]
 
 
+def test_interrupt_of_another_thread_ends_processes() -> None:
+    lines: list[str] = []
+    program = "import signal; print('up', flush=True); signal.pause()"
+    job = JobSpec((sys.executable, "-c", program), {"worker": 2}, 3, TIMEOUT)
+    before = psutil.Process().children(recursive=True)
+    with contextlib.closing(ProcessPool(lives_on=True)) as pool, pytest.raises(KeyboardInterrupt):
+        pool.run(job, lambda *_: None, lines.append, is_interrupted=lambda: len(lines) == 2)
+    assert sorted(line.split()[-1] for line in lines) == ["up", "up"]
+    assert psutil.Process().children(recursive=True) == before
+
+
 def test_run_forwards_events_in_order() -> None:
     program = """
     import sys

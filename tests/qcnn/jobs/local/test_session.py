@@ -106,6 +106,17 @@ def test_server_that_was_killed_is_replaced(children: Children, session: Session
     assert not second & first
 
 
+def test_server_that_was_killed_is_replaced_for_processes_in_use(children: Children, session: Session) -> None:
+    """As for the trials of a study."""
+    with session.processes(is_reusable=True) as processes:
+        for _ in range(2):
+            processes.run(reusable_job(Path.cwd(), "a"), lambda *_: None, lambda _: None)
+            (server,) = children()
+            assert len(server.children()) == 2
+            server.kill()
+            server.wait()
+
+
 def test_runs_in_threads_have_separate_processes_and_one_stays(children: Children, session: Session) -> None:
     barrier, found = threading.Barrier(2), list[set[str]]()
 
