@@ -129,8 +129,9 @@ logger = logging.getLogger("qcnn")
 
 # Exit codes after SIGINT.
 _INTERRUPTED = (128 + signal.SIGINT, -signal.SIGINT)
-# Seconds between two checks of the processes.
-_INTERVAL = 0.1
+_TERMINATED = (128 + signal.SIGTERM, -signal.SIGTERM)
+# Seconds between two checks of the processes, and until a SIGTERM of all processes has also reached this one.
+_INTERVAL, _SIGNAL_SECONDS = 0.1, 0.5
 # Seconds that processes with `ignore_exit` may run after all other processes have succeeded.
 _LAST_SECONDS = 30.0
 # Number of arguments that name the program: python -m MODULE.
@@ -358,12 +359,24 @@ def _wait_for_decision(
         # Read before the decision, because this process itself may have been suspended, or its output blocked.
         _forward_output(selector)
         decision = _decide(processes, job)
+        if decision.process is not None and decision.process.exit_code in _TERMINATED:
+            _wait_for_signal(is_interrupted)
         # The signal may also have ended a process.
         if decision.action is not Action.RETURN and is_interrupted():
             raise KeyboardInterrupt
         if decision.action is not Action.CONTINUE:
             return decision
         _check_output_pipe()
+
+
+def _wait_for_signal(is_interrupted: IsInterrupted) -> None:
+    """Wait until this process or another thread has handled a signal that has also ended a process of the job.
+
+    A job without restarts would otherwise fail, and its study would keep the failure as a result.
+    """
+    end = time.monotonic() + _SIGNAL_SECONDS
+    while not is_interrupted() and time.monotonic() < end:
+        time.sleep(_INTERVAL)
 
 
 def _answer(processes: Sequence[LocalProcess], should_stop: StopHandler) -> None:

@@ -460,6 +460,20 @@ def test_interrupt_of_another_thread_ends_processes() -> None:
     assert psutil.Process().children(recursive=True) == before
 
 
+def test_signal_that_ends_a_process_first_is_no_failure() -> None:
+    """SIGTERM of all processes of a job without restarts, which another thread handles a little later."""
+    questions: list[None] = []
+
+    def is_interrupted() -> bool:
+        if pool._processes[0].exit_code:
+            questions.append(None)
+        return len(questions) > 1
+
+    job = JobSpec((sys.executable, "-c", "import os; os.kill(os.getpid(), 15)"), {"worker": 1}, 0, TIMEOUT)
+    with contextlib.closing(ProcessPool(lives_on=True)) as pool, pytest.raises(KeyboardInterrupt):
+        pool.run(job, lambda *_: None, is_interrupted=is_interrupted)
+
+
 def test_run_forwards_events_in_order() -> None:
     program = """
     import sys
