@@ -85,7 +85,7 @@ def check_trials(
     Args:
         trials: Experiments of the trials.
         parallelism: Maximum number of trials at the same time.
-        report: Receives each line about missing kernels, cores or memory once.
+        report: Receives each line about missing kernels, cores or memory once, also if fewer trials are trained.
 
     Returns:
         The trials with the metadata of their data files, and the number of trials that are trained at the same time.
@@ -95,7 +95,7 @@ def check_trials(
         ConfigError: If a trial cannot be trained.
     """
     complete, states = _check(trials, LOCAL, report)
-    return complete, trials_at_once(
+    at_once, line = trials_at_once(
         complete,
         states,
         parallelism,
@@ -103,6 +103,9 @@ def check_trials(
         memory=operating_system.memory().available,
         gpus=operating_system.gpus() if parallelism > 1 else 0,
     )
+    if line:
+        report(line)
+    return complete, at_once
 
 
 def _check(

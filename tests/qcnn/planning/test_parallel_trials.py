@@ -34,5 +34,22 @@ GIB = 2.0**30
     ],
 )
 def test_number_of_parallel_trials(trials: list[dict[str, Any]], changes: dict[str, Any], expected: int) -> None:
-    machine = {"states": 0.0, "maximum": 2, "cores": 2, "memory": 8 * GIB, "gpus": 0, **changes}
-    assert trials_at_once([from_mapping(fields) for fields in trials], **machine) == expected
+    machine: dict[str, Any] = {"states": 0.0, "maximum": 2, "cores": 2, "memory": 8 * GIB, "gpus": 0, **changes}
+    number, line = trials_at_once([from_mapping(fields) for fields in trials], **machine)
+    assert number == expected
+    assert bool(line) == (expected < min(machine["maximum"], len(trials)))
+
+
+@pytest.mark.parametrize(
+    ("trial", "changes", "reason"),
+    [
+        (ONE, {}, "each needs a core of 2"),
+        (TWO, {}, "each needs 2 cores of 2"),
+        (ONE, {"memory": GIB}, "each needs 1 GiB of 1 GiB of memory"),
+        (ONE, {"gpus": 1}, "each needs all memory of the GPUs"),
+    ],
+)
+def test_line_names_the_smallest_limit(trial: dict[str, Any], changes: dict[str, Any], reason: str) -> None:
+    machine: dict[str, Any] = {"states": 0.0, "cores": 2, "memory": 8 * GIB, "gpus": 0, **changes}
+    number, line = trials_at_once([from_mapping(trial)] * 3, maximum=3, **machine)
+    assert line == f"parallelism: {number} instead of 3 trials at the same time, because {reason}"
