@@ -143,4 +143,7 @@ def format_bytes(count: float) -> str:
     if count < 2**10:
         return f"{count:.0f} B"
     power = min(4, int(math.log2(count) // 10))
-    return f"{count / 2 ** (10 * power):.3g} {['', 'KiB', 'MiB', 'GiB', 'TiB'][power]}"
+    number = count / 2 ** (10 * power)
+    # Three digits of 1000 to 1023 would have an exponent.
+    digits = f"{number:.0f}" if 100 <= number < 2**10 else f"{number:.3g}"
+    return f"{digits} {['', 'KiB', 'MiB', 'GiB', 'TiB'][power]}"

@@ -70,6 +70,7 @@ def test_step_equal_gates_count_once_on_any_ring() -> None:
         (0, "0 B"),
         (1023, "1023 B"),
         (1024, "1 KiB"),
+        (1023.4 * 2**10, "1023 KiB"),
         (1.5 * 2**30, "1.5 GiB"),
         (2.0**60, "1.05e+06 TiB"),
         (math.inf, "more than any machine has"),
