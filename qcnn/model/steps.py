@@ -164,7 +164,8 @@ def gradient_of(model: tf_keras.Model) -> Callable[..., tf.Tensor]:
             tape.watch(weights)
             measures = _measures(model, weights, **share)
             loss = measures[0]
-        gradients = tape.gradient(loss, weights)
+        # A circuit without gates does not use its array of parameters.
+        gradients = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # One tensor for gradients and measures, because every reduction takes a round trip.
         return tf.concat([*(tf.reshape(each, [-1]) for each in gradients), measures], axis=0)
 

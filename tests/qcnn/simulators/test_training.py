@@ -41,6 +41,29 @@ def test_losses_equal_those_of_tensorflow_quantum(model: str) -> None:
     np.testing.assert_allclose(losses(model, "lightcone"), losses(model, "tfq"), atol=1e-3)
 
 
+def test_dense_layers_after_circuit_without_gates_are_trained_by_all_simulators(tmp_path: Path) -> None:
+    """The array of the circuit's parameters is empty, and no expectation value depends on it."""
+    states = np.random.default_rng(0).normal(size=(20, 16))
+    labels = (states[:, 0] ** 2 > np.median(states[:, 0] ** 2)).astype(int)
+    table = np.column_stack([states, labels])
+    header = ",".join([*(f"amplitude_{index}" for index in range(16)), "label"])
+    np.savetxt(tmp_path / "states.csv", table, delimiter=",", header=header, comments="")
+    fields = {
+        "model": "qcnn.published.bars_and_stripes:squares",
+        "encoding": "amplitude",
+        "hidden_units": 4,
+        "rounds": 0,
+        "data": str(tmp_path / "states.csv"),
+    }
+    found = []
+    for simulator in ("statevector", "statevector_cpu", "density"):
+        config = from_mapping({**SMALL, **fields, "simulator": simulator})
+        found.append(train(config, data.generate(config), tmp_path / simulator))
+    losses_of = [[(epoch.train_loss, epoch.val_loss) for epoch in history] for history in found]
+    np.testing.assert_allclose(losses_of[1:], losses_of[:-1], atol=1e-5)
+    assert losses_of[0][0] != losses_of[0][-1]
+
+
 def test_lightcone_with_shots_estimates_losses() -> None:
     exact, many, few = losses("hybrid", "lightcone"), *(losses("hybrid", "lightcone", shots) for shots in (10**8, 10))
     np.testing.assert_allclose(many, exact, atol=1e-3)
