@@ -52,7 +52,10 @@ def _git() -> tuple[str, str]:
         return os.environ.get("QCNN_COMMIT", "unknown"), os.environ.get("QCNN_DIRTY", "unknown")
     try:
         commit, status = (
-            subprocess.run(["git", *command], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
+            # Ctrl-C in a terminal would end it in a thread that does not know of the interrupt.
+            subprocess.run(
+                ["git", *command], cwd=_ROOT, capture_output=True, text=True, check=True, start_new_session=True
+            ).stdout.strip()
             for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
         )
     except (OSError, subprocess.CalledProcessError):

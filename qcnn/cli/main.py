@@ -15,9 +15,12 @@ from qcnn.cli.target_choice import requested_target, target_command
 from qcnn.errors import QcnnError, WriteError, single_line
 from qcnn.process.extras import missing
 from qcnn.process.installation import version, warn_about_other_distribution
+from qcnn.process.signals import time_limit
 from qcnn.process.standard_streams import drop_output, open_standard_streams
 from qcnn.targets.errors import StepError
 
+# Seconds for the last output of an interrupted command.
+_LAST_SECONDS = 1.0
 # Environment variable that a shell sets to request completion.
 _COMPLETION = "_QCNN_COMPLETE"
 # Commands by section of the help, in the order of the help. A command that no target has is in the module of its name.
@@ -180,7 +183,10 @@ def _requester(arguments: Sequence[str]) -> tuple[str, str]:
 
 
 def _stop(message: str, code: int) -> None:
-    with contextlib.suppress(OSError):
+    # After an interrupt, the command must not wait for a reader that no longer reads.
+    seconds = _LAST_SECONDS if code == INTERRUPTED else 0.0
+    with contextlib.suppress(OSError), time_limit(seconds):
         click.echo(message, err=True)
-    drop_output()
+    with time_limit(seconds):
+        drop_output()
     sys.exit(code)

@@ -35,15 +35,16 @@ class TerminalObserver(Observer):
         failed_step: Name of the step that has failed, or None.
     """
 
-    def __init__(self, terminal: TextIO, name: str = "") -> None:
+    def __init__(self, terminal: TextIO, name: str = "", study: TerminalObserver | None = None) -> None:
         """Create an observer.
 
         Args:
             terminal: Where it prints.
             name: Precedes each line and the names of processes.
+            study: Observer of the study, whose `failed_step` is also that of this trial.
         """
         self.failed_step: str | None = None
-        self._terminal, self._name = terminal, name
+        self._terminal, self._name, self._study = terminal, name, study
         self._progress = TrainingProgress(terminal)
         self._has_failed = False
         # Messages about the progress of a step.
@@ -61,7 +62,7 @@ class TerminalObserver(Observer):
 
     @override
     def of_trial(self, number: int) -> Observer:
-        return TerminalObserver(self._terminal, trial_name(number))
+        return TerminalObserver(self._terminal, trial_name(number), self)
 
     @override
     def step(self, name: str, state: StepState) -> None:
@@ -72,6 +73,8 @@ class TerminalObserver(Observer):
             self._show(f"== {name}")
         elif state == "failed":
             self.failed_step = name
+            if self._study:
+                self._study.failed_step = name
 
     @override
     def line(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Handlers of signals: immediate exit, Ctrl-C for SIGTERM, and interrupts that wait for the end of a block."""
+"""Handlers of signals: immediate exit, Ctrl-C for SIGTERM, time limits, and interrupts at the end of a block."""
 
 import contextlib
 import ctypes
@@ -60,6 +60,29 @@ def terminated_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Context manager that raises TimeoutError in the main thread, also while it waits for a file.
+
+    Args:
+        seconds: Time of the block, or 0 for no limit.
+    """
+    if not seconds:
+        yield
+        return
+
+    def expire(*_: object) -> None:
+        raise TimeoutError
+
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 """Steps in separate processes: output and exit."""
 
-import os
 import re
 import signal
 import subprocess
@@ -12,7 +11,8 @@ import pytest
 
 from qcnn.components.local_steps import evaluate_step, export_step, run_in_subprocess, trial_data_step
 from qcnn.errors import ArtifactError
-from qcnn.results.local_run import of_run
+from qcnn.experiment.parsing import from_mapping
+from qcnn.results.local_run import RunRecorder, of_run, of_trial
 
 
 @pytest.mark.usefixtures("forks")
@@ -40,15 +40,18 @@ def test_step_ends_if_its_output_is_lost(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("forks")
 def test_interrupt_of_another_thread_ends_step(tmp_path: Path) -> None:
-    lines: list[str] = []
-    # A pipe without a writer: the step waits for its experiment.
-    (tmp_path / "trial").mkdir()
-    os.mkfifo(tmp_path / "trial" / "run.json")
+    """Ground states that take a minute."""
+    trial = of_trial(tmp_path / "trial")
+    fields = from_mapping({"qubits": 16, "rounds": 64, "data": "annni", "classes": 3, "loss": "cross_entropy"})
+    with RunRecorder(fields.model_dump()) as recorder:
+        recorder.begin_step("trial-data", trial.run)
     before = psutil.Process().children(recursive=True)
+    lines: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        run_in_subprocess(trial_data_step, [tmp_path / "trial"], None, lines.append, lambda: True)
-    assert lines == []
+        run_in_subprocess(trial_data_step, [trial.run], None, lines.append, lambda: bool(lines))
+    assert lines == ["diagonalizing for 1024 ground states of 16 qubits"]
     assert psutil.Process().children(recursive=True) == before
+    assert not trial.dataset.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

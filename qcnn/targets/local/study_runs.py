@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import shutil
 import threading
 from collections.abc import Sequence
@@ -19,9 +20,8 @@ from qcnn.components.local_steps import (
     train_step,
     trial_data_step,
 )
-from qcnn.errors import QcnnError
+from qcnn.errors import QcnnError, TrainingError
 from qcnn.experiment.config import ExperimentConfig
-from qcnn.jobs.local.processes import IsInterrupted
 from qcnn.jobs.local.runner import ProcessPool
 from qcnn.planning.checks import check_trials
 from qcnn.process.signals import terminated_as_interrupt
@@ -33,7 +33,7 @@ from qcnn.studies.trials import FailedTrial, save_failure
 from qcnn.targets.local.active_run import error_lines, observed_step, recorded
 from qcnn.targets.local.observer import Observer
 from qcnn.targets.local.step_processes import SESSION, call_step, job_runner, load_libraries
-from qcnn.targets.local.trial_threads import run_in_threads
+from qcnn.targets.local.trial_threads import Caller, run_in_threads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,12 +97,15 @@ def run_study(trials: CheckedTrials, study: Path, observer: Observer) -> BestTri
 class _Thread:
     """Thread that trains trials in its own processes.
 
-    `generation` is held while it generates data, or None if there is no other thread.
+    `generation` is held while it generates data. `caller` and `generation` are None if there is no other thread.
     """
 
     processes: ProcessPool
-    is_interrupted: IsInterrupted
-    generation: threading.Lock | None
+    caller: Caller | None = None
+    generation: threading.Lock | None = None
+
+    def is_interrupted(self) -> bool:
+        return self.caller is not None and self.caller.is_interrupted()
 
 
 def _run_trials(unfinished: Sequence[NumberedTrial], trials: CheckedTrials, study: Path, observer: Observer) -> None:
@@ -115,28 +118,36 @@ def _run_trials(unfinished: Sequence[NumberedTrial], trials: CheckedTrials, stud
         observer: Display.
     """
     at_once = max(1, min(trials.at_once, len(unfinished)))
-    queue, lock = TrialQueue(unfinished, at_once), threading.Lock()
-    generation = threading.Lock() if at_once > 1 else None
+    queue, lock, generation = TrialQueue(unfinished, at_once), threading.Lock(), threading.Lock()
 
     def run_next(previous: ExperimentConfig | None, thread: _Thread) -> ExperimentConfig | None:
         with lock:
             if thread.is_interrupted() or (taken := queue.take(previous)) is None:
                 return None
             number, config = taken
-            observer.trial(number, len(trials.experiments), is_trained=False)
+            show = functools.partial(observer.trial, number, len(trials.experiments), is_trained=False)
             # The names of folders have the order in which the trials start.
             folders = of_trial(study / f"qcnn-trial-{timestamp()}")
-        _run_trial(config, folders, observer.of_trial(number) if thread.generation else observer, thread)
+            if thread.caller:
+                thread.caller.call(show)
+                display = thread.caller.observer(observer.of_trial(number))
+            else:
+                show()
+                display = observer
+        _run_trial(config, folders, display, thread)
         return config
 
-    def work(is_interrupted: IsInterrupted) -> None:
+    def work(caller: Caller | None) -> None:
         with SESSION.processes(is_reusable=True) as processes:
-            thread = _Thread(processes, is_interrupted, generation)
+            thread = _Thread(processes, caller, generation if caller else None)
             trained = run_next(None, thread)
             while trained:
                 trained = run_next(trained, thread)
 
-    run_in_threads(at_once, work)
+    if at_once > 1:
+        run_in_threads(at_once, work, SESSION.close)
+    else:
+        work(None)
 
 
 def _run_trial(config: ExperimentConfig, folders: RunFolders, observer: Observer, thread: _Thread) -> None:
@@ -144,8 +155,10 @@ def _run_trial(config: ExperimentConfig, folders: RunFolders, observer: Observer
         with recorded(config.model_dump(), folders.run, observer) as run:
             with run.step("trial-data"):
                 if config.data in CHAINS and thread.generation:
-                    # Ground states take as long as training, and the threads of a process would take turns.
-                    call_step(trial_data_step, (folders.run,), run.line, thread.is_interrupted)
+                    # Ground states take as long as training, and the threads of a process would take turns. If that
+                    # process is killed, this one generates them.
+                    with contextlib.suppress(TrainingError):
+                        call_step(trial_data_step, (folders.run,), run.line, thread.is_interrupted)
                 # A function of the user is not called by two threads at the same time.
                 with thread.generation or contextlib.nullcontext():
                     completed = generate_step(config, folders)

@@ -1,10 +1,14 @@
 """Tests of commands whose output cannot be written."""
 
+import contextlib
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from qcnn.cli.output import INTERRUPTED
 
 QCNN = Path(sys.executable).with_name("qcnn")
 
@@ -69,3 +73,23 @@ with one_line_errors():
     assert run(f"{command} | head -1 > first", tmp_path) == (138, stderr)
     stderr = "error: output: cannot be written (No space left on device). Given: standard output\n"
     assert run(f"{command} > /dev/full", tmp_path) == (2, stderr)
+
+
+def test_interrupted_command_does_not_wait_for_its_reader() -> None:
+    """The buffer of stdout has a line for a pipe that is full."""
+    program = f"import sys; from qcnn.cli import main; print('a line'); main._stop('interrupted', {INTERRUPTED})"
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x")
+    os.set_blocking(writer, True)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=writer, stderr=subprocess.PIPE, text=True, env=buffered, timeout=60
+        )
+    finally:
+        os.close(writer)
+        os.close(reader)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "interrupted\n")
