@@ -16,7 +16,7 @@ from tabulate import tabulate
 from qcnn.studies.record import SELECT_STEP
 
 QCNN = Path(sys.executable).with_name("qcnn")
-STUDIES = ("few_data", "qiskit_tutorial", "annni")
+STUDIES = ("four_digits", "qiskit_tutorial", "annni")
 TURNS = 3
 
 

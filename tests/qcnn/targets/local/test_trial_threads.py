@@ -99,7 +99,7 @@ def test_signal_ends_all_threads() -> None:
             # This thread receives it, as any thread may.
             signal.raise_signal(signal.SIGINT)
         _wait_until(caller.is_interrupted)
-        # The end is not delayed by what nobody displays.
+        # Lines that are no longer displayed do not delay the end.
         for number in range(3000):
             observer.line(str(number))
         ended.append(threading.current_thread())
