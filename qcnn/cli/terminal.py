@@ -41,7 +41,7 @@ class TerminalObserver(Observer):
         Args:
             terminal: Where it prints.
             name: Precedes each line and the names of processes.
-            study: Observer of the study, whose `failed_step` is also that of this trial.
+            study: Observer of the study, whose `failed_step` is that of its trials.
         """
         self.failed_step: str | None = None
         self._terminal, self._name, self._study = terminal, name, study
@@ -68,6 +68,8 @@ class TerminalObserver(Observer):
     def step(self, name: str, state: StepState) -> None:
         if state == "running":
             self.failed_step = None
+            if self._study:
+                self._study.failed_step = None
             with self._writing():
                 self._progress.close()
             self._show(f"== {name}")

@@ -164,10 +164,15 @@ def gradient_of(model: tf_keras.Model) -> Callable[..., tf.Tensor]:
             tape.watch(weights)
             measures = _measures(model, weights, **share)
             loss = measures[0]
-        # A circuit without gates does not use its array of parameters.
-        gradients = tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        gradients = tape.gradient(loss, weights)
+        # A circuit without gates does not use its array of parameters, so that this one has no gradient.
+        flat = [
+            tf.reshape(gradient, [-1])
+            for weight, gradient in zip(weights, gradients, strict=True)
+            if weight.shape.num_elements() != 0
+        ]
         # One tensor for gradients and measures, because every reduction takes a round trip.
-        return tf.concat([*(tf.reshape(each, [-1]) for each in gradients), measures], axis=0)
+        return tf.concat([*flat, measures], axis=0)
 
     return gradient
 

@@ -64,12 +64,14 @@ def terminated_as_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Context manager that raises TimeoutError in the main thread, also while it waits for a file.
+    """Context manager that raises TimeoutError, also while the block waits for a file, and again after each limit.
+
+    Only the main thread has a limit.
 
     Args:
         seconds: Time of the block, or 0 for no limit.
     """
-    if not seconds:
+    if not seconds or threading.current_thread() is not threading.main_thread():
         yield
         return
 
@@ -77,7 +79,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise TimeoutError
 
     previous = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:

@@ -98,6 +98,12 @@ class Session:
                 self._server.close()
             self._idle = self._server = None
 
+    def close_loading(self) -> None:
+        """End the fork server if it still loads its modules, so that no thread waits for it."""
+        with self._lock:
+            if self._server and not self._server.is_ready:
+                self.close()
+
     def forget(self) -> None:
         """Forget all processes, which belong to the process that this one was forked from."""
         if self._server:

@@ -145,7 +145,7 @@ def _run_trials(unfinished: Sequence[NumberedTrial], trials: CheckedTrials, stud
                 trained = run_next(trained, thread)
 
     if at_once > 1:
-        run_in_threads(at_once, work, SESSION.close)
+        run_in_threads(at_once, work, SESSION.close_loading)
     else:
         work(None)
 

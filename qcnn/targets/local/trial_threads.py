@@ -14,10 +14,13 @@ from typing import Any
 from typing_extensions import override
 
 from qcnn.jobs.local.processes import GRACE
+from qcnn.process.signals import time_limit
 from qcnn.targets.local.observer import Observer, StepState
 
 # Seconds between two checks for signals, and after an interrupt until the threads have ended their processes.
 _INTERVAL, _END_SECONDS = 0.1, 2 * GRACE
+# Seconds to close displays after an interrupt.
+_CLOSE_SECONDS = 1.0
 # Number of calls after which a thread waits, because the output is blocked.
 _MAX_CALLS = 1000
 
@@ -77,24 +80,26 @@ class Caller:
             observer.close()
 
 
-def run_in_threads(count: int, work: Callable[[Caller], None], end_processes: Callable[[], None]) -> None:
+def run_in_threads(count: int, work: Callable[[Caller], None], end_loading: Callable[[], None]) -> None:
     """Call a function in several threads and wait for them.
 
     Args:
         count: Number of threads.
         work: Function.
-        end_processes: Ends all processes that the threads may wait for.
+        end_loading: Ends a process for which threads wait while it starts.
 
     Raises:
         BaseException: What the first of them raises, or KeyboardInterrupt.
     """
-    caller, futures = Caller(), [Future[None]() for _ in range(count)]
+    caller, threads = Caller(), dict[Future[None], threading.Thread]()
     try:
-        for future in futures:
+        for _ in range(count):
+            future = Future[None]()
             # A notebook finds the cell of an output by a context variable.
             run = functools.partial(contextvars.copy_context().run, _set_result, future, work, caller)
-            threading.Thread(target=run, name="trials", daemon=True).start()
-        running = set(futures)
+            threads[future] = threading.Thread(target=run, name="trials", daemon=True)
+            threads[future].start()
+        running = set(threads)
         while running:
             ended = {future for future in running if future.done()}
             caller.make_calls(0.0 if ended else _INTERVAL)
@@ -103,13 +108,15 @@ def run_in_threads(count: int, work: Callable[[Caller], None], end_processes: Ca
             running -= ended
     except BaseException:
         caller.end()
-        if wait(futures, _END_SECONDS).not_done:
-            # A thread waits for a fork server that still loads libraries.
-            end_processes()
-            wait(futures, _END_SECONDS)
+        started = [future for future, thread in threads.items() if thread.ident is not None]
+        if wait(started, _END_SECONDS).not_done:
+            end_loading()
+            wait(started, _END_SECONDS)
+        # The terminal may be blocked.
+        with contextlib.suppress(TimeoutError), time_limit(_CLOSE_SECONDS):
+            caller.close_observers()
         raise
-    finally:
-        caller.close_observers()
+    caller.close_observers()
 
 
 def _set_result(future: Future[None], work: Callable[[Caller], None], caller: Caller) -> None:

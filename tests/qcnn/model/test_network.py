@@ -19,7 +19,7 @@ from qcnn.circuits import circuits
 from qcnn.errors import ArtifactError
 from qcnn.experiment.config import ExperimentConfig
 from qcnn.experiment.parsing import from_mapping
-from qcnn.model import checkpoints
+from qcnn.model import checkpoints, steps
 from qcnn.model.batches import Shards, shard
 from qcnn.model.network import assemble, build_model, dense_layers
 from qcnn.model.optimizer import assign
@@ -337,6 +337,15 @@ def _gradients(model: tf_keras.Model, shards: Shards, replicas: int) -> Floats:
             for step in range(len(shards.sizes))
         ]
     )
+
+
+def test_network_without_gradient_is_not_trained_silently(
+    shifted: tf_keras.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a simulator that is no TensorFlow operation."""
+    monkeypatch.setattr(steps, "_measures", lambda *_, **__: tf.constant([1.0, 1.0]))
+    with pytest.raises(ValueError, match="None"):
+        gradient_of(shifted)([tf.convert_to_tensor(variable) for variable in shifted.trainable_variables])
 
 
 def test_parameter_shift_sampled_gradient_is_unbiased(shifted: tf_keras.Model) -> None:

@@ -117,6 +117,20 @@ def test_server_that_was_killed_is_replaced_for_processes_in_use(children: Child
             server.wait()
 
 
+def test_only_server_that_loads_is_closed(children: Children, session: Session, tmp_path: Path) -> None:
+    first = _run(session)
+    servers = children()
+    session.close_loading()
+    assert _run(session) == first
+    (tmp_path / "endless.py").write_text("import signal\nsignal.pause()\n")
+    with pytest.MonkeyPatch.context() as patch, contextlib.closing(Session(("endless",))) as other:
+        patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{tmp_path}")
+        other.start()
+        assert len(children()) == len(servers) + 1
+        other.close_loading()
+        assert children() == servers
+
+
 def test_runs_in_threads_have_separate_processes_and_one_stays(children: Children, session: Session) -> None:
     barrier, found = threading.Barrier(2), list[set[str]]()
 

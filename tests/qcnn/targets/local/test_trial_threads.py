@@ -1,5 +1,7 @@
 """Threads that end when the study is interrupted, or when one of them fails, and are displayed by their caller."""
 
+import contextlib
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -109,6 +111,50 @@ def test_signal_ends_all_threads() -> None:
         run_in_threads(2, work, _no_processes)
     assert len(ended) == 2
     assert recorder.lines == ["closed"] * 2
+
+
+def test_thread_that_cannot_start_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def start_once(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_once)
+    with pytest.raises(RuntimeError, match="can't start"):
+        run_in_threads(2, lambda caller: _wait_until(caller.is_interrupted), _no_processes)
+    started[0].join(TIMEOUT)
+    assert not started[0].is_alive()
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_blocked_display_does_not_delay_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_threads, "_CLOSE_SECONDS", 0.1)
+    reader, writer = os.pipe()
+
+    class Blocked(Observer):
+        @override
+        def close(self) -> None:
+            # As a terminal that is not read. Each display has a limit.
+            with contextlib.suppress(OSError):
+                os.read(reader, 1)
+
+    barrier = threading.Barrier(2, timeout=TIMEOUT)
+
+    def work(caller: Caller) -> None:
+        caller.observer(Blocked())
+        if barrier.wait() == 0:
+            signal.raise_signal(signal.SIGINT)
+        _wait_until(caller.is_interrupted)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_in_threads(2, work, _no_processes)
+    finally:
+        os.close(writer)
+        os.close(reader)
 
 
 def test_output_that_fails_ends_threads_that_wait_to_display_more() -> None:
