@@ -49,7 +49,10 @@ class Caller:
                 return
 
     def observer(self, observer: Observer) -> Observer:
-        """Return an observer for another thread. This thread calls the methods, and closes it in the end."""
+        """Return an observer for another thread. This thread calls the methods.
+
+        If the work of the other threads has ended, it also closes the observer.
+        """
         self._observers.append(observer)
         return _CalledObserver(observer, self)
 
@@ -116,7 +119,6 @@ def run_in_threads(count: int, work: Callable[[Caller], None], end_loading: Call
         with contextlib.suppress(TimeoutError), time_limit(_CLOSE_SECONDS):
             caller.close_observers()
         raise
-    caller.close_observers()
 
 
 def _set_result(future: Future[None], work: Callable[[Caller], None], caller: Caller) -> None:

@@ -179,7 +179,7 @@ def test_parallel_trials_equal_sequential_ones(tmp_path: Path) -> None:
         runs = ("--runs", str(tmp_path / parallelism), "--parallelism", parallelism)
         done = run("-m", "qcnn.cli", "study", "--config", str(tmp_path / "study.yaml"), *runs)
         assert done.returncode == 0, done.stdout + done.stderr
-        # A machine with a single core, little memory or a GPU says that it trains one trial at a time.
+        # A line reports that a single core, little memory or a GPU allows one trial at a time.
         is_parallel = parallelism == "2" and "parallelism: 1 instead of 2" not in done.stderr
         assert ("trial 1:     [worker 0] epoch 3/3" in done.stdout) == is_parallel
         (study,) = (tmp_path / parallelism).iterdir()
