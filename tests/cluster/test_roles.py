@@ -46,17 +46,20 @@ def _train_locally(config: ExperimentConfig, folder: Path) -> Checkpoint:
     return checkpoint
 
 
-def _train_on_cluster(config: ExperimentConfig, launchers: Launchers, bucket: str) -> tuple[Checkpoint, str]:
-    """Run a training job, and return its checkpoint and the URI of its training folder."""
+def _train_on_cluster(config: ExperimentConfig, launchers: Launchers, bucket: str) -> Checkpoint:
+    """Run a training job, and return its checkpoint."""
     job = cluster_job(config, bucket, _pod())
     launcher = launchers.start(job)
     assert launcher.exit_code() == 0, launcher.output
     assert launcher.restarts == 0
-    uri = f"{bucket}/{launchers.name(job)}/training"
+    return _checkpoint(f"{bucket}/{launchers.name(job)}/training")
+
+
+def _checkpoint(uri: str) -> Checkpoint:
     with local_copy(uri) as folder:
         checkpoint = checkpoints.load_latest(folder / checkpoints.FOLDER)
         assert checkpoint
-        return checkpoint.with_epochs(), uri
+        return checkpoint.with_epochs()
 
 
 def _losses(checkpoint: Checkpoint) -> list[tuple[float, float]]:
@@ -66,27 +69,40 @@ def _losses(checkpoint: Checkpoint) -> list[tuple[float, float]]:
 def test_chief_workers_and_evaluator_match_local_run(launchers: Launchers, bucket: str, tmp_path: Path) -> None:
     config = _config(workers=3, options={"chief": 1, "evaluator": 1})
     expected = _train_locally(config, tmp_path)
-    found, uri = _train_on_cluster(config, launchers, bucket)
+    found = _train_on_cluster(config, launchers, bucket)
     np.testing.assert_allclose(_losses(found), _losses(expected), atol=1e-8)
-    with local_copy(f"{uri}/evaluation") as folder, (folder / "evaluation.csv").open(newline="") as file:
-        measured = list(csv.DictReader(file))
-    assert measured
-    # The evaluator receives SIGTERM when the job ends, possibly before it has evaluated the last checkpoint.
+
+
+def test_evaluator_measures_checkpoints_of_running_training(launchers: Launchers, bucket: str) -> None:
+    # The evaluator receives SIGTERM when a job ends, possibly before it has evaluated a checkpoint. This job is longer.
+    endless = {"rounds": 12_000, "epochs": 1000, "checkpoint_seconds": 0.001}
+    job = cluster_job(_config(workers=2, options={"chief": 1, "evaluator": 1}, **endless), bucket, _pod())
+    launcher = launchers.start(job)
+    uri = f"{bucket}/{launchers.name(job)}/training"
+    while not (measured := _measured(f"{uri}/evaluation")):
+        launcher.wait_for_line(r"\[evaluator 0\] epoch \d+: ")
+    history = _checkpoint(uri).history
     for row in measured:
-        assert float(row["val_loss"]) == pytest.approx(found.history[int(row["epoch"]) - 1].val_loss, abs=1e-5)
+        assert float(row["val_loss"]) == pytest.approx(history[int(row["epoch"]) - 1].val_loss, abs=1e-5)
+
+
+def _measured(uri: str) -> list[dict[str, str]]:
+    with local_copy(uri) as folder:
+        path = folder / "evaluation.csv"
+        return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
 
 
 def test_workers_and_evaluator_match_local_run(launchers: Launchers, bucket: str, tmp_path: Path) -> None:
     config = _config(workers=2, options={"evaluator": 1})
     expected = _train_locally(config, tmp_path)
-    found, _ = _train_on_cluster(config, launchers, bucket)
+    found = _train_on_cluster(config, launchers, bucket)
     np.testing.assert_allclose(_losses(found), _losses(expected), atol=1e-8)
 
 
 def test_parameter_servers_match_local_run(launchers: Launchers, bucket: str, tmp_path: Path) -> None:
     config = _config(strategy="parameter_server", workers=2, options={"ps": 1})
     expected = _train_locally(config, tmp_path)
-    found, _ = _train_on_cluster(config, launchers, bucket)
+    found = _train_on_cluster(config, launchers, bucket)
     assert len(found.history) == config.epochs
     assert found.fresh_mse == pytest.approx(expected.fresh_mse, abs=_TOLERANCE)
 

@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPClassifier
@@ -107,13 +109,17 @@ def test_accuracy_is_that_of_scikit_learn(name: str, request: pytest.FixtureRequ
     network = np.argmax(predictions, axis=1) if predictions.ndim == 2 else np.where(predictions >= 0, 1, -1)
     assert tuple(each.model for each in found) == MODELS
     for each in found:
-        fitted = _estimator(each, seed=4).fit(train, dataset.train.label)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            fitted = _estimator(each, seed=4).fit(train, dataset.train.label)
+        # Whether the perceptron converges within its iterations depends on the rounding of the CPU.
+        assert each.converged == (not caught)
+        assert each.converged or each.model == "perceptron"
         accuracy = fitted.score(test, dataset.test.label)
         assert each.accuracy == accuracy
         assert each.difference == pytest.approx(np.mean(network == dataset.test.label) - accuracy, abs=1e-12)
         assert each.difference_low < each.difference < each.difference_high
         assert (each.columns, each.train_rows, each.available_rows, each.test_rows) == (2, 150, 150, 300)
-        assert each.converged
     # The models have learned more than the frequencies of the classes.
     assert min(each.accuracy for each in found[1:]) > 0.7
 
