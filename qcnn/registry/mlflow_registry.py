@@ -18,7 +18,6 @@ import tempfile
 import time
 import urllib.parse
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +41,7 @@ from qcnn.results.model_folder import FILE as MODEL
 from qcnn.serving.versions import ModelSource, VersionPolicy, is_name
 from qcnn.storage.store import UnreachableError
 from qcnn.tracking.destination import parse_destination, secrets_in
-from qcnn.tracking.mlflow import experiment_id, prepared, reason_of
+from qcnn.tracking.mlflow import experiment_id, prepared, reason_of, without_warnings
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion as MlflowVersion
@@ -273,19 +272,17 @@ class MlflowRegistry:
 
     def _log(self, run_id: str, uri: str, model: Path, added: Path, record: VersionRecord) -> str:
         """Send the files and metrics of a version to a run, and return the URI of its pyfunc."""
-        with warnings.catch_warnings():
-            # Importing mlflow.pyfunc warns about its own type hints.
-            warnings.simplefilter("ignore")
-            from mlflow import pyfunc
-            from mlflow.entities import Metric
-            from mlflow.models import Model
+        with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary, writable(Path(temporary)):
+            data, folder = Path(temporary, _DATA), Path(temporary, _ARTIFACT)
+            shutil.copytree(model, data)
+            shutil.copytree(added, data, dirs_exist_ok=True)
+            with without_warnings():
+                from mlflow import pyfunc
+                from mlflow.entities import Metric
+                from mlflow.models import Model
 
-            from qcnn.tracking import pyfunc_model
+                from qcnn.tracking import pyfunc_model
 
-            with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary, writable(Path(temporary)):
-                data, folder = Path(temporary, _DATA), Path(temporary, _ARTIFACT)
-                shutil.copytree(model, data)
-                shutil.copytree(added, data, dirs_exist_ok=True)
                 pyfunc.save_model(
                     str(folder),
                     loader_module=pyfunc_model.__name__,
@@ -294,7 +291,7 @@ class MlflowRegistry:
                     signature=pyfunc_model.signature_of(data),
                     pip_requirements=pyfunc_model.requirements(),
                 )
-                self._client.log_artifacts(run_id, str(folder), _ARTIFACT)
+            self._client.log_artifacts(run_id, str(folder), _ARTIFACT)
         milliseconds = round(1000 * record.registered.timestamp())
         metrics = [Metric(metric, value, milliseconds, 0) for metric, value in record.metrics.items()]
         self._client.log_batch(run_id, metrics[:_MAX_METRICS])

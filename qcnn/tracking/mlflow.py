@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ _SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
+_WARNINGS_LOCK = threading.Lock()
 # Metrics of each epoch that an evaluation has, too.
 _EPOCH_METRICS = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
 # State of a run on the server, by the state of the training run.
@@ -61,6 +63,17 @@ def prepared() -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def without_warnings() -> Iterator[None]:
+    """Context manager without the warnings of mlflow.pyfunc about its own type hints, for one thread after the other.
+
+    Threads share the filters of warnings, and one would restore them while another one is in its block.
+    """
+    with _WARNINGS_LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 class MlflowServer:
@@ -195,9 +208,7 @@ class MlflowServer:
             data = Path(temporary, "model")
             data.mkdir()
             write_files(read_files(folder), data)
-            with warnings.catch_warnings():
-                # Importing mlflow.pyfunc warns about its own type hints.
-                warnings.simplefilter("ignore")
+            with without_warnings():
                 import mlflow
                 from mlflow import pyfunc
                 from mlflow.models import Model

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,11 +21,10 @@ Opened = Callable[[], AbstractContextManager[Registry]]
 
 def run_in_threads(function: Callable[[T], None], values: Iterable[T]) -> None:
     """Call a function with each value in a separate thread, and wait for all."""
-    threads = [threading.Thread(target=function, args=(value,)) for value in values]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    every = [*values]
+    with ThreadPoolExecutor(len(every)) as threads:
+        # An iteration over the results raises the error of a thread.
+        list(threads.map(function, every))
 
 
 def register_at_once(opened: Opened, runs: Sequence[Run], name: str) -> list[tuple[Path, int]]:
