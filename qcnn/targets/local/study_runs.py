@@ -97,12 +97,12 @@ def run_study(trials: CheckedTrials, study: Path, observer: Observer) -> BestTri
 class _Thread:
     """Thread that trains trials in its own processes.
 
-    `generation` is held while it generates data. `caller` and `generation` are None if there is no other thread.
+    `generation` is held while it generates data. `caller` is None if there is no other thread.
     """
 
     processes: ProcessPool
+    generation: threading.Lock
     caller: Caller | None = None
-    generation: threading.Lock | None = None
 
     def is_interrupted(self) -> bool:
         return self.caller is not None and self.caller.is_interrupted()
@@ -139,7 +139,7 @@ def _run_trials(unfinished: Sequence[NumberedTrial], trials: CheckedTrials, stud
 
     def work(caller: Caller | None) -> None:
         with SESSION.processes(is_reusable=True) as processes:
-            thread = _Thread(processes, caller, generation if caller else None)
+            thread = _Thread(processes, generation, caller)
             trained = run_next(None, thread)
             while trained:
                 trained = run_next(trained, thread)
@@ -154,13 +154,13 @@ def _run_trial(config: ExperimentConfig, folders: RunFolders, observer: Observer
     try:
         with recorded(config.model_dump(), folders.run, observer) as run:
             with run.step("trial-data"):
-                if config.data in CHAINS and thread.generation:
+                if config.data in CHAINS and thread.caller:
                     # Ground states take as long as training, and the threads of a process would take turns. If that
                     # process is killed, this one generates them.
                     with contextlib.suppress(TrainingError):
                         call_step(trial_data_step, (folders.run,), run.line, thread.is_interrupted)
                 # A function of the user is not called by two threads at the same time.
-                with thread.generation or contextlib.nullcontext():
+                with thread.generation:
                     completed = generate_step(config, folders)
             with run.step("train"):
                 runner = job_runner(completed, run, own=thread.processes, is_interrupted=thread.is_interrupted)

@@ -26,7 +26,7 @@ def test_ground_states_of_killed_process_are_generated_again(tmp_path: Path, mon
     config = from_mapping({"qubits": 4, "rounds": 10, "data": "annni", "classes": 3, "loss": "cross_entropy"})
     folders = of_trial(tmp_path / "trial")
     with contextlib.closing(ProcessPool(lives_on=True)) as processes:
-        thread = study_runs._Thread(processes, Caller(), threading.Lock())
+        thread = study_runs._Thread(processes, threading.Lock(), Caller())
         study_runs._run_trial(config, folders, Observer(), thread)
     assert trained
     assert folders.dataset.is_dir()
