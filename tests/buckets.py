@@ -5,6 +5,7 @@ import secrets
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 import requests
@@ -24,11 +25,18 @@ def new_bucket(server: str) -> Iterator[str]:
     try:
         yield name
     finally:
-        while found := _objects(f"{buckets}/{name}/o"):
-            for key in found:
-                address = f"{buckets}/{name}/o/{urllib.parse.quote(key, safe='')}"
-                requests.delete(address, timeout=_SECONDS).raise_for_status()
-        requests.delete(f"{buckets}/{name}", timeout=_SECONDS).raise_for_status()
+        # Pods that are being stopped still write and delete objects.
+        while not _deleted(f"{buckets}/{name}", unless=HTTPStatus.CONFLICT):
+            for key in _objects(f"{buckets}/{name}/o"):
+                _deleted(f"{buckets}/{name}/o/{urllib.parse.quote(key, safe='')}", unless=HTTPStatus.NOT_FOUND)
+
+
+def _deleted(address: str, *, unless: HTTPStatus) -> bool:
+    answer = requests.delete(address, timeout=_SECONDS)
+    if answer.status_code == unless:
+        return False
+    answer.raise_for_status()
+    return True
 
 
 def _objects(address: str) -> list[str]:

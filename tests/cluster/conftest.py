@@ -155,6 +155,9 @@ def engine(request: pytest.FixtureRequest, namespace: str) -> Engine:
 @pytest.fixture
 def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest, engine: Engine) -> Iterator[Launchers]:
     """Launchers of one run, whose objects are deleted afterwards."""
+    if "bucket" in request.fixturenames:
+        # The bucket is deleted after the jobs that write to it.
+        request.getfixturevalue("bucket")
     with contextlib.closing(Launchers(namespace, kubeconfig, request.node.name, engine)) as launchers:
         yield launchers
 
