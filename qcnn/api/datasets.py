@@ -38,6 +38,7 @@ def dataset(
     noise: Number | None = None,
     train_samples: Integer | None = None,
     test_samples: Integer | None = None,
+    balanced: bool = False,
     validation: Number = 0.2,
     resize: str | tuple[int, int] | None = None,
     pca: Integer | None = None,
@@ -59,6 +60,7 @@ def dataset(
         noise: Noise of generated rows.
         train_samples: Number of training rows, validation rows included.
         test_samples: Number of test rows. Those of mnist and fashion_mnist are of the official test set.
+        balanced: Draw equal numbers of training rows of each class, validation rows included, up to one row.
         validation: Fraction of the training rows that become the validation split.
         resize: Rows and columns of resized images: bilinear, without antialiasing, as `tf.image.resize`.
         pca: Number of principal components.
@@ -87,6 +89,7 @@ def dataset(
             noise=noise,
             train_samples=train_samples,
             test_samples=test_samples,
+            balanced=balanced,
             validation=validation,
             resize=resize,
             pca=pca,

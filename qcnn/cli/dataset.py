@@ -42,6 +42,7 @@ from qcnn.tables import check_extension
     help="Number of training rows, validation rows included.  [default: that of the dataset]",
 )
 @click.option("--test-samples", type=int, metavar="N", help="Number of test rows.  [default: that of the dataset]")
+@click.option("--balanced", is_flag=True, help="Draw equal numbers of training rows of each class.")
 @click.option(
     "--validation",
     type=float,

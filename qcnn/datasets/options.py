@@ -53,6 +53,11 @@ class Kind:
         """True if the rows are ground states of a spin chain."""
         return self.qubits is not None
 
+    @property
+    def is_drawn(self) -> bool:
+        """True if training rows are drawn from known ones."""
+        return not (self.is_generated or self.is_chain)
+
 
 _DIGITS = tuple(range(10))
 KINDS: Mapping[str, Kind] = {
@@ -89,6 +94,7 @@ class DatasetOptions:
     noise: float | None = None
     train_samples: int | None = None
     test_samples: int | None = None
+    balanced: bool = False
     validation: float = 0.2
     resize: tuple[int, int] | None = None
     pca: int | None = None
@@ -125,10 +131,12 @@ class DatasetOptions:
             ("qubits", kind.is_chain),
             ("train_samples", not kind.is_chain),
             ("test_samples", not kind.is_chain),
+            ("balanced", kind.is_drawn),
             ("resize", kind.has_images),
         ):
-            if getattr(self, option) is not None and not has_option:
-                raise ConfigError(f"{option}: must not be set with {self.name}. Given: {getattr(self, option)}")
+            value = getattr(self, option)
+            if not (has_option or value is None or value is False):
+                raise ConfigError(f"{option}: must not be set with {self.name}. Given: {value}")
 
     @property
     def kind(self) -> Kind:
@@ -143,7 +151,7 @@ class DatasetOptions:
         return {
             name: value
             for name, value in {**values, **texts}.items()
-            if name not in omitted and value not in (None, "", "none")
+            if name not in omitted and value is not False and value not in (None, "", "none")
         }
 
 
@@ -165,6 +173,7 @@ def parse_options(name: object, **given: object) -> DatasetOptions:
         "noise": lambda value: _real("noise", value, 0.0, 1e6),
         "train_samples": lambda value: _whole("train_samples", value, 1, _MAX_SAMPLES),
         "test_samples": lambda value: _whole("test_samples", value, 1, _MAX_SAMPLES),
+        "balanced": _is_balanced,
         "validation": lambda value: _real("validation", value, 0.0, 1.0),
         "resize": _sides,
         "pca": lambda value: _whole("pca", value, 1, MAX_VALUES),
@@ -183,6 +192,12 @@ def _folder(value: object) -> Path:
     if not isinstance(value, str | os.PathLike):
         raise ConfigError(f"source: must be a folder. Given: {format_value(value)}")
     return Path(value)
+
+
+def _is_balanced(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"balanced: must be true or false. Given: {format_value(value)}")
+    return value
 
 
 def _whole(name: str, value: Any, minimum: int, maximum: int) -> int:

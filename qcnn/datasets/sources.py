@@ -100,8 +100,7 @@ def _digits(options: DatasetOptions) -> SourceRows:
     test = options.test_samples or round(_TEST * len(rows))
     if test >= len(rows):
         raise ConfigError(f"test_samples: must be 1 to {len(rows) - 1}, to leave a training row. Given: {test}")
-    train = _first(rows.take(slice(test, None)), options.train_samples, "train_samples")
-    return SourceRows(train, rows.take(slice(test)))
+    return SourceRows(_drawn(rows.take(slice(test, None)), options), rows.take(slice(test)))
 
 
 def _ground_states(options: DatasetOptions) -> SourceRows:
@@ -130,9 +129,7 @@ def _from_files(options: DatasetOptions) -> SourceRows:
                 raise ConfigError(f"classes: each must have an image in {images}. Given: {each}")
         parts.append(_mixed(rows, options.seed, number))
     train, test = parts
-    return SourceRows(
-        _first(train, options.train_samples, "train_samples"), _first(test, options.test_samples, "test_samples"), files
-    )
+    return SourceRows(_drawn(train, options), _first(test, options.test_samples, "test_samples"), files)
 
 
 def _chosen(rows: Rows, options: DatasetOptions) -> Rows:
@@ -141,6 +138,15 @@ def _chosen(rows: Rows, options: DatasetOptions) -> Rows:
 
 def _mixed(rows: Rows, seed: int, stream: int) -> Rows:
     return rows.take(permutation(DATASET_ROWS, seed, len(rows), stream))
+
+
+def _drawn(rows: Rows, options: DatasetOptions) -> Rows:
+    """Return the training rows: the first ones, with balanced classes the first ones of each class in turns."""
+    if options.balanced:
+        found, number, counts = np.unique(rows.classes, return_inverse=True, return_counts=True)
+        of_class = [np.flatnonzero(number == each)[: counts.min()] for each in range(len(found))]
+        rows = rows.take(np.stack(of_class, axis=1).ravel())
+    return _first(rows, options.train_samples, "train_samples")
 
 
 def _first(rows: Rows, count: int | None, field: str) -> Rows:

@@ -38,6 +38,20 @@ def test_json_output_is_description(typed: Typed, tmp_path: Path) -> None:
     assert len(printed["files"]) == 4
 
 
+def test_smallest_balanced_splits_have_a_row_of_each_class(typed: Typed, tmp_path: Path) -> None:
+    output, options = f"{tmp_path}/digits.csv", ("--classes", "0,1", "--train-samples", "4", "--validation", "0.5")
+    code, _, err = typed("dataset", "digits", "--output", output, *options, "--seed", "1")
+    assert (code, err) == (
+        2,
+        "error: train_samples: each class must have a row in the training split. Given: none of 1\n",
+    )
+    code, _, err = typed("dataset", "digits", "--output", output, *options, "--seed", "1", "--balanced")
+    assert (code, err) == (0, "")
+    table = qcnn.dataset("digits", classes=(0, 1), train_samples=4, validation=0.5, seed=1, balanced=True)
+    assert [table.rows(split)[1].tolist() for split in ("train", "validation")] == [[0, 1], [0, 1]]
+    assert table.description["options"]["balanced"] is True
+
+
 def test_columns_are_rows_of_an_experiment() -> None:
     table = qcnn.dataset("moons", train_samples=20, test_samples=5)
     assert list(table.columns) == ["x_0", "x_1", "label", "split"]

@@ -49,6 +49,20 @@ def test_digits_are_split_without_repetition() -> None:
     assert (len(few.train), len(few.test)) == (20, 100)
 
 
+def test_balanced_training_rows_are_first_ones_of_each_class(tmp_path: Path) -> None:
+    source = load(parse_options("digits", classes=(0, 1, 7), seed=3))
+    balanced = load(parse_options("digits", classes=(0, 1, 7), seed=3, balanced=True, train_samples=5))
+    assert balanced.train.classes.tolist() == [0, 1, 7, 0, 1]
+    for each in (0, 1, 7):
+        found, expected = (rows.values[rows.classes == each] for rows in (balanced.train, source.train))
+        np.testing.assert_array_equal(found, expected[: len(found)])
+    np.testing.assert_array_equal(balanced.test.values, source.test.values)
+    write_folder(tmp_path)
+    every = load(parse_options("mnist", source=tmp_path, balanced=True))
+    _, counts = np.unique(load(parse_options("mnist", source=tmp_path)).train.classes, return_counts=True)
+    assert np.unique(every.train.classes, return_counts=True)[1].tolist() == [counts.min()] * 10
+
+
 @pytest.mark.parametrize(
     ("name", "make"), [("moons", make_moons), ("circles", lambda *a, **k: make_circles(*a, factor=0.5, **k))]
 )
