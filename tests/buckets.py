@@ -25,8 +25,8 @@ def new_bucket(server: str) -> Iterator[str]:
     try:
         yield name
     finally:
-        # Pods that are being stopped still write and delete objects.
-        while not _deleted(f"{buckets}/{name}", unless=HTTPStatus.CONFLICT):
+        # Pods that are being stopped still write and delete objects, and a bucket with objects is not deleted.
+        while not _deleted(f"{buckets}/{name}", unless=HTTPStatus.PRECONDITION_FAILED):
             for key in _objects(f"{buckets}/{name}/o"):
                 _deleted(f"{buckets}/{name}/o/{urllib.parse.quote(key, safe='')}", unless=HTTPStatus.NOT_FOUND)
 
