@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from qcnn.atomic_files import complete_files, new_file
 from qcnn.errors import ArtifactError, ConfigError, single_line
-from qcnn.storage.store import BucketUri, Store, is_below, parse_bucket_uri
+from qcnn.storage.store import BucketUri, MissingFileError, Store, is_below, parse_bucket_uri
 from qcnn.storage.sync import FolderUploader, open_store
 
 
@@ -168,7 +168,7 @@ def working_copy(
 
 
 def download(store: Store, folder: Path) -> None:
-    """Download all files of a store into a local folder.
+    """Download all files of a store into a local folder, except files that are deleted meanwhile.
 
     Raises:
         ArtifactError: If a file name leads out of the folder, or is invalid in the local file system.
@@ -176,7 +176,9 @@ def download(store: Store, folder: Path) -> None:
     for name in store.names():
         # Consoles create empty objects with the names of folders.
         if name and not name.endswith("/"):
-            store.read(name, _local_path(folder, name))
+            # A running training replaces its checkpoints.
+            with contextlib.suppress(MissingFileError):
+                store.read(name, _local_path(folder, name))
 
 
 def _local_path(folder: Path, name: str) -> Path:

@@ -55,6 +55,24 @@ def test_copies_of_local_folder_are_the_folder(tmp_path: Path) -> None:
         work.check()
 
 
+def test_local_copy_omits_file_that_is_deleted_after_listing(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("checkpoints/1", "checkpoints/2", "history.csv"):
+        _put(bucket, name, name, tmp_path)
+    for store in (s3.S3Store, gcs.GoogleStore):
+
+        def list_and_delete(self: Any, names: Callable[..., list[str]] = store.names) -> list[str]:
+            found = names(self)
+            self.delete("checkpoints/1")
+            return found
+
+        monkeypatch.setattr(store, "names", list_and_delete)
+    with local_copy(bucket) as folder:
+        found = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert found == {name: name for name in ("checkpoints/2", "history.csv")}
+
+
 def test_local_file_of_local_path_is_the_file(tmp_path: Path) -> None:
     with new_file_copy(f"{tmp_path}/file") as new:
         new.write_text("text")
