@@ -173,7 +173,7 @@ def parse_options(name: object, **given: object) -> DatasetOptions:
         "noise": lambda value: _real("noise", value, 0.0, 1e6),
         "train_samples": lambda value: _whole("train_samples", value, 1, _MAX_SAMPLES),
         "test_samples": lambda value: _whole("test_samples", value, 1, _MAX_SAMPLES),
-        "balanced": _is_balanced,
+        "balanced": lambda value: _boolean("balanced", value),
         "validation": lambda value: _real("validation", value, 0.0, 1.0),
         "resize": _sides,
         "pca": lambda value: _whole("pca", value, 1, MAX_VALUES),
@@ -194,9 +194,9 @@ def _folder(value: object) -> Path:
     return Path(value)
 
 
-def _is_balanced(value: object) -> bool:
+def _boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise ConfigError(f"balanced: must be true or false. Given: {format_value(value)}")
+        raise ConfigError(f"{name}: must be true or false. Given: {format_value(value)}")
     return value
 
 
