@@ -60,7 +60,7 @@ def dataset(
         noise: Noise of generated rows.
         train_samples: Number of training rows, validation rows included.
         test_samples: Number of test rows. Those of mnist and fashion_mnist are of the official test set.
-        balanced: Draw equal numbers of training rows of each class, validation rows included, up to one row.
+        balanced: Draw equal numbers of training rows of each class, validation rows included. They differ by at most 1.
         validation: Fraction of the training rows that become the validation split.
         resize: Rows and columns of resized images: bilinear, without antialiasing, as `tf.image.resize`.
         pca: Number of principal components.
